@@ -1,0 +1,93 @@
+"""The library of architectures, and loading one by name or from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from costmodel.architecture import Architecture
+from costmodel.errors import InputError, did_you_mean
+
+FOLDER = Path(__file__).parent
+
+
+def architecture_names() -> list[str]:
+    """The library's names, sorted."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def load_architecture(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> Architecture:
+    """The architecture that a library name or a file describes.
+
+    A file is our YAML (or the same as JSON; see :mod:`costmodel.frontends.architecture_yaml`), or a JSON in
+    the form of the Timeloop cases: one architecture, or several by name with ``FILE.json#NAME``.
+
+    ``overrides`` replace values of our files before any law is evaluated, so that ``{"SRAM.size": "64 KiB"}``
+    moves capacity, energy and area together; an energy or area that the file states stays as it is stated.
+    Raises InputError for an unknown name, a file that cannot be read or is wrong, and an override of a key
+    that does not exist or of a file in the form of the Timeloop cases.
+    """
+    name = str(name_or_path)
+    if name in architecture_names():
+        return _from_yaml(FOLDER / f"{name}.yaml", f"architecture {name}", overrides)
+    path, _, member = name.partition("#")
+    if path.endswith(".json"):
+        return _from_json(path, member, overrides)
+    if path.endswith((".yaml", ".yml")):
+        return _from_yaml(Path(path), path, overrides)
+    remedy = did_you_mean(name, architecture_names()) or "A file's name ends in .yaml, .yml or .json"
+    expected = f"a file, or one of {', '.join(architecture_names())}"
+    raise InputError("architecture", expected, name, remedy)
+
+
+def _from_yaml(path: Path, where: str, overrides: Mapping[str, Any] | None) -> Architecture:
+    from costmodel.frontends.architecture_yaml import architecture_from_document
+
+    return architecture_from_document(_document(path, _stamp(path)), where, overrides)
+
+
+def _from_json(path: str, member: str, overrides: Mapping[str, Any] | None) -> Architecture:
+    from costmodel.frontends.architecture_yaml import architecture_from_document
+
+    data = _document(Path(path), _stamp(Path(path)))
+    if isinstance(data, dict) and "levels" in data:
+        return architecture_from_document(data, path, overrides)
+    name, data = _member(path, member, data)
+    if overrides:
+        remedy = "Write the architecture as YAML, where a technology's laws follow the sizes"
+        raise InputError(path, "no overrides: this form states every number", ", ".join(overrides), remedy)
+    from costmodel.frontends.timeloop_reference import architecture_from_json
+
+    return architecture_from_json(name, data, f"{path}#{member}" if member else path)
+
+
+def _member(path: str, member: str, data: Any) -> tuple[str, Any]:
+    """The name and the data of one architecture of a JSON file that may hold several by name."""
+    if isinstance(data, dict) and "storage" in data:
+        return str(data.get("name", Path(path).stem)), data
+    names = (
+        [str(key) for key, value in data.items() if isinstance(value, dict)] if isinstance(data, dict) else []
+    )
+    if member in names:
+        return member, data[member]
+    expected = f"#NAME after the file, one of {', '.join(names)}" if names else "architectures by name"
+    raise InputError(path, expected, f"#{member}" if member else "no name")
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+@lru_cache(maxsize=32)
+def _document(path: Path, stamp: tuple[int, int] | None) -> Any:
+    """The parsed file, read again when its ``stamp`` changes: a study loads one thousands of times."""
+    from costmodel.frontends.safe_json import load_json
+    from costmodel.frontends.safe_yaml import load_yaml
+
+    return load_json(path) if path.suffix == ".json" else load_yaml(path)

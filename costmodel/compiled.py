@@ -1,0 +1,32 @@
+"""How the few compiled functions are compiled; importing this module imports numba."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+# Counting references to the arguments' arrays takes several times longer than the functions' work. Without it
+# (_nrt) they can use only arrays that the interpreter holds, and allocate none.
+OPTIONS: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
+INLINED: dict[str, Any] = {**OPTIONS, "forceinline": True, "no_cpython_wrapper": True}
+
+
+def inlined(function: FunctionT) -> FunctionT:
+    """A helper that becomes part of every compiled function of its module that calls it."""
+    return cast(FunctionT, numba.njit(**INLINED)(function))
+
+
+def entry(function: FunctionT) -> FunctionT:
+    """A function that the interpreter calls, without its lock.
+
+    The machine code is kept beside the source, or else in the user's cache folder, for the next process.
+    """
+    try:
+        compiled = numba.njit(cache=True, nogil=True, **OPTIONS)(function)
+    except RuntimeError:  # neither folder can be written: every process compiles
+        compiled = numba.njit(nogil=True, **OPTIONS)(function)
+    return cast(FunctionT, compiled)

@@ -1,0 +1,43 @@
+"""The error a user sees when something they wrote cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class InputError(ValueError):
+    """Wrong input: says where, what was expected, what was found and what to do about it.
+
+    Raised before any work starts; the command line prints the message and exits with status 2.
+    """
+
+    def __init__(self, where: str, expected: str, found: object, remedy: str = "", *, key: str = "") -> None:
+        self.where, self.key, self.expected, self.found, self.remedy = where, key, expected, found, remedy
+        place = f"{where}: {key}" if key else where
+        message = f"{place}: expected {expected}, found {_shown(found)}"
+        super().__init__(f"{message}. {remedy}" if remedy else message)
+
+    def at(self, where: str, key: str = "") -> InputError:
+        """The same complaint with the file (and key) it was met in, once the caller knows them."""
+        inner = ".".join(part for part in (key, self.key) if part)
+        return InputError(where, self.expected, self.found, self.remedy, key=inner)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuilt, (self.where, self.expected, self.found, self.remedy, self.key)
+
+
+def did_you_mean(found: object, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """A remedy: the name of ``known`` nearest to what was found, case apart; empty when none is near."""
+    by_folded = {name.casefold(): name for name in known}
+    near = get_close_matches(str(found).casefold(), by_folded, 1, cutoff)
+    return f"Did you mean {by_folded[near[0]]}?" if near else ""
+
+
+def _rebuilt(where: str, expected: str, found: object, remedy: str, key: str) -> InputError:
+    return InputError(where, expected, found, remedy, key=key)
+
+
+def _shown(found: object, longest: int = 120) -> str:
+    text = found if isinstance(found, str) else repr(found)
+    return text if len(text) <= longest else text[: longest - 3] + "..."

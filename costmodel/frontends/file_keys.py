@@ -1,0 +1,112 @@
+"""The keys of users' files, as pydantic models, and pydantic's complaints in the words of InputError."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from costmodel.errors import InputError, did_you_mean
+
+
+class Keys(BaseModel):
+    """One section of a file: no key but the declared ones, no silent conversion, frozen."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+KeysT = TypeVar("KeysT", bound=Keys)
+
+
+def check_keys(model: type[KeysT], document: Any, where: str) -> KeysT:
+    """The document with every value read; InputError for what is wrong, unknown keys first."""
+    if not isinstance(document, dict):
+        raise InputError(where, f"the keys {', '.join(_names(model))}", document)
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        problems = error.errors(include_url=False)
+        first = min(problems, key=lambda problem: problem["type"] != "extra_forbidden")
+        raise _complaint(model, document, dict(first)).at(where) from None
+
+
+def _complaint(model: type[Keys], document: Any, problem: dict[str, Any]) -> InputError:
+    path: tuple[str | int, ...] = problem["loc"]
+    key = _dotted(path, document)
+    cause = problem.get("ctx", {}).get("error")
+    if isinstance(cause, InputError):
+        return cause.at("", key)
+    if problem["type"] == "extra_forbidden":
+        known = _keys_at(model, path[:-1])
+        expected, remedy = f"one of the keys {', '.join(known)}", did_you_mean(path[-1], known)
+        return InputError("", expected, str(path[-1]), remedy, key=key)
+    if problem["type"] == "missing":
+        return InputError("", "a value", "nothing", f"Add the key {path[-1]}", key=key)
+    if problem["type"] == "model_type":
+        expected = f"the keys {', '.join(_keys_at(model, path))}"
+        return InputError("", expected, repr(problem["input"]), key=key)
+    return InputError("", _expected(problem), repr(problem["input"]), key=key)
+
+
+def _expected(problem: dict[str, Any]) -> str:
+    """Pydantic's complaint in the words of a file's reader."""
+    limits = problem.get("ctx", {})
+    words = {
+        "too_short": f"at least {limits.get('min_length')} entries",
+        "too_long": f"at most {limits.get('max_length')} entries",
+        "greater_than": f"more than {limits.get('gt')}",
+        "greater_than_equal": f"at least {limits.get('ge')}",
+        "less_than_equal": f"at most {limits.get('le')}",
+        "invalid_key": "keys that are text",
+        "string_pattern_mismatch": "a name of letters, digits, - and _, a letter first",
+        "string_too_short": "a text that is not empty",
+        "int_type": "a whole number",
+        "float_type": "a number",
+        "list_type": "a list",
+        "tuple_type": "a list",
+        "dict_type": "keys and values",
+        "string_type": "a text",
+        "bool_type": "true or false",
+        "union_tag_invalid": f"one of {limits.get('expected_tags')}",
+    }
+    message = str(problem["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
+    return words.get(problem["type"]) or message
+
+
+def _names(model: type[BaseModel]) -> list[str]:
+    """The keys of a section as a file writes them."""
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _keys_at(model: type[BaseModel], path: tuple[str | int, ...]) -> list[str]:
+    """The keys that the section at ``path`` of a document takes."""
+    sections = [model]
+    for part in path:
+        fields = {
+            field.alias or name: field for section in sections for name, field in section.model_fields.items()
+        }
+        if part in fields:
+            sections = _sections_in(fields[str(part)].annotation)
+    return list(dict.fromkeys(name for section in sections for name in _names(section)))
+
+
+def _sections_in(annotation: Any) -> list[type[BaseModel]]:
+    """The models that an annotation such as ``list[LevelKeys] | None`` speaks of."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for argument in get_args(annotation) for model in _sections_in(argument)]
+
+
+def _dotted(path: tuple[str | int, ...], document: Any) -> str:
+    """``levels.SRAM.size`` for ``("levels", 1, "size")``: people count names, not places."""
+    parts: list[str] = []
+    for depth, part in enumerate(path):
+        if not isinstance(part, int):
+            document = document.get(part) if isinstance(document, dict) else None
+            parts.append(part)
+            continue
+        document = document[part] if isinstance(document, list) and part < len(document) else None
+        name = document.get("name") if isinstance(document, dict) else None
+        named = isinstance(name, str) and path[depth + 1 :] != ("name",)
+        parts.append(str(name) if named else f"[{part}]")
+    return ".".join(parts).replace(".[", "[")

@@ -1,0 +1,54 @@
+"""JSON from strangers, plain or gzipped, bounded in size and depth."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+from costmodel.errors import InputError
+from costmodel.frontends.safe_yaml import read_bytes
+
+MOST_BYTES = 64 * 1024 * 1024
+
+
+def load_json(path: str | Path) -> Any:
+    """The content of a JSON file (gzipped when it starts as gzip does), at most 64 MiB unpacked.
+
+    Raises InputError naming the file for what cannot be read or is not JSON.
+    """
+    where = str(path)
+    data = read_bytes(path, MOST_BYTES)
+    if data[:2] == b"\x1f\x8b":
+        data = _unpacked(data, where)
+    try:
+        return parse_json(data.decode("utf-8-sig"), where)
+    except UnicodeDecodeError as error:
+        raise InputError(where, "UTF-8 text", f"a byte that is not, at offset {error.start}") from None
+
+
+def parse_json(text: str, where: str) -> Any:
+    """JSON text as plain data; ``where`` is what errors call it."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"{where}:{error.lineno}"
+        raise InputError(place, "valid JSON", f"{error.msg} at column {error.colno}") from None
+    except RecursionError:
+        raise InputError(where, "JSON of ordinary depth", "hundreds of nested brackets") from None
+    except ValueError as error:  # a whole number of thousands of digits
+        raise InputError(where, "valid JSON", str(error)) from None
+
+
+def _unpacked(data: bytes, where: str) -> bytes:
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            unpacked = file.read(MOST_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(where, "a whole gzip file", str(error)) from None
+    if len(unpacked) > MOST_BYTES:
+        raise InputError(where, f"at most {MOST_BYTES:,} bytes unpacked", "a larger file")
+    return unpacked

@@ -1,0 +1,170 @@
+"""Networks and layers by name or from a file, whatever its format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from costmodel.errors import InputError
+from costmodel.networks.inception import googlenet
+from costmodel.networks.layer_lists import cosa_alexnet, cosa_resnet50, cosa_resnext50, deepbench, layer_list
+from costmodel.networks.mobilenet import mobilenet_v2
+from costmodel.networks.plain import alexnet, vgg16
+from costmodel.networks.residual import resnet18, resnet50, resnext50
+from costmodel.networks.transformer import bert_base, gpt2, vit_b_16
+from costmodel.workload import Layer, Network
+
+_LIBRARY: dict[str, Callable[[int], Network]] = {
+    "resnet18": resnet18,
+    "resnet50": resnet50,
+    "resnext50": resnext50,
+    "mobilenet_v2": mobilenet_v2,
+    "vgg16": vgg16,
+    "alexnet": alexnet,
+    "googlenet": googlenet,
+    "bert_base": bert_base,
+    "gpt2": gpt2,
+    "vit_b_16": vit_b_16,
+    "deepbench": deepbench,
+    "cosa_resnet50": cosa_resnet50,
+    "cosa_resnext50": cosa_resnext50,
+    "cosa_alexnet": cosa_alexnet,
+}
+_SUFFIXES = (".onnx", ".json", ".json.gz", ".yaml", ".yml")
+
+
+def network_names() -> list[str]:
+    """The names of the built-in networks, in the order in which they are shown."""
+    return list(_LIBRARY)
+
+
+def load_network(name_or_path: str | Path, batch: int | None = None) -> Network:
+    """A built-in network by name, or the network of a file: ``.onnx``, operator-graph ``.json`` or
+    ``.json.gz``, Timeloop problem ``.yaml`` (one node).
+
+    ``batch`` is the number of images or sequences; None is 1 for a built-in network and a file's own
+    otherwise. Raises InputError for an unknown name (with near names), a file that cannot be read, and a
+    batch that the file cannot take.
+    """
+    if batch is not None and (type(batch) is not int or batch < 1):
+        raise InputError(f"network {name_or_path}", "a whole batch of at least 1", batch, key="batch")
+    if built_in := _built_in(str(name_or_path)):
+        return built_in(batch or 1)
+    if str(name_or_path).endswith(_SUFFIXES):
+        return _from_file(Path(name_or_path), batch)
+    raise _unknown(str(name_or_path))
+
+
+def load_layer(spec: str) -> Layer:
+    """One layer: ``NETWORK/LAYER`` (built-in or file), a file that holds one layer, or inline JSON.
+
+    A file of one layer is a Timeloop problem (``.yaml``) or a problem in JSON
+    (``{"shape", "dims", "coeffs"}``), the form inline JSON has too. Raises InputError naming what is wrong
+    and what there is.
+    """
+    if spec.lstrip().startswith("{"):
+        return _problem_json(spec, "layer")
+    if spec.endswith(_SUFFIXES):
+        return _only_layer(spec)
+    network, layer = _split(spec)
+    if not network or "/" not in spec:
+        remedy = f"Built-in networks: {', '.join(_LIBRARY)}"
+        raise InputError(f"layer {spec}", "NETWORK/LAYER, a file, or a problem in JSON", spec, remedy)
+    return _named_layer(load_network(network), layer)
+
+
+def _built_in(name: str) -> Callable[[int], Network] | None:
+    """The network of that name, however it is hyphenated and capitalised."""
+    return {_plain(known): build for known, build in _LIBRARY.items()}.get(_plain(name))
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "").replace("/", "")
+
+
+def _from_file(path: Path, batch: int | None) -> Network:
+    if path.name.endswith(".onnx"):
+        from costmodel.frontends.onnx import read_onnx
+
+        return read_onnx(path, batch)
+    if path.name.endswith((".json", ".json.gz")):
+        from costmodel.frontends.graph_json import read_graph
+
+        return read_graph(path, batch)
+    from costmodel.frontends.timeloop import read_problem
+
+    if batch is not None:
+        raise InputError(
+            str(path),
+            "no batch for a Timeloop problem, whose sizes are all given",
+            batch,
+            "Leave the batch out and set the problem's N",
+            key="batch",
+        )
+    layer = read_problem(path)
+    return layer_list(layer.name, [layer])
+
+
+def _unknown(name: str) -> InputError:
+    if name and Path(name).exists():
+        return InputError(
+            f"network {name}", f"a file ending in one of {', '.join(_SUFFIXES)}", Path(name).name
+        )
+    close = get_close_matches(name.lower().replace("-", "_"), _LIBRARY, 3, 0.5)
+    remedy = f"Did you mean {' or '.join(close)}? " if close else ""
+    known = ", ".join(_LIBRARY)
+    return InputError(f"network {name}", "a built-in network or a file", name, f"{remedy}Built in: {known}")
+
+
+def _problem_json(text: str, where: str) -> Layer:
+    from costmodel.frontends.safe_json import parse_json
+
+    return _layer_from_problem(parse_json(text, where), where)
+
+
+def _layer_from_problem(data: Any, where: str) -> Layer:
+    from costmodel.frontends.timeloop_reference import layer_from_problem
+
+    if isinstance(data, dict) and isinstance(data.get("problem"), dict):
+        data = data["problem"]
+    return layer_from_problem(data, where)
+
+
+def _only_layer(path: str) -> Layer:
+    if path.endswith((".json", ".json.gz")):
+        from costmodel.frontends.safe_json import load_json
+
+        data = load_json(path)
+        if not (isinstance(data, dict) and "ops" in data):
+            return _layer_from_problem(data, path)
+    network = load_network(path)
+    if len(network.layers) != 1:
+        raise InputError(path, f"{path}/LAYER: one of its {len(network.layers)} layers", _some(network))
+    return network.layers[0]
+
+
+def _split(spec: str) -> tuple[str, str]:
+    """Network and layer of ``NETWORK/LAYER``; a file's path may hold slashes, its layers' names too."""
+    for i, character in enumerate(spec):
+        if character == "/" and spec[:i].endswith(_SUFFIXES) and Path(spec[:i]).is_file():
+            return spec[:i], spec[i + 1 :]
+    network, _, layer = spec.partition("/")
+    return network, layer
+
+
+def _named_layer(network: Network, name: str) -> Layer:
+    for layer in network.layers:
+        if layer.name == name:
+            return layer
+    close = get_close_matches(name, [layer.name for layer in network.layers], 3, 0.5)
+    remedy = f"Did you mean {' or '.join(close)}? " if close else ""
+    raise InputError(
+        f"network {network.name}", "the name of one of its layers", name, f"{remedy}It has {_some(network)}"
+    )
+
+
+def _some(network: Network, most: int = 12) -> str:
+    names = [layer.name for layer in network.layers]
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
