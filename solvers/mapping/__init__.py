@@ -1,0 +1,1 @@
+"""Solvers for one layer on one architecture."""

@@ -1,0 +1,80 @@
+"""A pure-integer linear program, independent of the engine that solves it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Protocol
+
+Terms = dict[int, float]
+"""A linear expression: variable index -> coefficient."""
+
+UNIT = 1e-3
+"""A variable that stands for a logarithm counts in these fractions of a bit, so that it is an integer too."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """``low <= terms <= high``; every number is a base-2 logarithm or a small count."""
+
+    terms: Terms
+    low: float = -inf
+    high: float = inf
+
+
+@dataclass
+class IntegerProgram:
+    """Integer variables ``0 <= x[i] <= upper[i]`` and linear rows, grown while it is written down."""
+
+    upper: list[int] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+
+    def variable(self, upper: int) -> int:
+        self.upper.append(upper)
+        return len(self.upper) - 1
+
+    def require(self, terms: Terms, *, low: float = -inf, high: float = inf) -> None:
+        self.rows.append(Row(terms, low, high))
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What one solve minimises, and the rows that only hold in that solve."""
+
+    objective: Terms
+    rows: tuple[Row, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an engine found: ``values`` of all variables (None: none), ``proven`` optimal (or infeasible)."""
+
+    values: Sequence[int] | None
+    proven: bool
+
+
+class Engine(Protocol):
+    """A solver that holds one program and pursues one goal after another over it."""
+
+    def minimise(self, goal: Goal, seconds: float) -> Answer: ...
+
+    def require(self, row: Row) -> None:
+        """Add a row to the program for all later calls."""
+
+
+def added(*parts: tuple[float, Terms]) -> Terms:
+    """The weighted sum of expressions."""
+    total: Terms = {}
+    for weight, terms in parts:
+        for index, coefficient in terms.items():
+            total[index] = total.get(index, 0.0) + weight * coefficient
+    return total
+
+
+def summed(parts: Iterable[Terms]) -> Terms:
+    return added(*((1.0, part) for part in parts))
+
+
+def value(terms: Terms, values: Sequence[int]) -> float:
+    return sum(coefficient * values[index] for index, coefficient in terms.items())

@@ -1,0 +1,65 @@
+"""Reuse patterns: what the loop order of one level can save, without listing the orders."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import permutations
+
+from costmodel.mapping import Loop
+from costmodel.workload import Layer
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A class of loop orders of one level that all save the same transfers.
+
+    ``stationary`` are tensor names, the longest-staying first; ``free[tensor]`` are the dims whose loops
+    cause no transfer of it because they stand innermost and the tensor does not depend on them.
+    """
+
+    stationary: tuple[str, ...]
+    free: tuple[tuple[str, frozenset[str]], ...]
+
+    def free_dims(self, tensor: str) -> frozenset[str]:
+        return dict(self.free)[tensor]
+
+    def ordered(self, loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
+        """``loops`` in an order of this class, innermost first; ties keep the order they came in."""
+
+        def depth(loop: Loop) -> int:
+            return -sum(loop[0] in dims for _, dims in self.free)
+
+        return tuple(sorted(loops, key=depth))
+
+
+def reuse_patterns(layer: Layer) -> tuple[Pattern, ...]:
+    """The patterns no other pattern dominates, for the dims of ``layer`` that are larger than 1.
+
+    Which tensors stay put at a level is decided by its innermost loops alone: an order saves the loops of
+    dim d for tensor v when d and all loops inside it are irrelevant to v (CoSA Eq. 9 and 10, where binaries
+    Y say the same of every rank). A priority list v1, v2, ... puts the dims irrelevant to all of the first
+    k tensors inside those irrelevant to the first k - 1 only, which is the best any order can do for it.
+    """
+    names = [tensor.name for tensor in layer.tensors]
+    dims = frozenset(dim for dim, size in layer.dims if size > 1)
+    irrelevant = {tensor.name: dims - tensor.dims for tensor in layer.tensors}
+    patterns = [_pattern(order, names, irrelevant) for order in permutations(names)]
+    distinct = {pattern.free: pattern for pattern in reversed(patterns)}
+    kept = [p for p in distinct.values() if not any(_dominates(q, p) for q in distinct.values())]
+    return tuple(sorted(kept, key=patterns.index))
+
+
+def _pattern(order: tuple[str, ...], names: list[str], irrelevant: dict[str, frozenset[str]]) -> Pattern:
+    free: dict[str, frozenset[str]] = {}
+    inner = frozenset[str]().union(*irrelevant.values())
+    for name in order:
+        inner &= irrelevant[name]
+        free[name] = inner
+    return Pattern(
+        tuple(name for name in order if free[name]), tuple((name, free[name]) for name in sorted(names))
+    )
+
+
+def _dominates(better: Pattern, worse: Pattern) -> bool:
+    pairs = list(zip(better.free, worse.free, strict=True))
+    return better.free != worse.free and all(more >= less for (_, more), (_, less) in pairs)

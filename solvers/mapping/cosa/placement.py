@@ -1,0 +1,44 @@
+"""Where factors may stand: every factor placed once, spatial factors within the fan-outs."""
+
+from __future__ import annotations
+
+from math import log2
+
+from solvers.mapping.cosa.linear import Terms
+from solvers.mapping.cosa.variables import Slot, Variables
+
+
+def place_every_factor(variables: Variables) -> None:
+    """Each prime factor has exactly one place (paper section III-B), counted per group of equal primes."""
+    for group in variables.groups:
+        terms = variables.count(group, variables.slots)
+        variables.program.require(terms, low=group.count, high=group.count)
+
+
+def respect_fanouts(variables: Variables) -> None:
+    """Spatial factors fit the fan-outs (paper section III-C); a dim is spread along x or y, not both."""
+    dims = variables.layer.sizes
+    for slot in variables.slots:
+        if slot.kind != "temporal":
+            # Half a unit above the limit: between what fits and what does not, whatever the rounding.
+            variables.program.require(variables.loops(dims, [slot]), high=log2(slot.room + 0.5))
+    for level in range(variables.depth):
+        x, y = variables.at([level], "x"), variables.at([level], "y")
+        if x and y:
+            for dim in dims:
+                _one_side(variables, dim, x, y)
+
+
+def _one_side(variables: Variables, dim: str, x: list[Slot], y: list[Slot]) -> None:
+    on_x, on_y = _factors(variables, dim, x), _factors(variables, dim, y)
+    if on_x and on_y:
+        side = variables.program.variable(1)
+        upper = variables.program.upper
+        most_x, most_y = float(sum(upper[i] for i in on_x)), float(sum(upper[i] for i in on_y))
+        variables.program.require({**on_x, side: -most_x}, high=0)
+        variables.program.require({**on_y, side: most_y}, high=most_y)
+
+
+def _factors(variables: Variables, dim: str, slots: list[Slot]) -> Terms:
+    groups = [group for group in variables.groups if group.dim == dim]
+    return {index: 1.0 for group in groups for index in variables.count(group, slots)}

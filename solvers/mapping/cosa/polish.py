@@ -1,0 +1,85 @@
+"""A descent from the patterns' optima on the cost model's own objective, a whole neighbourhood at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping import Mapping
+from solvers.mapping.cosa.neighbours import Neighbourhood
+from solvers.mapping.problem import MappingProblem, objective_values
+
+Array = NDArray[Any]
+LEAST_GAIN = 1e-9
+"""Steps that gain less than this fraction are rounding."""
+
+CLOSE = 1.3
+"""Kicks are for mappings further from the lower bound than this."""
+
+HANDFUL = 16
+"""Of so many random neighbours a kick takes the first that is a valid mapping."""
+
+
+@dataclass
+class Polish:
+    """Local search on the objective of ``problem``, down to ``bound`` and as long as ``in_time()``."""
+
+    problem: MappingProblem
+    bound: float
+    in_time: Callable[[], bool]
+    evaluations: int = 0
+    _evaluator: BatchEvaluator = field(init=False)
+    _neighbourhood: Neighbourhood = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._evaluator = BatchEvaluator(self.problem.architecture, self.problem.layer)
+        self._neighbourhood = Neighbourhood(self.problem.architecture, self.problem.layer)
+
+    def best(self, starts: list[Mapping], kicks: int, seed: int) -> Mapping:
+        """The best local optimum below ``starts``, and below up to ``kicks`` random steps off the best."""
+        rows = MappingBatch.of(starts, self.problem.architecture, self.problem.layer)
+        costs = self._costs(rows)
+        ends = [self._descend(rows[slice(i, i + 1)], costs[i]) for i in range(len(rows))]
+        best, cost = min(ends, key=lambda end: end[1])
+        random = np.random.default_rng(seed)
+        for _ in range(kicks):
+            if cost <= CLOSE * self.bound or not self.in_time():
+                break
+            other, other_cost = self._descend(*self._kicked(best, random))
+            if other_cost < cost * (1 - LEAST_GAIN):
+                best, cost = other, other_cost
+        return best.mapping(0, self.problem.layer)
+
+    def _costs(self, rows: MappingBatch) -> Array:
+        """The objective of every row; infinite for what is no valid mapping."""
+        self.evaluations += len(rows)
+        return objective_values(self._evaluator.evaluate(rows), self.problem.objective)
+
+    def _descend(self, row: MappingBatch, cost: float) -> tuple[MappingBatch, float]:
+        """The local optimum below ``row``, by the best neighbour of each step."""
+        while cost > self.bound and self.in_time():
+            neighbours = self._neighbourhood.around(row)
+            costs = self._costs(neighbours)
+            best = int(costs.argmin())
+            if not costs[best] < cost * (1 - LEAST_GAIN):
+                break
+            row, cost = neighbours[slice(best, best + 1)], float(costs[best])
+        return row, cost
+
+    def _kicked(self, row: MappingBatch, random: np.random.Generator) -> tuple[MappingBatch, float]:
+        """A few random valid steps from ``row``, each among a handful of neighbours."""
+        cost = np.inf
+        for _ in range(random.integers(1, 4)):
+            neighbours = self._neighbourhood.around(row)
+            some = neighbours[random.integers(0, len(neighbours), HANDFUL)]
+            costs = self._costs(some)
+            valid = np.flatnonzero(np.isfinite(costs))
+            if len(valid):
+                first = int(valid[0])
+                row, cost = some[slice(first, first + 1)], float(costs[first])
+        return row, cost

@@ -1,0 +1,101 @@
+"""CoSA's program for one choice of kept tensors: written down, solved per reuse pattern, read back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, log2
+
+from costmodel.architecture import Architecture
+from costmodel.mapping import LevelMapping, Mapping
+from costmodel.workload import Layer
+from solvers.budget import Stopwatch
+from solvers.mapping.cosa.capacity import Keep, buffers_of, cut_off, respect_capacity
+from solvers.mapping.cosa.linear import UNIT, Engine, Goal, IntegerProgram
+from solvers.mapping.cosa.objectives import (
+    Traffic,
+    balanced,
+    compute,
+    network_level,
+    utilisation,
+    weighted_sum,
+)
+from solvers.mapping.cosa.params import Params
+from solvers.mapping.cosa.patterns import Pattern, reuse_patterns
+from solvers.mapping.cosa.placement import place_every_factor, respect_fanouts
+from solvers.mapping.cosa.variables import Variables
+
+
+@dataclass(frozen=True)
+class Solved:
+    """One program's answer: the mapping (None: nothing found), and whether its optimality was proven."""
+
+    mapping: Mapping | None
+    proven: bool
+
+
+class Program:
+    """The constraints for one choice of kept tensors, with a goal per reuse pattern."""
+
+    def __init__(self, architecture: Architecture, layer: Layer, keep: Keep, params: Params) -> None:
+        self.integer = IntegerProgram()
+        self._keep = keep
+        self._variables = Variables(self.integer, architecture, layer)
+        self._buffers = buffers_of(architecture, layer, keep, params)
+        self._constrain()
+        self._orders = reuse_patterns(layer)
+        network = network_level(architecture)
+        self._traffic = Traffic(self._variables, keep, network, self._orders, params.boundaries)
+        # Right above the MACs, or at DRAM (whose order the program chooses), one program is all there is.
+        self.patterns = self._orders if 0 < network < self._traffic.dram else self._orders[:1]
+        self._params = params
+        self._worst = self._most_logs() if params.surrogate == "balanced" else None
+
+    def goal(self, pattern: Pattern) -> Goal:
+        """The objective when the level above the network runs through its loops as ``pattern`` says."""
+        comp, traffic = compute(self._variables), self._traffic.words(pattern)
+        if self._worst is not None:
+            return balanced(self._worst, comp, traffic, self._params)
+        return weighted_sum(utilisation(self._variables, self._buffers), comp, traffic, self._params)
+
+    def solve(self, pattern: Pattern, engine: Engine, seconds: float) -> Solved:
+        """The optimum for ``pattern`` whose tiles fit in whole words; cuts found on the way stay."""
+        goal, clock = self.goal(pattern), Stopwatch()
+        while (left := seconds - clock.wall_seconds) > 0:
+            answer = engine.minimise(goal, left)
+            if answer.values is None:
+                return Solved(None, answer.proven)
+            mapping = self._mapping(answer.values, pattern)
+            overfull = [b for b in self._buffers if not b.fits(mapping.tiles[b.level])]
+            if not overfull:
+                return Solved(mapping, answer.proven)
+            for buffer in overfull:
+                tile = mapping.tiles[buffer.level]
+                engine.require(cut_off(self._variables, buffer, answer.values, tile))
+        return Solved(None, False)
+
+    def _constrain(self) -> None:
+        place_every_factor(self._variables)
+        respect_fanouts(self._variables)
+        for buffer in self._buffers:
+            respect_capacity(self._variables, buffer)
+
+    def _most_logs(self) -> int:
+        """The variable of the balanced objective, with room for all tensors over two boundaries."""
+        layer = self._variables.layer
+        most = max(1.0, self._params.traffic_weight) * 4 * len(layer.tensors) * log2(2 * layer.macs)
+        return self.integer.variable(ceil(most / UNIT))
+
+    def _mapping(self, values: Sequence[int], pattern: Pattern) -> Mapping:
+        orders = {self._traffic.network: pattern, self._traffic.dram: self._traffic.dram_pattern(values)}
+        return Mapping(tuple(self._level(values, level, orders) for level in range(self._variables.depth)))
+
+    def _level(self, values: Sequence[int], level: int, orders: dict[int, Pattern]) -> LevelMapping:
+        temporal, x, y = (self._variables.block(values, level, kind) for kind in ("temporal", "x", "y"))
+        pattern = orders.get(level) or self._natural(level)
+        return LevelMapping(pattern.ordered(temporal), x, y, self._keep[level])
+
+    def _natural(self, level: int) -> Pattern:
+        """The order that a tensor kept just inside ``level`` likes best."""
+        inside = self._keep[level - 1] if level else frozenset[str]()
+        return max(self._orders, key=lambda pattern: pattern.stationary[:1] in {(name,) for name in inside})

@@ -1,0 +1,123 @@
+"""CoSA end to end: programs, exact re-evaluation of every pattern's optimum, polish, the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from costmodel.bounds import lower_bounds
+from costmodel.evaluate import evaluate
+from costmodel.mapping import LevelMapping, Mapping, loops
+from solvers.budget import Budget, Stopwatch
+from solvers.mapping.cosa.capacity import Keep, keep_choices, misfit
+from solvers.mapping.cosa.linear import Engine, Goal, IntegerProgram
+from solvers.mapping.cosa.params import Params
+from solvers.mapping.cosa.polish import Polish
+from solvers.mapping.cosa.program import Program, Solved
+from solvers.mapping.problem import MappingProblem, bound_of, objective_of
+from solvers.outcome import Outcome, Status
+
+VERSION = "1"
+
+_LOADED: set[tuple[str, bool]] = set()
+"""The engines that this process has loaded, and whether with the polish."""
+
+
+def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008
+    """The best mapping reached from the optima of CoSA's programs, judged by the cost model.
+
+    ``budget.iterations`` is the most programs to solve (there is one per reuse pattern and choice of kept
+    tensors). ``program_proven`` is true when all of them were solved to proven optimality; the status is
+    OPTIMAL only if the objective meets the cost model's lower bound. The seconds leave out what a
+    process does once, loading the engine and the compiled evaluator. Raises InputError for shares of a
+    level that the architecture does not have.
+    """
+    params.check_levels(problem.architecture)
+    choices, reasons = _fitting(problem, params)
+    if not choices:
+        return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reasons[0])
+    serial = _serial(problem, choices[0])
+    _load(problem, serial, params)
+    clock = Stopwatch()
+    solved = list(_solved(problem, choices, budget, params, clock))
+    optima = list(dict.fromkeys(answer.mapping for answer in solved if answer.mapping)) or [serial]
+    bound = bound_of(lower_bounds(problem.architecture, problem.layer), problem.objective)
+    if params.polish:
+        polish = Polish(problem, bound, lambda: clock.wall_seconds < budget.wall_seconds)
+        best, evaluations = polish.best(optima, params.kicks, budget.seed), polish.evaluations
+    else:
+        best, evaluations = min(optima, key=lambda mapping: _cost(problem, mapping)), len(optima)
+    objective = _cost(problem, best)
+    return Outcome(
+        Status.OPTIMAL if objective <= bound else Status.FEASIBLE,
+        best,
+        objective,
+        bound,
+        clock.cpu_seconds,
+        clock.wall_seconds,
+        program_proven=all(answer.proven for answer in solved),
+        evaluations=evaluations,
+    )
+
+
+def _fitting(problem: MappingProblem, params: Params) -> tuple[list[Keep], list[str]]:
+    """The choices of kept tensors whose unit tiles fit, and why the others do not."""
+    choices, reasons = [], []
+    for keep in keep_choices(problem.architecture, problem.layer, params):
+        if reason := misfit(problem.architecture, problem.layer, keep, params):
+            reasons.append(reason)
+        else:
+            choices.append(keep)
+    return choices, reasons
+
+
+def _serial(problem: MappingProblem, keep: Keep) -> Mapping:
+    """Every loop at DRAM: valid wherever unit tiles fit, for when time runs out before a program ends."""
+    outermost = len(keep) - 1
+    return Mapping(
+        tuple(
+            LevelMapping(loops(problem.layer.dims) if level == outermost else (), (), (), kept)
+            for level, kept in enumerate(keep)
+        )
+    )
+
+
+def _load(problem: MappingProblem, mapping: Mapping, params: Params) -> None:
+    """Make the engine and the compiled evaluator do a little, once a process: it loads what they need."""
+    if (params.engine, params.polish) in _LOADED:
+        return
+    _LOADED.add((params.engine, params.polish))
+    tiny = IntegerProgram()
+    tiny.require({tiny.variable(2): 2.0, tiny.variable(2): 3.0}, low=4)
+    _engine(tiny, 0, params).minimise(Goal({0: 1.0, 1: 1.0}), 1.0)
+    if params.polish:
+        Polish(problem, 0.0, lambda: False).best([mapping], 0, 0)
+
+
+def _solved(
+    problem: MappingProblem, choices: list[Keep], budget: Budget, params: Params, clock: Stopwatch
+) -> Iterator[Solved]:
+    """Every program's answer; those beyond the budget are left unproven."""
+    number = 0
+    for keep in choices:
+        program = Program(problem.architecture, problem.layer, keep, params)
+        engine = _engine(program.integer, budget.seed, params)
+        for pattern in program.patterns:
+            number += 1
+            if budget.iterations is not None and number > budget.iterations:
+                yield Solved(None, False)
+            else:
+                yield program.solve(pattern, engine, budget.wall_seconds - clock.wall_seconds)
+
+
+def _engine(program: IntegerProgram, seed: int, params: Params) -> Engine:
+    if params.engine == "highs":
+        from solvers.mapping.cosa.highs import Highs
+
+        return Highs(program, seed)
+    from solvers.mapping.cosa.cp_sat import CpSat
+
+    return CpSat(program, seed)
+
+
+def _cost(problem: MappingProblem, mapping: Mapping) -> float:
+    return objective_of(evaluate(problem.architecture, problem.layer, mapping), problem.objective)

@@ -1,0 +1,137 @@
+"""Timeloop's random-pruned search: draw mappings until so many in a row are no better."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.batch import BatchEvaluator, MappingBatch
+from costmodel.bounds import lower_bounds
+from costmodel.errors import InputError
+from costmodel.evaluate import evaluate
+from costmodel.mapping import Mapping
+from solvers.budget import Budget, Stopwatch
+from solvers.mapping.problem import MappingProblem, bound_of, objective_of, objective_values
+from solvers.mapping.space import KeepRule, MappingSpace
+from solvers.outcome import Outcome, Status
+
+VERSION = "1"
+
+BLOCK_ROWS = 256
+CHUNK_BLOCKS = 16
+"""Rows are drawn and evaluated this many blocks at a time; the clock is looked at in between."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """``victory``: stop after so many valid mappings in a row that are no better. ``keep``: see KeepRule."""
+
+    victory: int = 200_000
+    keep: KeepRule = "free"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.victory, int) or isinstance(self.victory, bool) or self.victory < 1:
+            raise InputError("random_search", "a whole number of at least 1", self.victory, key="victory")
+        if self.keep not in get_args(KeepRule):
+            raise InputError(
+                "random_search", f"one of {', '.join(get_args(KeepRule))}", self.keep, key="keep"
+            )
+
+
+def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:
+    """The best of the mappings drawn (:meth:`MappingSpace.sample`) until victory, time or iterations end it.
+
+    ``budget.iterations`` is the most mappings to draw, valid or not; ``evaluations`` how many were drawn. The
+    status is OPTIMAL only if the objective meets the cost model's lower bound. Loading the compiled code,
+    which a process does once, is not on the clock.
+    """
+    space = MappingSpace(problem.architecture, problem.layer, params.keep)
+    if space.obstacle:
+        return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, space.obstacle)
+    search = Search(problem, params.victory)
+    search.look_at(space.sample(range(0), budget.seed))
+    clock = Stopwatch()
+    for batch in _batches(space, budget):
+        search.look_at(batch)
+        if search.won or clock.wall_seconds > budget.wall_seconds:
+            break
+    return _outcome(problem, search, clock)
+
+
+def _batches(space: MappingSpace, budget: Budget) -> Iterator[MappingBatch]:
+    block, left = 0, budget.iterations
+    while left is None or left > 0:
+        batch = space.sample(range(block, block + CHUNK_BLOCKS), budget.seed, BLOCK_ROWS)
+        yield batch if left is None else batch[:left]
+        block += CHUNK_BLOCKS
+        left = None if left is None else left - len(batch)
+
+
+class Search:
+    """The best mapping so far, and for how many valid ones it has been the best."""
+
+    def __init__(self, problem: MappingProblem, victory: int) -> None:
+        self._problem = problem
+        self._evaluator = BatchEvaluator(problem.architecture, problem.layer)
+        self._victory = victory
+        self._unbeaten = 0
+        self.best: Mapping | None = None
+        self.objective = np.inf
+        self.evaluations = 0
+
+    @property
+    def won(self) -> bool:
+        return self._unbeaten >= self._victory
+
+    def look_at(self, batch: MappingBatch) -> None:
+        """Take the best of ``batch``, row after row, as far as ``victory`` lets the search go."""
+        evaluation = self._evaluator.evaluate(batch)
+        self.evaluations += len(batch)
+        rows = np.flatnonzero(evaluation.valid)
+        values = objective_values(evaluation, self._problem.objective)[rows]
+        before = np.minimum.accumulate(np.concatenate(([self.objective], values)))[:-1]
+        better = np.flatnonzero(values < before)
+        last = self._last_before_victory(better, len(values))
+        if last is not None:
+            self.best = batch.mapping(int(rows[last]), self._problem.layer)
+            self.objective = float(values[last])
+
+    def _last_before_victory(self, better: NDArray[np.int64], count: int) -> int | None:
+        """The last improvement that comes in time, and ``_unbeaten`` counted from there."""
+        last, unbeaten_since = None, -self._unbeaten - 1
+        for place in better.tolist():
+            if place - unbeaten_since > self._victory:
+                break
+            last, unbeaten_since = place, place
+        self._unbeaten = count - 1 - unbeaten_since
+        return last
+
+
+def _outcome(problem: MappingProblem, search: Search, clock: Stopwatch) -> Outcome[Mapping]:
+    bound = bound_of(lower_bounds(problem.architecture, problem.layer), problem.objective)
+    if search.best is None:
+        note = f"none of {search.evaluations} mappings drawn was valid; nothing shows that there is none"
+        return Outcome(
+            Status.UNKNOWN,
+            None,
+            None,
+            bound,
+            clock.cpu_seconds,
+            clock.wall_seconds,
+            note,
+            evaluations=search.evaluations,
+        )
+    objective = objective_of(evaluate(problem.architecture, problem.layer, search.best), problem.objective)
+    return Outcome(
+        Status.OPTIMAL if objective <= bound else Status.FEASIBLE,
+        search.best,
+        objective,
+        bound,
+        clock.cpu_seconds,
+        clock.wall_seconds,
+        evaluations=search.evaluations,
+    )
