@@ -1,0 +1,77 @@
+"""One item at the worker's boundary: whatever the work function does comes back as a report."""
+
+from __future__ import annotations
+
+import pickle
+import time
+import traceback
+from typing import Any, NamedTuple
+
+from clusters.runtime import WALL_LIMIT, Completion, Failure, Work
+
+LONGEST_MESSAGE = 2000
+LONGEST_TRACEBACK = 4000
+
+
+class ItemReport(NamedTuple):
+    """What a worker says of one item: the pickled value or a failure, and the seconds the work took."""
+
+    value: bytes | None
+    failure: Failure | None
+    wall_seconds: float
+    cpu_seconds: float
+
+
+def failure_of(error: BaseException) -> Failure:
+    """The error as plain text: an exception object might not survive the way to another process."""
+    text = "".join(traceback.format_exception(error, limit=-6))
+    return Failure(type(error).__name__, str(error)[:LONGEST_MESSAGE], text[-LONGEST_TRACEBACK:])
+
+
+def load_work(pickled: bytes) -> Work | Failure:
+    """The work function, or why it cannot be had here (each item then fails with that)."""
+    try:
+        work: Work = pickle.loads(pickled)
+    except Exception as error:  # noqa: BLE001 - the worker's boundary: imports may raise anything
+        return failure_of(error)
+    return work
+
+
+def execute(work: Work | Failure, payload: bytes) -> ItemReport:
+    """Run the work on a pickled payload. SystemExit is an error like others; KeyboardInterrupt passes."""
+    if isinstance(work, Failure):
+        return ItemReport(None, work, 0.0, 0.0)
+    wall, cpu = time.perf_counter(), time.process_time()
+    value: bytes | None = None
+    failure: Failure | None = None
+    try:
+        value = dump_value(work(pickle.loads(payload)))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the worker's boundary: a failure is a result
+        failure = failure_of(error)
+    return ItemReport(value, failure, time.perf_counter() - wall, time.process_time() - cpu)
+
+
+def completion_of(key: str, report: ItemReport, worker: str, attempts: int) -> Completion:
+    """The report as the caller sees it; a value that cannot be unpickled here is a failure too."""
+    pickled, failure, wall, cpu = report
+    value: Any = None
+    if pickled is not None:
+        try:
+            value = pickle.loads(pickled)
+        except Exception as error:  # noqa: BLE001 - the worker's boundary: the value is the work's own
+            failure = failure_of(error)
+    return Completion(key, value, failure, worker, wall, cpu, attempts)
+
+
+def wall_limit_failure(seconds: float) -> Failure:
+    return Failure(WALL_LIMIT, f"ran longer than the wall limit of {seconds:g} s and was ended")
+
+
+def dump_value(value: Any) -> bytes:
+    """The result as bytes; raises TypeError with the remedy when it cannot be sent."""
+    try:
+        return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+    except Exception as error:
+        raise TypeError(
+            f"the result, a {type(value).__name__}, cannot be pickled ({error}); return plain data"
+        ) from error

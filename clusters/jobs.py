@@ -1,0 +1,237 @@
+"""Jobs on a Ray cluster through its dashboard: submit, watch, stop, and bring a folder home."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import logging
+import os
+import shlex
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from clusters.job_pack import MARK
+from clusters.ray_session import QUIET
+from clusters.runtime import ClusterRefusedError, WorkersUnavailableError
+
+ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
+STOP_SECONDS = "60"
+"""How long a stopped job may take to write what it has before Ray kills it (Ray's default is 3 s)."""
+POLL_SECONDS = (0.5, 5.0)
+"""Between two questions to a running job: at first, and after a while."""
+LOST_SECONDS = 300.0
+"""How long the cluster may be out of reach (a closed laptop, a new network) before following gives up."""
+AGENT_SECONDS, NO_AGENT = 30.0, "No available agent"
+"""How long a head that has just started may have nobody to run jobs, and what it says then."""
+HELPER_SECONDS = 300.0
+PIECE_BYTES = 32 << 20
+"""Bytes of files that one helper job sends: its log passes through the dashboard's memory."""
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """A shell command to run on the cluster.
+
+    working_dir: a folder that is sent and becomes the current one there; pip: requirements to install on
+    every node first; metadata: text to find again; name: the first part of the job's id.
+    """
+
+    command: str
+    name: str
+    working_dir: Path | None = None
+    pip: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        content: dict[str, Any] = {"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": STOP_SECONDS}}
+        if self.working_dir is not None:
+            content["working_dir"] = str(self.working_dir)
+        if self.pip:
+            content["pip"] = list(self.pip)
+        return content
+
+
+@dataclass(frozen=True)
+class JobState:
+    """What the cluster knows of a job; ``status`` is PENDING, RUNNING, SUCCEEDED, FAILED or STOPPED."""
+
+    job: str
+    status: str
+    message: str
+    metadata: Mapping[str, str]
+
+    @property
+    def ended(self) -> bool:
+        return self.status in ENDED
+
+
+class JobClient:
+    """The jobs of the cluster whose dashboard is at ``address`` (http://head:8265).
+
+    RAY_AUTH_MODE=token and RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH) of the environment are passed on. Raises
+    WorkersUnavailableError where no cluster answers or it refuses the token, ClusterRefusedError where it
+    says no.
+    """
+
+    def __init__(self, address: str) -> None:
+        for name, value in QUIET.items():
+            os.environ.setdefault(name, value)
+        if "://" not in address:
+            address = f"http://{address}"
+        if not address.startswith(("http://", "https://")):
+            raise WorkersUnavailableError(
+                f"{address} is not a dashboard's address: expected http://HOST:8265"
+            )
+        self.address = address.rstrip("/")
+        from ray.job_submission import JobSubmissionClient
+
+        for name in ("ray", "ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk"):
+            logging.getLogger(name).setLevel(logging.WARNING)
+        with self._asked():
+            self._client = JobSubmissionClient(self.address)
+
+    @contextmanager
+    def _asked(self) -> Iterator[None]:
+        """Ray's errors as ours."""
+        from ray.exceptions import RayError
+
+        try:
+            yield
+        except RayError as error:
+            raise WorkersUnavailableError(f"{self.address} refuses: {error}") from error
+        except OSError as error:
+            raise WorkersUnavailableError(
+                f"no Ray dashboard answers at {self.address}: check the address and the tunnel; {error}"
+            ) from error
+        except RuntimeError as error:
+            raise ClusterRefusedError(f"{self.address}: {_last_line(str(error))}") from error
+
+    def submit(self, request: JobRequest) -> str:
+        """Send the working folder and start the command; returns the job's id."""
+        job = f"{request.name}-{os.urandom(4).hex()}"
+        deadline = time.monotonic() + AGENT_SECONDS
+        while True:
+            try:
+                self._submit(job, request)
+            except ClusterRefusedError as error:
+                if NO_AGENT not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(POLL_SECONDS[0])
+            else:
+                return job
+
+    def _submit(self, job: str, request: JobRequest) -> None:
+        with self._asked():
+            self._client.submit_job(
+                entrypoint=request.command,
+                submission_id=job,
+                runtime_env=request.environment,
+                metadata=dict(request.metadata),
+            )
+
+    def state(self, job: str) -> JobState:
+        with self._asked():
+            return _state(self._client.get_job_info(job))
+
+    def states(self) -> list[JobState]:
+        """Every submitted job of the cluster, in no order."""
+        with self._asked():
+            return [_state(details) for details in self._client.list_jobs() if details.submission_id]
+
+    def log(self, job: str) -> str:
+        """All that the job has printed so far."""
+        with self._asked():
+            return str(self._client.get_job_logs(job))
+
+    def stop(self, job: str) -> bool:
+        """Ask a job to end (SIGTERM, after a minute SIGKILL) and return at once; False if it had ended."""
+        with self._asked():
+            return bool(self._client.stop_job(job))
+
+    def wait(self, job: str, seconds: float) -> JobState:
+        """The state once it has ended; the last one seen if it has not after so many seconds."""
+        deadline = time.monotonic() + seconds
+        while not (state := self.state(job)).ended and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS[0])
+        return state
+
+    def follow(self, job: str) -> Iterator[str]:
+        """What the job prints, piece by piece, until it has ended; survives minutes without a connection."""
+        said, pause, heard = 0, POLL_SECONDS[0], time.monotonic()
+        while True:
+            try:
+                state, log = self.state(job), self.log(job)
+            except WorkersUnavailableError:
+                if time.monotonic() - heard > LOST_SECONDS:
+                    raise
+                time.sleep(POLL_SECONDS[1])
+                continue
+            heard = time.monotonic()
+            if len(log) > said:
+                yield log[said:]
+                said = len(log)
+            if state.ended:
+                return
+            time.sleep(pause)
+            pause = min(pause * 1.2, POLL_SECONDS[1])
+
+    def fetch(self, folder: str, known: Mapping[str, str], take: Callable[[str, bytes], str]) -> list[str]:
+        """Bring home the result files below ``folder`` of the head: ``take(name, content)`` for each new one.
+
+        ``known`` has the digests of what is here already; take returns the one of what it took. Returns the
+        names of all files there. Helper jobs print the files into their logs, so the dashboard's port is
+        all it needs; the log files stay on the head until Ray's session folder goes.
+        """
+        have = dict(known)
+        while True:
+            script = (files("clusters") / "job_pack.py").read_text(encoding="utf-8")
+            words = ["python", "-c", script, folder, str(PIECE_BYTES), json.dumps(have)]
+            listed: dict[str, Any] | None = None
+            for line in self._output_of(shlex.join(words)).splitlines():
+                if not line.startswith(MARK):
+                    continue
+                entry = json.loads(line.removeprefix(MARK))
+                if "data" in entry:
+                    have[entry["name"]] = take(entry["name"], _checked(entry))
+                else:
+                    listed = entry
+            if listed is None:
+                raise ClusterRefusedError(
+                    f"{self.address}: the folder {folder} did not arrive whole; fetch it again"
+                )
+            if not listed["more"]:
+                return list(listed["all"])
+
+    def _output_of(self, command: str) -> str:
+        job = self.submit(JobRequest(command, "archsweep-fetch"))
+        state = self.wait(job, HELPER_SECONDS)
+        log = self.log(job)
+        if state.status != "SUCCEEDED":
+            raise ClusterRefusedError(f"helper job {job} is {state.status}: {_last_line(log)}")
+        with self._asked():
+            self._client.delete_job(job)
+        return log
+
+
+def _state(details: Any) -> JobState:
+    status = str(getattr(details.status, "value", details.status))
+    return JobState(details.submission_id, status, details.message or "", dict(details.metadata or {}))
+
+
+def _checked(entry: Mapping[str, Any]) -> bytes:
+    content = base64.b64decode(entry["data"], validate=True)
+    if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+        raise ClusterRefusedError(f"{entry['name']} did not arrive whole; fetch it again")
+    return content
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    return lines[-1] if lines else "it said nothing"

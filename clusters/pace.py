@@ -1,0 +1,42 @@
+"""How much work workers hold at once, by their number: the rule behind batches and windows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CALL_SECONDS = 0.0006
+"""Driver time of one call to a worker beyond its items (benchmarks/scaling.py --measure: 0.5 to 0.6 ms)."""
+
+CALL_SHARE = 0.1
+"""Most of its time that the driver shall spend on calls; the rest is for items, rows and new designs."""
+
+SHORTEST_CALL = 0.7
+"""Seconds: with few workers, calls of 0.5 to 1 s already cost them under 1 %."""
+
+MOST_HELD = 32_768
+"""Items that all workers hold together, about 100 MB of payloads in the driver."""
+
+MOST_A_WORKER, FEWEST_A_WORKER = 256, 8
+"""Bounds of the window: with fewer than 8 a worker waits for the driver, more than 256 gain nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """window: most items a worker may hold; target_seconds: how long one call to it should take."""
+
+    window: int
+    target_seconds: float
+
+
+def pace_for(workers: int, window: int | None = None, target_seconds: float | None = None) -> Pace:
+    """The pace for so many workers; what is given is kept.
+
+    W workers that each finish a call every T seconds cost the driver W * CALL_SECONDS / T of its time, so
+    T = W * CALL_SECONDS / CALL_SHARE keeps that share; long batches cost nothing at the end of a run, since
+    the last items are shared out singly (Ledger.take_batch).
+    """
+    workers = max(1, workers)
+    return Pace(
+        window or max(FEWEST_A_WORKER, min(MOST_A_WORKER, MOST_HELD // workers)),
+        target_seconds or max(SHORTEST_CALL, workers * CALL_SECONDS / CALL_SHARE),
+    )

@@ -1,0 +1,152 @@
+"""What every runtime offers: submit work by key, take completions as they come, in no promised order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+Work = Callable[[Any], Any]
+"""What a worker does with one payload: a top-level function that can be pickled by name.
+
+It runs in another process, so payload and result are pickled; whatever it raises becomes a failed completion.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeSettings:
+    """How much work is held at once, and when an item is given up.
+
+    workers: processes to use; None means one for each CPU of the cluster, followed as nodes come and go.
+    window: most items per worker that are accepted and not yet completed (what a killed driver can lose).
+    target_seconds: small items are batched until one call to a worker takes about this long.
+        Both follow the number of workers if None (clusters/pace.py).
+    wall_limit_seconds: an item that runs longer is ended and reported as failed; None never ends one.
+    max_strikes: an item that was running on this many workers when they died is reported as poisonous.
+    memory_limit_bytes: address space a worker may add to what an idle one maps; beyond it allocations fail.
+    address: an existing Ray cluster ("host:port", "auto"); empty starts a local one and ends it on close
+        (unless the environment names a cluster in RAY_ADDRESS, as it does inside a submitted job).
+    """
+
+    workers: int | None = None
+    window: int | None = None
+    target_seconds: float | None = None
+    wall_limit_seconds: float | None = None
+    max_strikes: int = 3
+    memory_limit_bytes: int | None = None
+    address: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("workers", "window", "target_seconds", "wall_limit_seconds", "max_strikes"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"RuntimeSettings.{name}: expected more than 0, found {value!r}")
+        if self.memory_limit_bytes is not None and self.memory_limit_bytes < 1 << 20:
+            raise ValueError(
+                "RuntimeSettings.memory_limit_bytes: expected at least 1 MiB "
+                f"(it is in bytes), found {self.memory_limit_bytes!r}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an item has no value: the exception's type name, its message and the last lines of its traceback.
+
+    Two types are made by runtimes themselves: WALL_LIMIT and POISONOUS.
+    """
+
+    type: str
+    message: str
+    traceback: str = ""
+
+
+WALL_LIMIT = "WallLimitExceeded"
+"""Failure type of an item that was ended because it ran longer than the wall limit."""
+
+POISONOUS = "PoisonousItem"
+"""Failure type of an item that was running each time its worker died, max_strikes times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One finished item: a value or an error (never both), and what it cost.
+
+    worker is "host:pid" of the process that answered; wall_seconds and cpu_seconds are measured there around
+    the work function alone (cpu_seconds is 0 when the worker did not live to tell); attempts counts the times
+    the item is known to have been started.
+    """
+
+    key: str
+    value: Any
+    error: Failure | None
+    worker: str
+    wall_seconds: float
+    cpu_seconds: float
+    attempts: int
+
+    @property
+    def failed(self) -> bool:
+        return self.error is not None
+
+
+class WorkersUnavailableError(RuntimeError):
+    """No worker can be had (no cluster at the address, or none starts), so nothing can ever complete."""
+
+
+class ClusterRefusedError(RuntimeError):
+    """A cluster answered that it cannot do what was asked: no such job, a package too large."""
+
+
+class Runtime(Protocol):
+    """A place where work runs. Use it as a context manager, so that its processes end with the block.
+
+    Every submitted key is completed exactly once, unless it was cancelled; the work function itself may run
+    more than once for a key when a worker is lost (at least once), so it must be repeatable.
+    """
+
+    def submit(self, key: str, payload: Any) -> None:
+        """Accept one item. Raises ValueError for a key still pending, RuntimeError once closed."""
+
+    def as_completed(self) -> Iterator[Completion]:
+        """Completions until nothing is pending; items may be submitted while iterating."""
+
+    @property
+    def pending(self) -> int:
+        """Items accepted and not yet handed out as completions."""
+
+    @property
+    def capacity(self) -> int:
+        """Items that can be submitted now without holding more than is useful; grows with faster items."""
+
+    def cancel_queued(self) -> list[str]:
+        """Forget the items not yet handed to a worker and return their keys; those running still complete."""
+
+    def close(self) -> None:
+        """Drop what is pending and end every process this runtime started. May be called again."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def complete_all(runtime: Runtime, items: Iterable[tuple[str, Any]]) -> Iterator[Completion]:
+    """Completions of all items (key, payload), which are drawn only as fast as the runtime has capacity."""
+    remaining = iter(items)
+    exhausted = False
+    while not exhausted or runtime.pending:
+        exhausted = _fill(runtime, remaining)
+        for completion in runtime.as_completed():
+            yield completion
+            exhausted = exhausted or _fill(runtime, remaining)
+
+
+def _fill(runtime: Runtime, remaining: Iterator[tuple[str, Any]]) -> bool:
+    while runtime.capacity > 0:
+        item = next(remaining, None)
+        if item is None:
+            return True
+        runtime.submit(*item)
+    return False
