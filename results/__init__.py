@@ -1,0 +1,1 @@
+"""What came back: schema, Parquet store, Pareto front, report."""

@@ -1,0 +1,171 @@
+"""What a column and a table are, and how plain Python rows become stored ones and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from json import dumps, loads
+from numbers import Integral, Real
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+from results.errors import WrongRowError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Kind = Literal["string", "int", "float", "bool", "json", "timestamp"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column; ``kind`` json takes plain Python values and is stored as JSON text."""
+
+    name: str
+    kind: Kind
+    unit: str
+    meaning: str
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a run folder; of rows with the same ``key`` the last written one counts."""
+
+    name: str
+    key: str
+    meaning: str
+    columns: tuple[Column, ...]
+    version: int
+
+    @cached_property
+    def by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
+
+    def names(self, *kinds: Kind) -> tuple[str, ...]:
+        """The columns of these kinds, or all."""
+        return tuple(column.name for column in self.columns if not kinds or column.kind in kinds)
+
+    def arrow_schema(self) -> pyarrow.Schema:
+        """The Parquet schema of a part written today."""
+        import pyarrow
+
+        types = _arrow_types()
+        return pyarrow.schema([(column.name, types[column.kind]) for column in self.columns])
+
+    def encode(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The stored form of a row; absent optional columns are null, ``schema_version`` is filled in.
+
+        Raises WrongRowError for an unknown column, a missing required one, or a value of the wrong type.
+        """
+        columns = self.by_name
+        if unknown := [name for name in row if name not in columns or name == "schema_version"]:
+            raise WrongRowError(self.name, f"unknown column {unknown[0]!r}", f"Known: {', '.join(columns)}")
+        missing = [name for name, column in columns.items() if column.required and row.get(name) is None]
+        if missing:
+            raise WrongRowError(
+                self.name, f"a row without {', '.join(missing)}", "Give every required column"
+            )
+        encoded = {name: self._encoded(column, row.get(name)) for name, column in columns.items()}
+        encoded["schema_version"] = self.version
+        return encoded
+
+    def decode(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The plain Python form of a stored row: JSON text read, other values as they are."""
+        texts = self._json_columns
+        return {
+            name: loads(value) if name in texts and value is not None else value
+            for name, value in row.items()
+        }
+
+    @cached_property
+    def _json_columns(self) -> frozenset[str]:
+        return frozenset(self.names("json"))
+
+    def _encoded(self, column: Column, value: Any) -> Any:
+        if value is None:
+            return None
+        try:
+            return _ENCODERS[column.kind](value)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise WrongRowError(
+                self.name,
+                f"column {column.name!r} expects {_EXPECTED[column.kind]}, found {value!r:.120} ({error})",
+                "Convert the value before it is appended",
+            ) from error
+
+
+def _string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(type(value).__name__)
+    # a lone surrogate (from an undecodable file name) cannot be stored as UTF-8
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(type(value).__name__)
+    if not -(2**63) <= int(value) < 2**63:
+        raise OverflowError("does not fit 64 bits")
+    return int(value)
+
+
+def _floating(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(type(value).__name__)
+    return float(value)
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(type(value).__name__)
+    return value
+
+
+def _json(value: Any) -> str:
+    if isinstance(value, str | bytes):
+        raise TypeError("text, not a value")
+    return dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def _timestamp(value: Any) -> datetime:
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise TypeError("no time zone" if isinstance(value, datetime) else type(value).__name__)
+    return value.astimezone(UTC)
+
+
+_ENCODERS = MappingProxyType(
+    {
+        "string": _string,
+        "int": _integer,
+        "float": _floating,
+        "bool": _boolean,
+        "json": _json,
+        "timestamp": _timestamp,
+    }
+)
+_EXPECTED = MappingProxyType(
+    {
+        "string": "text",
+        "int": "a whole number of 64 bits",
+        "float": "a number",
+        "bool": "True or False",
+        "json": "a dict, list or number without NaN or infinity",
+        "timestamp": "a datetime with a time zone",
+    }
+)
+
+
+def _arrow_types() -> dict[Kind, Any]:
+    import pyarrow
+
+    return {
+        "string": pyarrow.string(),
+        "int": pyarrow.int64(),
+        "float": pyarrow.float64(),
+        "bool": pyarrow.bool_(),
+        "json": pyarrow.string(),
+        "timestamp": pyarrow.timestamp("us", tz="UTC"),
+    }

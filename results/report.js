@@ -1,0 +1,114 @@
+"use strict";
+(() => {
+  // plotly.js offers to upload a chart to its makers by default; a run's numbers are nobody else's
+  const config = {
+    displaylogo: false, responsive: true, showSendToCloud: false, plotlyServerURL: "",
+    modeBarButtonsToRemove: ["lasso2d", "select2d"],
+  };
+  const drawn = [];
+  const read = (id) => JSON.parse(document.getElementById(id).textContent);
+  const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  function themed(layout) {
+    const axis = { gridcolor: ink("--line"), linecolor: ink("--line"), zerolinecolor: ink("--line"), automargin: true };
+    const space = { ...axis, backgroundcolor: "rgba(0,0,0,0)" };
+    const result = {
+      ...layout,
+      paper_bgcolor: "rgba(0,0,0,0)",
+      plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: "system-ui, sans-serif", size: 13, color: ink("--ink") },
+      hoverlabel: { bgcolor: ink("--paper"), bordercolor: ink("--line"), font: { color: ink("--ink") }, align: "left" },
+      hovermode: "closest",
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: ink("--soft"), activecolor: ink("--accent") },
+    };
+    for (const key of ["xaxis", "yaxis", "xaxis2", "yaxis2"]) {
+      if (layout[key]) result[key] = { ...axis, ...layout[key] };
+    }
+    if (layout.scene) {
+      result.scene = { ...layout.scene };
+      for (const key of ["xaxis", "yaxis", "zaxis"]) result.scene[key] = { ...space, ...layout.scene[key] };
+    }
+    return result;
+  }
+
+  function draw(place, figure) {
+    Plotly.react(place, figure.data, themed(figure.layout), config);
+    const known = drawn.find((entry) => entry.place === place);
+    if (known) known.figure = figure;
+    else drawn.push({ place, figure });
+  }
+
+  function redraw() {
+    for (const { place, figure } of drawn) draw(place, figure);
+  }
+
+  function layersFigure(content, design) {
+    const rows = design.layers.map((_, row) => row);
+    const total = (row) => design.energies.reduce((sum, values) => sum + (values[row] || 0), 0);
+    const share = (level, row) => `${(100 * (design.energies[level][row] || 0) / (total(row) || 1)).toPrecision(3)} %`;
+    const bars = content.names.map((name, level) => ({
+      type: "bar", orientation: "h", name, x: design.energies[level], y: rows, hoverinfo: "text",
+      hovertext: rows.map((row) => `${design.hovers[row]}<br>${name}: ${share(level, row)}`), marker: { color: content.colors[level] },
+    }));
+    bars.push({
+      type: "bar", orientation: "h", name: "latency", x: design.cycles, y: rows, xaxis: "x2",
+      hovertext: design.hovers, hoverinfo: "text", marker: { color: "#6b7785" }, showlegend: false,
+    });
+    const top = (values) => 1.04 * Math.max(0, ...values);
+    const stacks = content.designs.flatMap((d) => d.layers.map((_, row) => d.energies.reduce((sum, e) => sum + (e[row] || 0), 0)));
+    const layout = {
+      barmode: "stack", bargap: 0.25,
+      xaxis: { domain: [0, 0.58], title: { text: content.titles[0] }, range: [0, top(stacks)] },
+      xaxis2: { domain: [0.64, 1], title: { text: content.titles[1] }, range: [0, top(content.designs.flatMap((d) => d.cycles))] },
+      yaxis: { tickvals: rows, ticktext: design.layers, autorange: "reversed" },
+      legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, traceorder: "normal" },
+      margin: { l: 160, r: 16, t: 48, b: 52 },
+    };
+    return { data: bars, layout };
+  }
+
+  function setUpLayers() {
+    const place = document.getElementById("layers");
+    const select = document.getElementById("layer-design");
+    if (!place || !select) return;
+    const content = read("layers-data");
+    const show = () => {
+      const design = content.designs[Number(select.value)];
+      place.style.height = `${130 + 26 * design.layers.length}px`;
+      draw(place, layersFigure(content, design));
+    };
+    select.addEventListener("change", show);
+    show();
+    for (const { place: chart } of drawn) {
+      chart.on("plotly_click", (event) => {
+        const tag = event.points[0].customdata;
+        const option = [...select.options].find((candidate) => candidate.dataset.tag === tag);
+        if (option) { select.value = option.value; show(); }
+      });
+    }
+  }
+
+  function sortable(table) {
+    table.querySelectorAll("thead th").forEach((head, column) => {
+      const cell = (row) => row.cells[column];
+      const key = (row) => cell(row).dataset.sort === undefined ? cell(row).textContent : Number(cell(row).dataset.sort);
+      const button = document.createElement("button");
+      button.append(...head.childNodes);
+      head.append(button);
+      if (table.tBodies[0].rows[0] && cell(table.tBodies[0].rows[0]).className === "number") head.className = "number";
+      button.addEventListener("click", () => {
+        const up = head.getAttribute("aria-sort") !== "ascending";
+        table.querySelectorAll("th").forEach((other) => other.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", up ? "ascending" : "descending");
+        const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true }));
+        const rows = [...table.tBodies[0].rows].sort((a, b) => (up ? 1 : -1) * compare(key(a), key(b)));
+        table.tBodies[0].append(...rows);
+      });
+    });
+  }
+
+  for (const place of document.querySelectorAll("[data-figure]")) draw(place, read(place.dataset.figure));
+  setUpLayers();
+  document.querySelectorAll("table").forEach(sortable);
+  for (const media of ["(prefers-color-scheme: dark)", "print"]) matchMedia(media).addEventListener("change", redraw);
+})();

@@ -1,0 +1,68 @@
+"""The report of a run: one HTML page that needs no network.
+
+``write_report(Path("runs/quickstart"))`` writes ``report.html`` into the run folder and returns its path.
+The page is the same for the same rows and lock file: it carries no date of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from results.parts import write_whole
+from results.report_data import RunData
+from results.report_designs import designs_section
+from results.report_front import front_section
+from results.report_html import Markup, Section, joined
+from results.report_run import headline, provenance_section
+from results.report_solves import failures_section, solves_section
+from results.report_spending import spending_section
+
+REPORT_FILE = "report.html"
+
+SECTIONS: tuple[Callable[[RunData], Section], ...] = (
+    front_section,
+    designs_section,
+    spending_section,
+    solves_section,
+    failures_section,
+    provenance_section,
+)
+
+
+def write_report(run_folder: Path, objectives: tuple[str, ...] | None = None) -> Path:
+    """Write ``report.html`` of a run folder, whole or not at all; objectives None: the study's own.
+
+    Raises NotARunError, DamagedFileError, WrongRowError (an unknown objective) or CannotWriteError.
+    """
+    page = build_page(RunData.read(run_folder, objectives))
+    path = run_folder / REPORT_FILE
+    write_whole(path, lambda file: file.write_text(page, encoding="utf-8"))
+    return path
+
+
+def build_page(run: RunData) -> str:
+    """The whole page, plotly.js included once."""
+    from plotly.offline import get_plotlyjs
+
+    study = run.lock.get("study")
+    study = study if isinstance(study, dict) else {}
+    sections = [build(run) for build in SECTIONS]
+    links = [Markup(f'<a href="#{section.key}">{escape(section.title)}</a>') for section in sections]
+    return Template(_asset("report.html")).substitute(
+        title=escape(str(study.get("name") or run.path.name)),
+        description=escape(str(study.get("description") or "")),
+        links=joined(links),
+        headline=headline(run),
+        sections=joined(section.html() for section in sections),
+        style=_asset("report.css"),
+        plotly=get_plotlyjs(),
+        script=_asset("report.js"),
+    )
+
+
+def _asset(name: str) -> str:
+    return (files("results") / name).read_text(encoding="utf-8")

@@ -1,0 +1,191 @@
+"""What the report shows of a run: its designs, front, solves and lock file, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from results.columns import Table
+from results.pareto import (
+    AXIS_PREFIX,
+    Points,
+    check_objectives,
+    design_frame,
+    front_mask,
+    knee,
+    objective_columns,
+    objective_points,
+)
+from results.report_html import chart_text
+from results.report_units import NOTHING, TIMES, Scale, percent, scale_for
+from results.schema import DESIGNS, LAYERS
+from results.store import RunFolder
+
+if TYPE_CHECKING:
+    import pandas
+
+DEFAULT_OBJECTIVES = ("energy_pj", "cycles", "area_um2")
+CERTAIN_GAP = 0.01
+"""A design is certain when energy and latency are proven to be within this share of the best possible."""
+
+_HEAVY = ("layer_shape", "architecture", "params", "mapping")
+
+
+@dataclass(frozen=True)
+class RunData:
+    """A run as the report sees it.
+
+    ``designs``: see ``pareto.design_frame``; ``layers``: rows without their largest columns; ``points``:
+    objectives of each design, NaN where it is not judged; ``front``: indices of designs, best first
+    objective first, at most equal in number to ``designs``.
+    """
+
+    path: Path
+    designs: pandas.DataFrame
+    layers: pandas.DataFrame
+    lock: Mapping[str, Any]
+    objectives: tuple[str, ...]
+    damaged: tuple[str, ...]
+
+    @classmethod
+    def read(cls, path: Path, objectives: tuple[str, ...] | None = None) -> RunData:
+        """Read a run folder; objectives None: the study's own. Raises a ResultsError as RunFolder does."""
+        run = RunFolder(path).check()
+        lock = run.read_lock_file()
+        chosen = objectives or study_objectives(lock)
+        check_objectives(chosen)
+        kept = [name for name in LAYERS.names() if name not in _HEAVY]
+        designs = design_frame(run)
+        layers = _decoded_frame(LAYERS, _used(run.read("layers", kept).to_pylist(), designs), kept)
+        damaged = tuple(sorted(file.name for file in path.glob("*/*.damaged")))
+        return cls(path, designs, layers, lock, chosen, damaged)
+
+    @cached_property
+    def points(self) -> Points:
+        return objective_points(self.designs, self.objectives)
+
+    @cached_property
+    def judged(self) -> list[int]:
+        return [int(i) for i in np.flatnonzero(np.isfinite(self.points).all(axis=1))]
+
+    @cached_property
+    def front(self) -> list[int]:
+        on_front = np.flatnonzero(front_mask(self.points))
+        return sorted((int(i) for i in on_front), key=lambda i: (tuple(self.points[i]), i))
+
+    @cached_property
+    def knee(self) -> int | None:
+        """The design nearest to the ideal point, None without a front."""
+        return self.front[knee(self.points[self.front])] if self.front else None
+
+    @cached_property
+    def axes(self) -> list[str]:
+        return [n.removeprefix(AXIS_PREFIX) for n in self.designs.columns if n.startswith(AXIS_PREFIX)]
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        return {design: place for place, design in enumerate(self.front)}
+
+    @cached_property
+    def _scales(self) -> dict[str, Scale]:
+        names = [column.name for column in objective_columns()]
+        return {name: scale_for(name, self.designs[name].astype("float64").dropna()) for name in names}
+
+    def tag(self, design: int) -> str:
+        """The number of a front design in this report, such as #3; empty for the others."""
+        return f"#{self._places[design] + 1}" if design in self._places else ""
+
+    def axis_text(self, design: int, axis: str) -> str:
+        """The value of an axis; a list such as [8, 12] is shown as 8×12."""
+        value = (self.designs["axes"].iloc[design] or {}).get(axis)
+        if isinstance(value, list):
+            return TIMES.join(str(part) for part in value)
+        return NOTHING if value is None else str(value)
+
+    def axis_line(self, design: int) -> str:
+        """All axes of a design in one line, or its id when it has none."""
+        if not self.axes:
+            return str(self.designs["design_id"].iloc[design])
+        return ", ".join(f"{axis} {self.axis_text(design, axis)}" for axis in self.axes)
+
+    @cached_property
+    def _solves(self) -> dict[str, int]:
+        return {task_id: row for row, task_id in enumerate(self.layers["task_id"])}
+
+    def solve(self, task_id: str) -> dict[str, Any]:
+        """The ``layers`` row of a task, empty when the run has none."""
+        row = self._solves.get(task_id)
+        return {} if row is None else dict(self.layers.iloc[row])
+
+    @cached_property
+    def _metrics(self) -> dict[str, list[float]]:
+        names = DESIGNS.names("int", "float")
+        return {name: self.designs[name].astype("float64").tolist() for name in names}
+
+    def value(self, design: int, column: str) -> float | None:
+        """A metric of a design as a float, None where it has none."""
+        value = self._metrics[column][design]
+        return value if value == value else None
+
+    def scale(self, column: str) -> Scale:
+        """One scale per objective column, the same in the whole report."""
+        return self._scales[column]
+
+    def certain(self, design: int) -> bool:
+        """Whether energy and latency are within CERTAIN_GAP of their proven bounds."""
+        gaps = (self.value(design, "energy_gap"), self.value(design, "cycles_gap"))
+        return all(gap is not None and gap <= CERTAIN_GAP for gap in gaps)
+
+    def hover(self, design: int) -> str:
+        """Lines for a hover box: number, axes, metrics with bounds."""
+        if design not in self._hovers:
+            self._hovers[design] = self._hover(design)
+        return self._hovers[design]
+
+    @cached_property
+    def _hovers(self) -> dict[int, str]:
+        return {}
+
+    def _hover(self, design: int) -> str:
+        lines = [f"<b>Design {self.tag(design)}</b>".replace(" <", "<")]
+        lines += [f"{chart_text(axis)}: {chart_text(self.axis_text(design, axis))}" for axis in self.axes]
+        metrics = dict.fromkeys((*self.objectives, "energy_pj", "cycles", "area_um2"))
+        for name in metrics:
+            scale = self.scale(name)
+            lines.append(f"{scale.label}: {scale.text(self.value(design, name))}")
+        for name, label in (("energy_gap", "Energy"), ("cycles_gap", "Latency")):
+            if (gap := self.value(design, name)) is not None:
+                lines.append(f"{label} above its lower bound: {percent(gap)}")
+        return "<br>".join(lines)
+
+
+def study_objectives(lock: Mapping[str, Any]) -> tuple[str, ...]:
+    """The objectives that the lock file's study names, or the usual three."""
+    study = lock.get("study")
+    named = study.get("objectives") if isinstance(study, Mapping) else None
+    return tuple(str(name) for name in named) if isinstance(named, list) and named else DEFAULT_OBJECTIVES
+
+
+def _decoded_frame(table: Table, rows: list[dict[str, Any]], columns: list[str]) -> pandas.DataFrame:
+    import pandas
+
+    frame = pandas.DataFrame([table.decode(row) for row in rows], columns=columns)
+    floats = [name for name in table.names("float", "int") if name in columns]
+    frame[floats] = frame[floats].astype("float64")
+    return frame.sort_values(table.key, ignore_index=True)
+
+
+def _used(layers: list[dict[str, Any]], designs: pandas.DataFrame) -> list[dict[str, Any]]:
+    """The solves that the designs rest on, none of a study's earlier forms; all of them before any design."""
+    used = {
+        layer["task_id"]
+        for networks in designs["networks"]
+        for network in (networks or {}).values()
+        for layer in network.get("layers", ())
+    }
+    return [row for row in layers if row["task_id"] in used] if used else layers

@@ -1,0 +1,144 @@
+"""The columns of the result tables: names, types, units and meanings, versioned.
+
+Version history: 1, the first. A new column raises ``SCHEMA_VERSION``; a column is never renamed or given
+another meaning, and old parts read as null in the columns that they lack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from results.columns import Column, Table
+from results.errors import WrongRowError
+
+SCHEMA_VERSION = 1
+
+LAYERS = Table(
+    "layers",
+    "task_id",
+    "One row per mapping solve: one layer shape on one architecture by one solver.",
+    (
+        Column("schema_version", "int", "", "version of this column list; filled in by the store"),
+        Column("task_id", "string", "", "hash of everything the answer depends on", required=True),
+        Column("study", "string", "", "study that the row was written for", required=True),
+        Column(
+            "layer_name", "string", "", "a name of the layer, network/layer; the task depends on the shape"
+        ),
+        Column("layer_shape", "json", "", "dims, strides, dilations and tensors of the layer", required=True),
+        Column("architecture_id", "string", "", "hash of `architecture`", required=True),
+        Column("architecture", "json", "", "the part of the architecture that the answer depends on"),
+        Column("solver", "string", "", "catalogue name of the solver", required=True),
+        Column("solver_version", "string", "", "version of the solver", required=True),
+        Column("params", "json", "", "the solver's parameters and budget"),
+        Column("seed", "int", "", "random seed"),
+        Column("objective_name", "string", "", "what was minimised: energy, cycles or edp", required=True),
+        Column(
+            "status",
+            "string",
+            "",
+            "optimal (proven on the cost model), feasible, infeasible (proven), unknown, or failed",
+            required=True,
+        ),
+        Column("objective", "float", "pJ, cycles or pJ*cycles", "the cost model's value of `objective_name`"),
+        Column("bound", "float", "as objective", "proven lower bound on `objective`"),
+        Column("gap", "float", "1", "(objective - bound) / |objective|"),
+        Column("energy_bound_pj", "float", "pJ", "proven lower bound on energy_pj, for any mapping"),
+        Column("cycles_bound", "float", "cycles", "proven lower bound on cycles, for any mapping"),
+        Column("program_proven", "bool", "", "the solver's own program was solved to proven optimality"),
+        Column("energy_pj", "float", "pJ", "energy of the layer, once"),
+        Column("cycles", "int", "cycles", "latency of the layer, once"),
+        Column("edp_pj_cycles", "float", "pJ*cycles", "energy times latency"),
+        Column("utilization", "float", "1", "share of the MAC units busy, averaged over the cycles"),
+        Column("macs", "int", "MACs", "multiply-accumulates of the layer"),
+        Column("mapping", "json", "", "the mapping found, in the reference's form"),
+        Column("energy_by_level_pj", "json", "pJ", "energy per storage level, innermost first, and `MAC`"),
+        Column("cpu_seconds", "float", "s", "CPU time of the solve; of a cached row: of the original solve"),
+        Column(
+            "wall_seconds", "float", "s", "wall time of the solve; of a cached row: of the original solve"
+        ),
+        Column("worker", "string", "", "process and host that solved it"),
+        Column("attempts", "int", "", "how often the task was started, lost workers included"),
+        Column("cached", "bool", "", "answered from the store, not solved again"),
+        Column("from_study", "string", "", "of a cached row: the study that solved it"),
+        Column("error", "string", "", "of a failed row: what went wrong"),
+        Column(
+            "note", "string", "", "the solver's remark; of an infeasible row: the constraint and its numbers"
+        ),
+        Column("finished_at", "timestamp", "UTC", "when the row was made", required=True),
+    ),
+    SCHEMA_VERSION,
+)
+
+DESIGNS = Table(
+    "designs",
+    "design_id",
+    "One row per design point: an architecture and what the study's networks cost on it.",
+    (
+        Column("schema_version", "int", "", "version of this column list; filled in by the store"),
+        Column("design_id", "string", "", "name of the design point within its study", required=True),
+        Column("study", "string", "", "study of the design", required=True),
+        Column("study_id", "string", "", "hash of the resolved study that the row was last part of"),
+        Column("axes", "json", "", "value of every design axis; read as columns `axis.NAME`", required=True),
+        Column("architecture_name", "string", "", "name of the base architecture", required=True),
+        Column("architecture", "json", "", "the architecture in full"),
+        Column(
+            "status",
+            "string",
+            "",
+            "complete, partial (solves are open), failed (a solve failed) or infeasible",
+            required=True,
+        ),
+        Column("feasible", "bool", "", "every layer has a mapping and every constraint of the study holds"),
+        Column("area_um2", "float", "um2", "area of the architecture"),
+        Column("energy_pj", "float", "pJ", "energy of all networks, layers times their counts"),
+        Column("cycles", "int", "cycles", "latency of all networks, one layer after the other"),
+        Column("edp_pj_cycles", "float", "pJ*cycles", "energy_pj times cycles"),
+        Column("latency_seconds", "float", "s", "cycles over the clock frequency"),
+        Column("energy_bound_pj", "float", "pJ", "proven lower bound on energy_pj"),
+        Column("cycles_bound", "float", "cycles", "proven lower bound on cycles"),
+        Column("energy_gap", "float", "1", "(energy_pj - energy_bound_pj) / energy_pj"),
+        Column("cycles_gap", "float", "1", "(cycles - cycles_bound) / cycles"),
+        Column("solves", "int", "", "distinct solves that the design needs"),
+        Column("cached_solves", "int", "", "of these, answered from the store"),
+        Column("failures", "int", "", "of these, failed"),
+        Column("cpu_seconds", "float", "s", "CPU time of the solves that the design was first to need"),
+        Column(
+            "networks",
+            "json",
+            "",
+            "per network: energy_pj, cycles and `layers`, a list of "
+            "{name, task_id, count, energy_pj, cycles} with energy and cycles of one occurrence",
+        ),
+        Column("energy_by_level_pj", "json", "pJ", "energy_pj per storage level, innermost first, and `MAC`"),
+        Column("error", "string", "", "why the design failed"),
+        Column("note", "string", "", "why the design is infeasible: the constraint and its numbers"),
+        Column("finished_at", "timestamp", "UTC", "when the row was made", required=True),
+    ),
+    SCHEMA_VERSION,
+)
+
+TABLES: Mapping[str, Table] = MappingProxyType({table.name: table for table in (LAYERS, DESIGNS)})
+
+ANSWERED = ("optimal", "feasible", "infeasible")
+"""Statuses of a layer row that need no new solve."""
+
+
+def table_named(name: str) -> Table:
+    """The table of that name; raises WrongRowError when there is none."""
+    if name not in TABLES:
+        raise WrongRowError(name, "no such table", f"Known: {', '.join(TABLES)}")
+    return TABLES[name]
+
+
+def schema_markdown() -> str:
+    """Every table and column with type, unit and meaning, as Markdown."""
+    parts = [f"# Result tables, schema version {SCHEMA_VERSION}"]
+    for table in TABLES.values():
+        parts += ["", f"## {table.name}", "", f"{table.meaning} Key: `{table.key}`.", ""]
+        parts += ["| column | type | unit | meaning |", "|---|---|---|---|"]
+        parts += [
+            f"| {column.name} | {column.kind} | {column.unit} | {column.meaning} |"
+            for column in table.columns
+        ]
+    return "\n".join(parts) + "\n"
