@@ -1,0 +1,273 @@
+"""The ``archsweep`` command: its options, its exit status, and nothing that computes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clusters.runtime import ClusterRefusedError, WorkersUnavailableError
+from costmodel.errors import InputError
+from results.errors import CannotWriteError, FolderInUseError, NotARunError, ResultsError
+
+app = typer.Typer(
+    name="archsweep",
+    help="Find accelerators worth building: every candidate judged by the best schedule found for it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+solve_app = typer.Typer(help="Solve one problem and print the answer.", no_args_is_help=True)
+app.add_typer(solve_app, name="solve")
+cluster_app = typer.Typer(help="Deployment files: check one, print a built-in one.", no_args_is_help=True)
+app.add_typer(cluster_app, name="cluster")
+
+Output = Annotated[
+    str | None,
+    typer.Option(
+        "--output", "-o", help="Run folder, or its URI (s3://, gs://, file://); default runs/STUDY."
+    ),
+]
+Home = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Folder here for the results; default runs/STUDY.")
+]
+Dashboard = Annotated[
+    str, typer.Option(help="The cluster's dashboard (http://head:8265).", envvar="RAY_API_SERVER_ADDRESS")
+]
+JobId = Annotated[str, typer.Argument(help="A job's id, as submit prints it.", metavar="JOB")]
+JsonOut = Annotated[bool, typer.Option("--json", help="Print JSON on standard output and nothing else.")]
+StudyName = Annotated[str, typer.Argument(help="A built-in study or a study file.", metavar="STUDY")]
+RunPath = Annotated[Path, typer.Argument(help="A run folder, such as runs/quickstart.", metavar="RUN")]
+
+MemoryLimit = Annotated[
+    int | None,
+    typer.Option(min=256, help="MiB a worker may take beyond an idle one; a solve above it fails."),
+]
+
+
+@app.command()
+def run(
+    study: StudyName,
+    output: Output = None,
+    address: Annotated[
+        str, typer.Option(help="An existing Ray cluster (host:port or auto); default: start one here.")
+    ] = "",
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default one a CPU.")] = None,
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="Solve in this process, without Ray.")
+    ] = False,
+    memory_limit: MemoryLimit = None,
+    resume: Annotated[
+        bool, typer.Option("--resume/--fresh", help="Reuse stored answers, or solve everything again.")
+    ] = True,
+) -> None:
+    """Run a study to its Pareto front and report; what is already solved is not solved again."""
+    from sweep.command_line_run import RunOptions, run_and_report
+    from sweep.session import Place
+
+    place = Place(address, workers, in_process, memory_limit)
+    run_and_report(study, RunOptions(output, place, resume))
+
+
+@app.command()
+def plan(
+    study: StudyName,
+    workers: Annotated[int, typer.Option(min=1, help="Cores to predict the wall time for.")] = 1,
+    output: Output = None,
+    as_json: JsonOut = False,
+) -> None:
+    """Say what a study will cost before it runs: designs, distinct solves, core-hours, wall time."""
+    from sweep.command_line_run import show_plan
+
+    show_plan(study, workers, output, as_json)
+
+
+@app.command()
+def submit(
+    study: StudyName,
+    address: Dashboard,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", help="Folder here for the results, or a URI the job writes to."),
+    ] = None,
+    code: Annotated[
+        str,
+        typer.Option(
+            help="Code to run: auto (this checkout or release), cluster (installed there), a wheel."
+        ),
+    ] = "auto",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Worker processes; default one a CPU that is there.")
+    ] = None,
+    memory_limit: MemoryLimit = None,
+    resume: Annotated[
+        bool, typer.Option("--resume/--fresh", help="Reuse the answers on the head, or solve all again.")
+    ] = True,
+    detach: Annotated[bool, typer.Option("--detach", help="Return once the job is submitted.")] = False,
+) -> None:
+    """Run a study as a job of a Ray cluster, follow it, and bring its results home."""
+    from results.remote import is_uri
+    from sweep.command_line_submit import HomeEnd, submit_study
+    from sweep.submit import Submission
+
+    uri = output if output and is_uri(output) else ""
+    home = HomeEnd(address, Path(output) if output and not uri else None)
+    submit_study(Submission(study, code, uri, workers, resume, memory_limit), home, detach)
+
+
+@app.command()
+def attach(
+    job: JobId,
+    address: Dashboard,
+    output: Home = None,
+    wait: Annotated[
+        bool, typer.Option("--wait/--now", help="Follow the job to its end, or bring home what is there.")
+    ] = True,
+) -> None:
+    """Follow a submitted job again and bring its results home."""
+    from sweep.command_line_submit import HomeEnd
+    from sweep.command_line_submit import attach as attach_to
+
+    attach_to(job, HomeEnd(address, output), wait)
+
+
+@app.command()
+def status(
+    address: Dashboard,
+    job: Annotated[str | None, typer.Argument(help="A job's id; default all.", metavar="[JOB]")] = None,
+    as_json: JsonOut = False,
+) -> None:
+    """Say how a submitted job is doing, or list them all."""
+    from sweep.command_line_submit import status as show_status
+
+    show_status(address, job, as_json)
+
+
+@app.command()
+def stop(job: JobId, address: Dashboard) -> None:
+    """End a submitted job; what it has solved is stored, and the same submit goes on from there."""
+    from sweep.command_line_submit import stop as stop_job
+
+    stop_job(job, address)
+
+
+@app.command()
+def report(run_folder: RunPath) -> None:
+    """Draw the report of a run again."""
+    from results.report import write_report
+    from results.store import RunFolder
+
+    print(write_report(RunFolder(run_folder).check().path))
+
+
+@app.command()
+def pareto(
+    run_folder: RunPath,
+    x: Annotated[str, typer.Option(help="First objective.")] = "energy_pj",
+    y: Annotated[str, typer.Option(help="Second objective.")] = "cycles",
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+) -> None:
+    """Print the Pareto front of a run over two objectives."""
+    from sweep.command_line_run import show_front
+
+    show_front(run_folder, [x, y], csv)
+
+
+@app.command()
+def evaluate(
+    cases: Annotated[Path, typer.Argument(help="A file or folder of mappings in the reference's format.")],
+    as_json: JsonOut = False,
+) -> None:
+    """Count accesses, cycles and energy of given mappings, one line a case."""
+    from sweep.command_line_solve import evaluate_cases
+
+    evaluate_cases(cases, as_json)
+
+
+@solve_app.command("mapping")
+def solve_mapping(
+    architecture: Annotated[str, typer.Option(help="A library architecture or a file.")],
+    layer: Annotated[str, typer.Option(help="A library layer (resnet50/NAME), a file, or inline JSON.")],
+    solver: Annotated[str, typer.Option(help="See 'archsweep list solvers'.")] = "cosa",
+    objective: Annotated[str, typer.Option(help="energy, cycles or edp.")] = "edp",
+    wall_seconds: Annotated[float, typer.Option(help="Time limit of the solve.")] = 60.0,
+    iterations: Annotated[int | None, typer.Option(help="Limit on what the solver counts.")] = None,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    params: Annotated[str, typer.Option(help="The solver's parameters as a JSON object.")] = "{}",
+    as_json: JsonOut = False,
+) -> None:
+    """Map one layer on one architecture."""
+    from solvers.budget import Budget
+    from sweep.command_line_solve import MappingRequest, solve_one
+
+    request = MappingRequest(
+        architecture, layer, solver, objective, Budget(wall_seconds, iterations, seed), params
+    )
+    solve_one(request, as_json)
+
+
+@cluster_app.command("check")
+def cluster_check(
+    file: Annotated[Path, typer.Argument(help="A file for `ray up`, or a KubeRay manifest.")],
+) -> None:
+    """Say what is wrong with a deployment file before anything is started from it."""
+    from sweep.command_line_cluster import check_file
+
+    if not check_file(file):
+        raise typer.Exit(2)
+
+
+@cluster_app.command("show")
+def cluster_show(
+    name: Annotated[str, typer.Argument(help="onprem, aws, gcp, kuberay-cluster or kuberay-job.")],
+) -> None:
+    """Print a built-in deployment file, to be filled in where it says CHANGE."""
+    from sweep.command_line_cluster import show_file
+
+    show_file(name)
+
+
+@app.command("list")
+def list_(
+    what: Annotated[
+        str, typer.Argument(help="solvers, networks, architectures, studies, layers/NETWORK or schema.")
+    ],
+    as_json: JsonOut = False,
+) -> None:
+    """List what is built in."""
+    from sweep.command_line_solve import listing, print_schema
+
+    if what == "schema":
+        print_schema()
+        return
+    rows = listing(what)
+    if as_json:
+        print(json.dumps(rows))
+        return
+    for row in rows:
+        print("  ".join(str(value) for value in row.values()))
+
+
+class WorkFailedError(Exception):
+    """A command went to its end without an answer."""
+
+
+def main() -> None:
+    """Exit status 0: done; 1: the work failed or was stopped; 2: the input was wrong."""
+    try:
+        app()
+    except (InputError, NotARunError, CannotWriteError, FolderInUseError) as error:
+        _fail(str(error), 2)
+    except (ResultsError, WorkFailedError, WorkersUnavailableError, ClusterRefusedError) as error:
+        _fail(str(error), 1)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+
+
+def _fail(message: str, status: int) -> None:
+    print(f"archsweep: {message}", file=sys.stderr)
+    sys.exit(status)

@@ -1,0 +1,202 @@
+"""What ``archsweep run``, ``plan`` and ``pareto`` do, with a progress bar and tables on standard error."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from costmodel.errors import InputError
+from results.errors import WrongRowError
+from results.pareto import check_objectives, front_table
+from results.remote import is_uri
+from results.report import write_report
+from results.store import RunFolder
+from sweep.command_line import WorkFailedError
+from sweep.output import read_from, written_to
+from sweep.plan import Plan, plan, predict
+from sweep.run import Observer
+from sweep.session import Place, run_study
+from sweep.study import load_study
+
+NOTES = Console(stderr=True)
+LINE_SECONDS = 10.0
+"""How often progress is said where no bar can be drawn."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    output: str | None
+    place: Place
+    resume: bool
+
+
+class ProgressBar(Observer):
+    """Solves done, cache hits, failures and the time left, on standard error."""
+
+    def __init__(self) -> None:
+        self.hits = self.failures = self.total = self.done = 0
+        self.first_error = ""
+        self._start = self._said = time.monotonic()
+        self._progress = Progress(
+            TextColumn("solves"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[hits]} from the store"),
+            TextColumn("{task.fields[failures]} failed"),
+            TextColumn("ETA"),
+            TimeRemainingColumn(),
+            console=NOTES,
+        )
+        self._bar: TaskID = self._progress.add_task("solves", total=None, hits=0, failures=0)
+
+    def planned(self, plan: Plan) -> None:
+        NOTES.print(_headline(plan))
+        for warning in plan.warnings:
+            NOTES.print(f"warning: {warning}", markup=False)
+        self.total = plan.distinct
+        self._progress.update(self._bar, total=plan.distinct)
+        self._progress.start()
+
+    def answered(self, row: dict[str, Any]) -> None:
+        self.hits += bool(row["cached"])
+        if row["status"] == "failed":
+            self.failures += 1
+            self.first_error = self.first_error or str(row["error"])
+        self.done += 1
+        self._progress.update(self._bar, advance=1, hits=self.hits, failures=self.failures)
+        if not NOTES.is_terminal and time.monotonic() - self._said > LINE_SECONDS:
+            self._say_line()
+
+    def _say_line(self) -> None:
+        """Where there is no terminal to draw a bar on, as in the log of a job."""
+        self._said = time.monotonic()
+        solved = max(1, self.done - self.hits)
+        left = (self.total - self.done) * (self._said - self._start) / solved
+        NOTES.print(
+            f"{self.done}/{self.total} solves, {self.hits} from the store, {self.failures} failed, "
+            f"about {left:.0f} s left"
+        )
+
+    def __enter__(self) -> ProgressBar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+
+@contextmanager
+def terminate_as_interrupt() -> Iterator[None]:
+    """SIGTERM ends the run as Ctrl-C does: what is there is flushed, and the run can be resumed."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def run_and_report(name: str, options: RunOptions) -> None:
+    """``archsweep run``: plan, solve what is open, write the report, show the best designs."""
+    study = load_study(name)
+    try:
+        with terminate_as_interrupt(), written_to(study, options.output) as place:
+            with ProgressBar() as bar:
+                folder = run_study(study, place, options.place, observer=bar, resume=options.resume)
+            report = write_report(place)
+            _print_front(folder, list(study.objectives), f"{study.name}: Pareto front")
+    except KeyboardInterrupt:
+        raise WorkFailedError(
+            "stopped; what was solved is stored, and the same command goes on from there"
+        ) from None
+    if options.output is not None and is_uri(options.output):
+        print(f"report: {options.output.partition('?')[0].rstrip('/')}/{report.name}")
+    else:
+        print(f"report: {report}")
+    if bar.failures and bar.failures == bar.total:
+        raise WorkFailedError(f"all {bar.total} solves failed, the first with {bar.first_error}")
+
+
+def _headline(plan: Plan) -> str:
+    text = (
+        f"{len(plan.designs)} designs, {plan.requested} layers to map: {plan.distinct} distinct solves, "
+        f"{plan.distinct - plan.open} in the store, {plan.open} to solve"
+    )
+    return f"{text}; {plan.infeasible} designs break a constraint" if plan.infeasible else text
+
+
+def show_plan(name: str, workers: int, output: str | None, as_json: bool) -> None:
+    """``archsweep plan``."""
+    study = load_study(name)
+    with read_from(study, output) as folder:
+        planned = plan(study, folder.parent)
+        prediction = predict(study, planned, folder.parent)
+    forecast = prediction.on(workers)
+    row = {
+        "study": study.name,
+        "designs": len(planned.designs),
+        "infeasible_designs": planned.infeasible,
+        "layer_solves": planned.requested,
+        "distinct_solves": planned.distinct,
+        "open_solves": planned.open,
+        "warnings": list(planned.warnings),
+        "seconds_per_solve": prediction.seconds_per_solve,
+        "measured_on": prediction.source,
+        "core_hours": prediction.core_hours,
+        "workers": workers,
+        "wall_seconds": prediction.wall_seconds(workers),
+        "efficiency": forecast.efficiency if forecast else None,
+        "bottleneck": forecast.bottleneck if forecast else None,
+    }
+    if as_json:
+        print(json.dumps(row))
+        return
+    for warning in planned.warnings:
+        NOTES.print(f"warning: {warning}", markup=False)
+    table = Table(show_header=False, box=None)
+    for key, value in row.items():
+        if key == "warnings":
+            continue
+        table.add_row(key.replace("_", " "), f"{value:.4g}" if isinstance(value, float) else str(value))
+    Console().print(table)
+
+
+def show_front(path: Path, objectives: list[str], csv: bool) -> None:
+    """``archsweep pareto``."""
+    folder = RunFolder(path).check()
+    try:
+        check_objectives(objectives)
+    except WrongRowError as error:
+        raise InputError("pareto", f"objectives of a design. {error.remedy}", ", ".join(objectives)) from None
+    if csv:
+        sys.stdout.write(front_table(folder, objectives).to_csv(index=False))
+    else:
+        _print_front(folder, objectives, f"{path.name}: Pareto front")
+
+
+def _print_front(folder: RunFolder, objectives: list[str], title: str) -> None:
+    front = front_table(folder, objectives)
+    table = Table(title=title)
+    shown = [column for column in front.columns if column.startswith("axis.") or column in objectives]
+    for column in shown:
+        table.add_column(column.removeprefix("axis."), justify="right")
+    for _, design in front.iterrows():
+        table.add_row(*(_shown(design[column]) for column in shown))
+    Console().print(table)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,264 @@
+"""The ledger: which answers the open designs still wait for, and the row of a design once all are there."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from collections.abc import Mapping as ReadOnlyDict
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from sys import intern
+from typing import Any
+
+from costmodel.errors import InputError
+from costmodel.networks import load_network
+from costmodel.workload import Layer, distinct_layers
+from sweep.space import Design
+from sweep.study import Study
+from sweep.task import MappingTask, SolveSettings, canonical_json, checked_params, content_hash
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Demand:
+    """One distinct layer shape of one network, which runs ``count`` times in a run of the network.
+
+    ``network`` is the name that the study shows it under: two batches of one network are two networks.
+    """
+
+    network: str
+    weight: float
+    layer: Layer
+    count: int
+
+    @cached_property
+    def named(self) -> Layer:
+        """The layer under a name that says which network it is of."""
+        return replace(self.layer, name=f"{self.network}/{self.layer.name}")
+
+
+def demands(study: Study) -> tuple[Demand, ...]:
+    """The distinct layers of every network of the study; InputError for a network that cannot be used."""
+    found: list[Demand] = []
+    for choice in study.networks:
+        layers = distinct_layers(load_network(choice.network, choice.batch).layers)
+        if not layers:
+            raise InputError(
+                choice.network, "a network with layers that ask for MACs", "none", key="networks"
+            )
+        found += [Demand(choice.shown, choice.weight, layer, count) for layer, count in layers]
+    return tuple(found)
+
+
+def solve_settings(study: Study) -> SolveSettings:
+    """The study's solver with complete, checked parameters."""
+    choice = study.mapping
+    params = canonical_json(asdict(checked_params(choice.solver, choice.params)))
+    return SolveSettings(choice.solver, choice.objective, params, choice.budget)
+
+
+_NUMBERS = ("energy_pj", "energy_bound_pj", "cycles_bound", "cpu_seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What designs need of a ``layers`` row; energies in pJ. A run keeps one for every task: it is small.
+
+    The texts are interned, ``numbers`` are 8 bytes each: _NUMBERS, then the energy by storage level.
+    """
+
+    status: str
+    cycles: int
+    cached: bool
+    remark: str
+    level_names: str
+    numbers: bytes
+
+    @classmethod
+    def of(cls, row: ReadOnlyDict[str, Any]) -> Answer:
+        levels = row.get("energy_by_level_pj") or {}
+        numbers = [row.get(name) or 0.0 for name in _NUMBERS]
+        return cls(
+            intern(row["status"]),
+            row.get("cycles") or 0,
+            bool(row.get("cached")),
+            intern(row.get("error") or row.get("note") or ""),
+            intern("\n".join(levels)),
+            array("d", [*numbers, *levels.values()]).tobytes(),
+        )
+
+    @property
+    def energy_pj(self) -> float:
+        return self._number(0)
+
+    @property
+    def energy_bound_pj(self) -> float:
+        return self._number(1)
+
+    @property
+    def cycles_bound(self) -> float:
+        return self._number(2)
+
+    @property
+    def cpu_seconds(self) -> float:
+        return self._number(3)
+
+    def _number(self, position: int) -> float:
+        return array("d", self.numbers)[position]
+
+    @property
+    def levels(self) -> Iterator[tuple[str, float]]:
+        """The energy by storage level."""
+        energies = array("d", self.numbers)[len(_NUMBERS) :]
+        return zip(self.level_names.split("\n") if energies else [], energies, strict=True)
+
+    @property
+    def mapped(self) -> bool:
+        return self.status in ("optimal", "feasible")
+
+
+@dataclass
+class _Open:
+    design: Design
+    tasks: tuple[str, ...]
+    """Task ids, one a demand, in the order of the demands."""
+    missing: set[str]
+
+
+@dataclass
+class DesignLedger:
+    """Opens designs, hands out each distinct task once, and closes a design with its last answer."""
+
+    study: Study
+    demands: tuple[Demand, ...]
+    answers: dict[str, Answer] = field(default_factory=dict)
+    _waiting: dict[str, list[_Open]] = field(default_factory=dict)
+    _first_need: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._settings = solve_settings(self.study)
+
+    def tasks(self, design: Design) -> list[MappingTask]:
+        """One task a demand, in their order; equal shapes of different networks are equal tasks."""
+        return [MappingTask(design.architecture, demand.named, self._settings) for demand in self.demands]
+
+    def open(self, design: Design) -> tuple[list[MappingTask], Row | None]:
+        """Wait for the design's answers; returns those of its tasks that nobody has asked for yet.
+
+        The row is there at once where every answer already is.
+        """
+        tasks = self.tasks(design)
+        ids = tuple(task.id for task in tasks)
+        missing = {task_id for task_id in ids if task_id not in self.answers}
+        if not missing:
+            return [], self.row(design, ids)
+        new = {task.id: task for task in tasks if task.id in missing and task.id not in self._waiting}
+        entry = _Open(design, ids, missing)
+        for task_id in missing:
+            self._waiting.setdefault(task_id, []).append(entry)
+        return list(new.values()), None
+
+    def record(self, task_id: str, answer: Answer) -> list[Row]:
+        """Enter an answer; returns the rows of the designs that it completes."""
+        self.answers[task_id] = answer
+        complete = []
+        for entry in self._waiting.pop(task_id, []):
+            entry.missing.discard(task_id)
+            if not entry.missing:
+                complete.append(self.row(entry.design, entry.tasks))
+        return complete
+
+    def row(self, design: Design, task_ids: tuple[str, ...]) -> Row:
+        """The ``designs`` row of a design all of whose tasks are answered."""
+        mine = [self.answers[task_id] for task_id in task_ids]
+        distinct = {task_id: self.answers[task_id] for task_id in task_ids}
+        first = [task_id for task_id in distinct if task_id not in self._first_need]
+        self._first_need.update(first)
+        row = design_row(self.study, design) | {
+            "solves": len(distinct),
+            "cached_solves": sum(answer.cached for answer in distinct.values()),
+            "failures": sum(answer.status == "failed" for answer in distinct.values()),
+            "cpu_seconds": sum(self.answers[t].cpu_seconds for t in first if not self.answers[t].cached),
+        }
+        row["networks"] = _by_network(self.demands, task_ids, mine)
+        if bad := [(d, a) for d, a in zip(self.demands, mine, strict=True) if not a.mapped]:
+            return row | _without_mapping(bad)
+        return row | _totals(design, self.demands, mine)
+
+
+def design_row(study: Study, design: Design) -> Row:
+    """The part of a ``designs`` row that is known before any solve; all of it for an infeasible design."""
+    architecture = design.architecture
+    asked = study.identity
+    identity = [architecture.to_json(), asked["networks"], asked["mapping"]]
+    row: Row = {
+        "design_id": content_hash(identity),
+        "study": study.name,
+        "axes": dict(design.values),
+        "architecture_name": architecture.name,
+        "architecture": architecture.to_json(),
+        "area_um2": architecture.area_um2,
+        "finished_at": datetime.now(UTC),
+        "feasible": design.feasible,
+    }
+    if not design.feasible:
+        row |= {"status": "infeasible", "note": "; ".join(design.broken), "solves": 0}
+    return row
+
+
+def _without_mapping(bad: list[tuple[Demand, Answer]]) -> Row:
+    """Why a design has no objectives: failed solves, or layers that provably do not fit."""
+    reasons = "; ".join(f"{d.network}/{d.layer.name}: {a.status}: {a.remark}" for d, a in bad[:3])
+    if len(bad) > 3:
+        reasons += f"; and {len(bad) - 3} layers more"
+    infeasible = all(answer.status == "infeasible" for _, answer in bad)
+    return {
+        "status": "infeasible" if infeasible else "failed",
+        "feasible": False,
+        "note" if infeasible else "error": reasons,
+    }
+
+
+def _totals(design: Design, demands: tuple[Demand, ...], answers: list[Answer]) -> Row:
+    """Sums over all networks: layers one after the other, times their counts and the network's weight."""
+    weights = [demand.count * demand.weight for demand in demands]
+    energy = sum(w * a.energy_pj for w, a in zip(weights, answers, strict=True))
+    cycles = round(sum(w * a.cycles for w, a in zip(weights, answers, strict=True)))
+    energy_bound = sum(w * a.energy_bound_pj for w, a in zip(weights, answers, strict=True))
+    cycles_bound = sum(w * a.cycles_bound for w, a in zip(weights, answers, strict=True))
+    levels: Counter[str] = Counter()
+    for weight, answer in zip(weights, answers, strict=True):
+        levels.update({name: weight * pj for name, pj in answer.levels})
+    return {
+        "status": "complete",
+        "energy_pj": energy,
+        "cycles": cycles,
+        "edp_pj_cycles": energy * cycles,
+        "latency_seconds": cycles / design.architecture.frequency_hz,
+        "energy_bound_pj": energy_bound,
+        "cycles_bound": cycles_bound,
+        "energy_gap": (energy - energy_bound) / energy,
+        "cycles_gap": (cycles - cycles_bound) / cycles,
+        "energy_by_level_pj": dict(levels),
+    }
+
+
+def _by_network(demands: tuple[Demand, ...], task_ids: tuple[str, ...], answers: list[Answer]) -> Row:
+    networks: Row = {}
+    for demand, task_id, answer in zip(demands, task_ids, answers, strict=True):
+        entry = networks.setdefault(demand.network, {"energy_pj": 0.0, "cycles": 0, "layers": []})
+        entry["energy_pj"] += demand.count * answer.energy_pj
+        entry["cycles"] += demand.count * answer.cycles
+        entry["layers"].append(
+            {
+                "name": demand.layer.name,
+                "task_id": task_id,
+                "count": demand.count,
+                "energy_pj": answer.energy_pj,
+                "cycles": answer.cycles,
+            }
+        )
+    return networks

@@ -1,0 +1,66 @@
+"""study.lock.yaml: what exactly ran, for anyone who wants to run it again."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from costmodel import MODEL_VERSION
+from solvers.catalogue import solver
+from sweep.study import Study
+from sweep.task import content_hash
+
+PACKAGES = ("archsweep", "highspy", "numba", "numpy", "onnx", "ortools", "pyarrow", "ray")
+
+
+def study_id(study: Study) -> str:
+    """The identity of the resolved study: equal for equal files wherever they lie."""
+    return content_hash(study.identity)
+
+
+def lock_content(study: Study) -> dict[str, Any]:
+    """The resolved study with its identity, the versions of everything that computes, seeds and commit."""
+    return {
+        "study": study.model_dump(mode="json", by_alias=True, exclude_none=True),
+        "study_id": study_id(study),
+        "written_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {
+            "python": platform.python_version(),
+            **{name: _version(name) for name in PACKAGES},
+            "cost model": MODEL_VERSION,
+            f"solver {study.mapping.solver}": solver(study.mapping.solver).load().VERSION,
+        },
+        "platform": platform.platform(),
+        "commit": _commit(),
+        "seeds": {"mapping": study.mapping.seed, "search": getattr(study.search, "seed", None)},
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed as a package"
+
+
+def _commit() -> str | None:
+    """The commit of the checkout that the code runs from, '+changes' added if it is not clean."""
+    here = Path(__file__).resolve().parent
+    if not (here.parent / ".git").exists():
+        return None
+    try:
+        commit = _git(here, "rev-parse", "HEAD")
+        return commit + ("+changes" if _git(here, "status", "--porcelain") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=True
+    )
+    return done.stdout.strip()

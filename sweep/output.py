@@ -1,0 +1,47 @@
+"""Where a run's results go: a folder of this machine, or a URI with a folder here in front of it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from results.errors import ResultsError
+from results.remote import RemoteFolder, is_uri, mirrored
+from results.report import write_report
+from sweep.session import run_folder
+from sweep.study import Study
+
+
+@contextmanager
+def written_to(study: Study, output: str | None) -> Iterator[Path]:
+    """The folder to run the study in; behind a URI it holds what is there, and what it gets goes there."""
+    if output is not None and is_uri(output):
+        with mirrored(output, study.name) as folder:
+            try:
+                yield folder
+            except KeyboardInterrupt:
+                # nobody can draw it later without copying the rows: as far as the run got
+                with suppress(ResultsError):
+                    write_report(folder)
+                raise
+    else:
+        yield _local(study, output)
+
+
+@contextmanager
+def read_from(study: Study, output: str | None) -> Iterator[Path]:
+    """The study's run folder to look into; of a URI a copy that is gone after the block."""
+    if output is not None and is_uri(output):
+        with tempfile.TemporaryDirectory(prefix="archsweep-") as place:
+            folder = Path(place) / study.name
+            folder.mkdir()
+            RemoteFolder(output).pull(folder)
+            yield folder
+    else:
+        yield _local(study, output)
+
+
+def _local(study: Study, output: str | None) -> Path:
+    return run_folder(study, None if output is None else Path(output).expanduser())

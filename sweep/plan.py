@@ -1,0 +1,181 @@
+"""What a study will cost, before anything runs: designs, distinct solves, core-hours, wall time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from statistics import fmean
+
+from costmodel.networks import load_network, unsupported_operators
+from costmodel.technology import energy_inversions
+from results.answers import find_answers
+from sweep.design_ledger import DesignLedger, demands
+from sweep.search import check_feasible, designs
+from sweep.simulated_run import Cluster
+from sweep.simulation import Forecast, forecast
+from sweep.space import Design
+from sweep.study import Study
+from sweep.task import MappingTask, run_task
+
+PILOT_SOLVES = 5
+PILOT_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """The ``count`` designs that a study's search looks at, made anew each time they are iterated.
+
+    A hundred thousand architectures would fill the driver's memory.
+    """
+
+    study: Study
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[Design]:
+        return designs(self.study)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``requested`` solves, ``distinct`` after de-duplication, ``open`` the ones not in the store yet."""
+
+    designs: Proposed
+    infeasible: int
+    """Designs that break a constraint: they cost nothing."""
+    requested: int
+    distinct: int
+    open: int
+    warnings: tuple[str, ...] = ()
+    """What a reader of the results should know: operators not counted, energy tables turned upside down."""
+
+
+def plan(study: Study, store: Path | None = None) -> Plan:
+    """Count the study's work; ``store`` is the folder of run folders whose answers are reused.
+
+    Raises InputError for whatever the study names and cannot be had: networks, architecture, axes,
+    parameters, constraints that nothing meets.
+    """
+    count = _Count(study)
+    for design in designs(study):
+        count.add(design)
+    if count.infeasible == count.designs:
+        check_feasible(study, list(designs(study)))
+    known = find_answers(store, count.tasks, ("task_id",)) if store is not None and store.is_dir() else ()
+    return Plan(
+        Proposed(study, count.designs),
+        count.infeasible,
+        count.requested,
+        len(count.tasks),
+        len(count.tasks) - len(known),
+        (*_uncounted(study), *count.inverted.values()),
+    )
+
+
+def _uncounted(study: Study) -> list[str]:
+    return [
+        f"{choice.shown}: {warning}"
+        for choice in study.networks
+        for warning in unsupported_operators(load_network(choice.network, choice.batch))
+    ]
+
+
+class _Count:
+    """What is counted over all designs, none of which is kept."""
+
+    def __init__(self, study: Study) -> None:
+        self.designs = self.infeasible = self.requested = 0
+        self.tasks: set[str] = set()
+        self.inverted: dict[str, str] = {}
+        self._name = study.architecture
+        self._ledger = DesignLedger(study, demands(study))
+        self._layers = sum(demand.count for demand in self._ledger.demands)
+
+    def add(self, design: Design) -> None:
+        self.designs += 1
+        for warning in energy_inversions(design.architecture):
+            self.inverted[warning.split(" costs ")[0]] = f"{self._name}: {warning}"
+        if not design.feasible:
+            self.infeasible += 1
+            return
+        self.requested += self._layers
+        self.tasks.update(task.id for task in self._ledger.tasks(design))
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """How long the ``open`` solves will take, from the ``seconds`` of some that ``source`` names."""
+
+    open: int
+    seconds: tuple[float, ...]
+    source: str
+
+    @property
+    def seconds_per_solve(self) -> float:
+        return fmean(self.seconds)
+
+    @property
+    def core_hours(self) -> float:
+        """Of the solves alone."""
+        return self.open * self.seconds_per_solve / 3600
+
+    def on(self, workers: int) -> Forecast | None:
+        """The run on so many workers, simulated; None where nothing is left to solve."""
+        return _simulated(self.seconds, self.open, workers) if self.open else None
+
+    def wall_seconds(self, workers: int) -> float:
+        run = self.on(workers)
+        return run.wall_seconds if run else 0.0
+
+
+@lru_cache(maxsize=16)
+def _simulated(seconds: tuple[float, ...], solves: int, workers: int) -> Forecast:
+    return forecast(seconds, solves, Cluster(workers))
+
+
+def predict(study: Study, planned: Plan, store: Path | None = None) -> Prediction:
+    """Seconds per solve: those of the study's own answers in the store, else of a few pilot solves."""
+    if store is not None and store.is_dir():
+        ledger = DesignLedger(study, demands(study))
+        tasks = {task.id for design in planned.designs if design.feasible for task in ledger.tasks(design)}
+        known = find_answers(store, tasks, ("task_id", "wall_seconds"))
+        seconds = tuple(row["wall_seconds"] for row in known.values() if row["wall_seconds"] is not None)
+        if len(seconds) >= PILOT_SOLVES:
+            return Prediction(planned.open, seconds, f"{len(seconds)} solves in {store}")
+    seconds = _pilot(_spread(study, planned))
+    return Prediction(planned.open, seconds, f"{len(seconds)} pilot solves on this machine")
+
+
+def _spread(study: Study, planned: Plan) -> list[MappingTask]:
+    """A few different tasks, from all over the study."""
+    ledger = DesignLedger(study, demands(study))
+    stride = max(1, (planned.designs.count - planned.infeasible) // PILOT_SOLVES)
+    feasible = (design for design in planned.designs if design.feasible)
+    chosen: dict[str, MappingTask] = {}
+    for number, design in enumerate(islice(feasible, 0, None, stride)):
+        tasks = ledger.tasks(design)
+        for position in range(0, len(tasks), max(1, len(tasks) // PILOT_SOLVES)):
+            task = tasks[(position + number) % len(tasks)]
+            chosen[task.id] = task
+    tasks = list(chosen.values())
+    return tasks[:: max(1, len(tasks) // PILOT_SOLVES)][:PILOT_SOLVES]
+
+
+def _pilot(chosen: list[MappingTask]) -> tuple[float, ...]:
+    """Wall seconds of the tasks, after one that only warms up."""
+    run_task(chosen[0].content)
+    start = time.perf_counter()
+    seconds: list[float] = []
+    for task in chosen:
+        before = time.perf_counter()
+        run_task(task.content)
+        seconds.append(time.perf_counter() - before)
+        if time.perf_counter() - start > PILOT_SECONDS:
+            break
+    return tuple(seconds)

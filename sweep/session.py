@@ -1,0 +1,87 @@
+"""A study from Python: choose where it runs, run it into its folder, read what came back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusters.runtime import Runtime, RuntimeSettings
+from costmodel.errors import InputError
+from results.store import RunFolder, RunWriter
+from sweep.lock import lock_content
+from sweep.plan import plan
+from sweep.run import Observer, Run
+from sweep.study import Study
+from sweep.task import run_task
+
+GRACE_SECONDS = 30.0
+"""How much longer than the solver's own budget a solve may take before its worker is ended."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where solves run: on the Ray cluster at ``address`` (default: one started here), or in this process."""
+
+    address: str = ""
+    workers: int | None = None
+    in_process: bool = False
+    memory_limit_mib: int | None = None
+    """Address space a worker may add to what an idle one maps; a solve that needs more is a failed row."""
+
+    def __post_init__(self) -> None:
+        if self.in_process and self.memory_limit_mib is not None:
+            raise InputError(
+                "run", "workers, if there is a memory limit", "--in-process", "Leave one of the two out."
+            )
+
+    def runtime(self, study: Study) -> Runtime:
+        """A runtime for the study's tasks; close it, or use it in a ``with`` block."""
+        limit = study.mapping.wall_seconds + GRACE_SECONDS
+        if self.in_process:
+            from clusters.in_process import InProcessRuntime
+
+            return InProcessRuntime(run_task, RuntimeSettings(wall_limit_seconds=limit))
+        from clusters.ray_actors import RayRuntime
+
+        memory = None if self.memory_limit_mib is None else self.memory_limit_mib << 20
+        settings = RuntimeSettings(
+            workers=self.workers, wall_limit_seconds=limit, memory_limit_bytes=memory, address=self.address
+        )
+        return RayRuntime(run_task, settings)
+
+
+def run_folder(study: Study, output: Path | None = None) -> Path:
+    """Where a study's results go: ``output``, or ``runs/NAME`` below the current folder.
+
+    A Ray job's current folder is a copy that Ray deletes: there it is ``runs/NAME`` of the home folder.
+    """
+    if output is not None:
+        return output
+    in_a_copy = any(part.startswith("_ray_pkg_") for part in Path.cwd().parts)
+    return (Path.home() if in_a_copy else Path()) / "runs" / study.name
+
+
+def run_study(
+    study: Study,
+    output: Path | None = None,
+    place: Place = Place(),
+    *,
+    observer: Observer | None = None,
+    resume: bool = True,
+) -> RunFolder:
+    """Run a study to its end and return its folder; with ``resume``, stored answers are used again.
+
+    Wrong input raises InputError, a folder that cannot be written ResultsError, both before any solve. A
+    failed solve is a row with its error. No runtime is started where the store holds every answer.
+    """
+    folder = run_folder(study, output)
+    store = folder.parent if resume else None
+    planned = plan(study, store)
+    with RunWriter(folder) as writer:
+        writer.write_lock_file(lock_content(study))
+        run = Run(study, writer, observer or Observer(), store)
+        run.observer.planned(planned)
+        somewhere = place if planned.open else Place(in_process=True)
+        with somewhere.runtime(study) as runtime:
+            run.explore(planned.designs, runtime)
+    return RunFolder(folder)

@@ -1,0 +1,194 @@
+"""The study file: networks, a family of architectures, solver, objectives and search, checked by pydantic."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from costmodel.errors import InputError, did_you_mean
+from costmodel.frontends.file_keys import Keys, check_keys
+from costmodel.frontends.safe_yaml import load_yaml
+from solvers.budget import Budget
+from sweep.space import Axis, Constraint
+
+DesignObjective = Literal["energy_pj", "cycles", "edp_pj_cycles", "latency_seconds", "area_um2"]
+
+
+class NetworkChoice(Keys):
+    """A network of the study; ``weight`` is how often it runs for every run of a network of weight 1."""
+
+    network: str
+    batch: Annotated[int, Field(ge=1)] | None = None
+    weight: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 1.0
+
+    @property
+    def shown(self) -> str:
+        """``resnet18``, ``resnet18 x4`` for a batch of 4; of a file its name without the folder."""
+        name = Path(self.network).name
+        return name if self.batch is None else f"{name} x{self.batch}"
+
+
+class AxisChoices(Keys):
+    """``choices`` as an architecture file writes them, or numbers ``from`` .. ``to``, stepped or doubled."""
+
+    choices: tuple[Any, ...] | None = Field(default=None, strict=False)
+    start: int | None = Field(default=None, alias="from", ge=1)
+    to: int | None = Field(default=None, ge=1)
+    step: int | None = Field(default=None, ge=1)
+    powers_of_two: bool = False
+    unit: str = ""
+
+    @model_validator(mode="after")
+    def _one_form(self) -> AxisChoices:
+        is_range = self.start is not None and self.to is not None
+        if (self.choices is not None) == is_range or (self.choices is not None and self._range_keys):
+            raise ValueError("either 'choices' or a range with 'from' and 'to'")
+        if is_range and (self.step is not None) == self.powers_of_two:
+            raise ValueError("a range with either 'step' or 'powers_of_two: true'")
+        if not self.values():
+            raise ValueError("at least one value")
+        return self
+
+    @property
+    def _range_keys(self) -> bool:
+        return any((self.start, self.to, self.step, self.powers_of_two, self.unit))
+
+    def values(self) -> tuple[Any, ...]:
+        if self.choices is not None:
+            return self.choices
+        assert self.start is not None
+        assert self.to is not None
+        numbers = list(range(self.start, self.to + 1, self.step or 1)) if self.step else []
+        if self.powers_of_two:
+            numbers = [self.start << k for k in range(64) if self.start << k <= self.to]
+        return tuple(f"{number} {self.unit}" for number in numbers) if self.unit else tuple(numbers)
+
+
+class MappingChoice(Keys):
+    """How every layer is mapped: a solver of the catalogue, its parameters, objective and budget."""
+
+    solver: str = "cosa"
+    objective: Literal["energy", "cycles", "edp"] = "edp"
+    params: dict[str, Any] = Field(default_factory=dict)
+    wall_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 60.0
+    iterations: Annotated[int, Field(ge=1)] | None = None
+    seed: int = 0
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(self.wall_seconds, self.iterations, self.seed)
+
+
+class GridSearch(Keys):
+    """Every design of the space."""
+
+    method: Literal["grid"] = "grid"
+
+
+class RandomSearch(Keys):
+    """``samples`` different designs drawn uniformly."""
+
+    method: Literal["random"]
+    samples: Annotated[int, Field(ge=1)]
+    seed: int = 0
+
+
+class Study(Keys):
+    """A whole study, as its YAML file writes it."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    description: str = ""
+    networks: Annotated[tuple[NetworkChoice, ...], Field(min_length=1, strict=False)]
+    architecture: str
+    axes: dict[str, AxisChoices] = Field(default_factory=dict)
+    constraints: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    objectives: Annotated[tuple[DesignObjective, ...], Field(min_length=1, strict=False)] = (
+        "energy_pj",
+        "cycles",
+        "area_um2",
+    )
+    search: Annotated[GridSearch | RandomSearch, Field(discriminator="method")] = GridSearch()
+    mapping: MappingChoice = MappingChoice()
+
+    @field_validator("networks", mode="before")
+    @classmethod
+    def _names(cls, networks: Any) -> Any:
+        if isinstance(networks, list | tuple):
+            return [{"network": entry} if isinstance(entry, str) else entry for entry in networks]
+        return networks
+
+    @field_validator("networks")
+    @classmethod
+    def _shown_apart(cls, networks: tuple[NetworkChoice, ...]) -> tuple[NetworkChoice, ...]:
+        if len({network.shown for network in networks}) < len(networks):
+            raise ValueError("every network once at each batch (use 'weight'), under different file names")
+        return networks
+
+    @field_validator("constraints")
+    @classmethod
+    def _parsable(cls, constraints: tuple[str, ...]) -> tuple[str, ...]:
+        for text in constraints:
+            Constraint.parse(text)
+        return constraints
+
+    @field_validator("objectives")
+    @classmethod
+    def _different(cls, objectives: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(objectives)) < len(objectives):
+            raise ValueError("every objective once")
+        return objectives
+
+    def axis_values(self) -> tuple[Axis, ...]:
+        return tuple(Axis(key, axis.values()) for key, axis in self.axes.items())
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The study as plain data with files by their names alone: the same study wherever its files lie."""
+        networks = tuple(n.model_copy(update={"network": Path(n.network).name}) for n in self.networks)
+        architecture = Path(self.architecture).name
+        placeless = self.model_copy(update={"networks": networks, "architecture": architecture})
+        return placeless.model_dump(mode="json", by_alias=True)
+
+
+def study_names() -> list[str]:
+    """The built-in studies."""
+    return sorted(f.name.removesuffix(".yaml") for f in _library().iterdir() if f.name.endswith(".yaml"))
+
+
+def _library() -> Any:
+    return files("sweep.studies")
+
+
+def study_path(name_or_path: str) -> Path:
+    """Where a study's file is: a built-in study's name or a path."""
+    if name_or_path in study_names():
+        return Path(str(_library() / f"{name_or_path}.yaml"))
+    path = Path(name_or_path)
+    if not path.is_file():
+        raise InputError(
+            "study",
+            f"a study file, or a built-in study ({', '.join(study_names())})",
+            name_or_path,
+            did_you_mean(name_or_path, study_names()),
+        )
+    return path
+
+
+def load_study(name_or_path: str) -> Study:
+    """Read and check a study; file paths inside it are taken relative to the file's own folder."""
+    path = study_path(name_or_path)
+    return _resolved(check_keys(Study, load_yaml(path), str(path)), path.parent)
+
+
+def _resolved(study: Study, folder: Path) -> Study:
+    """The study with relative file names made absolute where such a file stands beside the study."""
+
+    def beside(name: str) -> str:
+        candidate = folder / name.partition("#")[0]
+        return str(folder.resolve() / name) if candidate.is_file() else name
+
+    networks = tuple(n.model_copy(update={"network": beside(n.network)}) for n in study.networks)
+    return study.model_copy(update={"networks": networks, "architecture": beside(study.architecture)})

@@ -1,0 +1,204 @@
+"""From a laptop: a study and its code packed into a job of a cluster, and its results brought home."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from clusters.jobs import JobClient, JobRequest, JobState
+from costmodel.errors import InputError
+from costmodel.frontends.safe_yaml import load_yaml
+from results.errors import CannotWriteError
+from results.remote import is_uri
+from results.store import LOCK_FILE
+from sweep import VERSION
+from sweep.study import Study, load_study, study_path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("clusters", "costmodel", "results", "solvers", "sweep")
+ORIGIN_FILE = ".origin.json"
+"""In a folder that was brought home: where from, and the digests of its files."""
+RESULT_NAME = re.compile(r"(?:(?:layers|designs)/)?[A-Za-z0-9_][A-Za-z0-9_.-]*\.(?:parquet|yaml)")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What to run and with which code: ``auto``, ``cluster``, a wheel file, or a pip requirement.
+
+    ``output`` is a folder of the head or a URI; empty: ``~/runs/STUDY`` there. ``workers``, ``resume``
+    and ``memory_limit_mib`` as of `archsweep run`.
+    """
+
+    study: str
+    code: str = "auto"
+    output: str = ""
+    workers: int | None = None
+    resume: bool = True
+    memory_limit_mib: int | None = None
+
+
+def submit(client: JobClient, submission: Submission) -> str:
+    """Check the study, send it with its code, start it; returns the job's id."""
+    study = load_study(submission.study)
+    with tempfile.TemporaryDirectory(prefix="archsweep-") as stage:
+        return client.submit(job_request(study, submission, Path(stage)))
+
+
+def job_request(study: Study, submission: Submission, stage: Path) -> JobRequest:
+    """Fill ``stage`` with all the job needs; the request to run it there."""
+    file = stage_study(submission.study, stage / "study")
+    output = submission.output or f"~/runs/{study.name}"
+    words = ["python", "-m", "sweep", "run", f"study/{file.name}", "--output", output]
+    words += [] if submission.workers is None else ["--workers", str(submission.workers)]
+    words += [] if submission.resume else ["--fresh"]
+    if submission.memory_limit_mib is not None:
+        words += ["--memory-limit", str(submission.memory_limit_mib)]
+    return JobRequest(
+        command=shlex.join(words),
+        name=f"archsweep-{study.name}",
+        working_dir=stage,
+        pip=_stage_code(submission.code, stage),
+        metadata={"archsweep": VERSION, "study": study.name, "output": output},
+    )
+
+
+def stage_study(name: str, folder: Path) -> Path:
+    """Copy the study's file and the files it names into ``folder``; the copy names the copies."""
+    source = study_path(name)
+    document: dict[str, Any] = load_yaml(source)
+    copies: list[Path] = []
+
+    def copied(named: str) -> str:
+        file, hash_, member = named.partition("#")
+        path = source.parent / file
+        if not path.is_file():
+            return named
+        copies.append(folder / "files" / str(len(copies)) / path.name)
+        copies[-1].parent.mkdir(parents=True)
+        shutil.copyfile(path, copies[-1])
+        return f"{copies[-1].relative_to(folder)}{hash_}{member}"
+
+    folder.mkdir(parents=True)
+    document["architecture"] = copied(document["architecture"])
+    document["networks"] = [
+        copied(entry) if isinstance(entry, str) else {**entry, "network": copied(entry["network"])}
+        for entry in document["networks"]
+    ]
+    staged = folder / source.name
+    staged.write_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    return staged
+
+
+def _stage_code(code: str, stage: Path) -> tuple[str, ...]:
+    """Put the code into ``stage`` where it travels with the study; the pip requirements otherwise."""
+    checkout = (ROOT / "pyproject.toml").is_file()
+    if code == "cluster":
+        return ()
+    if code == "auto" and checkout:
+        _copy_checkout(stage)
+        return ()
+    if code == "auto":
+        return (f"archsweep=={VERSION}",)
+    if code.endswith(".whl") and "://" not in code:
+        if not Path(code).is_file():
+            raise InputError("--code", "a wheel file", code)
+        shutil.copy(code, stage)
+        return (f"${{RAY_RUNTIME_ENV_CREATE_WORKING_DIR}}/{Path(code).name}",)
+    return (code,)
+
+
+def _copy_checkout(stage: Path) -> None:
+    """The packages of the checkout, without what .gitignore leaves out."""
+    for name in _checkout_files():
+        target = stage / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, target)
+
+
+def _checkout_files() -> Iterable[Path]:
+    if (ROOT / ".git").exists() and shutil.which("git"):
+        command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *PACKAGES]
+        listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        return [Path(name) for name in sorted(set(listed.split("\0")) - {""}) if (ROOT / name).is_file()]
+    found = [path for package in PACKAGES for path in (ROOT / package).rglob("*") if path.is_file()]
+    return [path.relative_to(ROOT) for path in sorted(found) if "__pycache__" not in path.parts]
+
+
+def home_folder(state: JobState, output: Path | None) -> Path:
+    """Where a job's results go here: ``output``, or ``runs/STUDY``."""
+    study = state.metadata.get("study", "")
+    if "output" not in state.metadata or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", study):
+        raise InputError("job", "a job that `archsweep submit` started", state.job)
+    return output if output is not None else Path("runs") / study
+
+
+def check_home(folder: Path) -> None:
+    """Raises InputError where ``folder`` holds results that were not brought home: they would be lost."""
+    if (folder / LOCK_FILE).exists() and not (folder / ORIGIN_FILE).exists():
+        raise InputError(
+            str(folder),
+            "a new folder, or one that was brought home before",
+            "the results of a run of this machine",
+            "Name another folder with --output",
+        )
+
+
+def bring_home(client: JobClient, state: JobState, folder: Path) -> bool:
+    """Make ``folder`` equal to the job's folder on the head; False where the job wrote none, or to a URI."""
+    output = state.metadata["output"]
+    if is_uri(output):
+        return False
+    check_home(folder)
+    known = _known(folder)
+    taken = dict(known)
+
+    def take(name: str, content: bytes) -> str:
+        _write(folder, name, content)
+        taken[name] = hashlib.sha256(content).hexdigest()
+        _write_origin(folder, client.address, state.job, taken)
+        return taken[name]
+
+    names = client.fetch(output, known, take)
+    for name in taken.keys() - set(names):
+        (folder / name).unlink(missing_ok=True)
+    if names:
+        _write_origin(folder, client.address, state.job, {name: taken[name] for name in names})
+    return bool(names)
+
+
+def _known(folder: Path) -> dict[str, str]:
+    path = folder / ORIGIN_FILE
+    if not path.is_file():
+        return {}
+    digests = json.loads(path.read_text(encoding="utf-8"))["files"]
+    return {name: digest for name, digest in digests.items() if (folder / name).is_file()}
+
+
+def _write(folder: Path, name: str, content: bytes) -> None:
+    """A file that the cluster sent; names that are no result's are refused, whatever they lead to."""
+    if not RESULT_NAME.fullmatch(name):
+        raise InputError("cluster", "the names of result files", name)
+    path = folder / name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        hidden = path.with_name(f".incoming-{path.name}")
+        hidden.write_bytes(content)
+        hidden.replace(path)
+    except OSError as error:
+        raise CannotWriteError(path, f"cannot write: {error}", "Free space or name another folder") from error
+
+
+def _write_origin(folder: Path, address: str, job: str, digests: dict[str, str]) -> None:
+    content = {"address": address, "job": job, "files": digests}
+    (folder / ORIGIN_FILE).write_text(json.dumps(content, indent=1), encoding="utf-8")

@@ -1,0 +1,187 @@
+"""Tasks: one solve as frozen data, identified by its content, and the function that answers it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping as ReadOnlyDict
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+from costmodel import MODEL_VERSION
+from costmodel.architecture import Architecture
+from costmodel.bounds import lower_bounds
+from costmodel.errors import InputError
+from costmodel.evaluate import evaluate
+from costmodel.frontends.timeloop_reference import mapping_to_json
+from costmodel.mapping import Mapping
+from costmodel.workload import Layer
+from solvers.budget import Budget
+from solvers.catalogue import solver
+from solvers.mapping.problem import MappingProblem, Objective
+from solvers.outcome import Outcome
+from sweep import VERSION
+
+
+def canonical_json(data: Any) -> str:
+    """One text for equal data: sorted keys, no spaces, shortest floats; NaN and infinities are refused."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def content_hash(data: Any) -> str:
+    """128 bits of SHA-256 over the canonical JSON, as 32 hexadecimal digits."""
+    return hashlib.sha256(canonical_json(data).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class SolveSettings:
+    """Which solver answers, for which objective; ``params`` is its complete Params as canonical JSON."""
+
+    solver: str
+    objective: Objective
+    params: str
+    budget: Budget
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        return {
+            "solver": self.solver,
+            "solver_version": solver(self.solver).load().VERSION,
+            "model_version": MODEL_VERSION,
+            "objective": self.objective,
+            "params": json.loads(self.params),
+            "budget": asdict(self.budget),
+        }
+
+
+@dataclass(frozen=True)
+class MappingTask:
+    """Map ``layer`` on ``architecture``.
+
+    Only what the answer depends on counts for :attr:`id`: the shape of the layer, the hardware without names,
+    areas and clock (:func:`bare`), the settings, and the versions of the solver and of the cost model.
+    """
+
+    architecture: Architecture
+    layer: Layer
+    settings: SolveSettings
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What the answer depends on, as plain JSON data: this is what travels to a worker."""
+        return {
+            "kind": "mapping",
+            "archsweep_version": VERSION,
+            "architecture": architecture_content(self.architecture),
+            "layer": layer_content(self.layer),
+            **self.settings.content,
+        }
+
+    @cached_property
+    def id(self) -> str:
+        parts = [architecture_id(self.architecture), _layer_id(self.layer), self.settings.content]
+        return content_hash(["mapping", *parts])
+
+
+def bare(architecture: Architecture) -> Architecture:
+    """The part of an architecture that a mapping depends on: no name, area or clock frequency."""
+    levels = tuple(replace(level, area_um2=0.0) for level in architecture.levels)
+    compute = replace(architecture.compute, area_um2=0.0)
+    return replace(architecture, name="", levels=levels, compute=compute, frequency_hz=1.0)
+
+
+@lru_cache(maxsize=256)
+def architecture_content(architecture: Architecture) -> dict[str, Any]:
+    """The bare architecture as JSON data, shared by all its tasks: not to be changed."""
+    return bare(architecture).to_json()
+
+
+@lru_cache(maxsize=256)
+def architecture_id(architecture: Architecture) -> str:
+    """The identity of the bare architecture."""
+    return content_hash(architecture_content(architecture))
+
+
+@lru_cache(maxsize=4096)
+def layer_content(layer: Layer) -> dict[str, Any]:
+    """A layer without its name, shared and not to be changed; the order of the dims is part of it."""
+    data = layer.to_json()
+    return {"dims": [list(dim) for dim in layer.dims], "tensors": data["tensors"]}
+
+
+@lru_cache(maxsize=4096)
+def _layer_id(layer: Layer) -> str:
+    return content_hash(layer_content(layer))
+
+
+def checked_params(solver_name: str, given: ReadOnlyDict[str, Any]) -> Any:
+    """The solver's Params with what a study or command line gave; raises InputError for what it has not."""
+    params_type = solver(solver_name).load().Params
+    known = list(params_type.__dataclass_fields__)
+    if unknown := sorted(set(given) - set(known)):
+        raise InputError("mapping", f"parameters of {solver_name} among {known}", unknown, key="params")
+    try:
+        return params_type(**given)
+    except TypeError as error:
+        raise InputError(
+            "mapping", f"parameters that {solver_name} takes", str(error), key="params"
+        ) from None
+
+
+class VersionMismatchError(RuntimeError):
+    """A worker's code is not the driver's: its answers would be filed under wrong versions."""
+
+
+def check_versions(content: ReadOnlyDict[str, Any]) -> None:
+    """Raises VersionMismatchError where the versions in a task's content are not those of the code here."""
+    name = content["solver"]
+    pairs = {
+        "archsweep": (content["archsweep_version"], VERSION),
+        "cost model": (content["model_version"], MODEL_VERSION),
+        f"solver {name}": (content["solver_version"], solver(name).load().VERSION),
+    }
+    if wrong := [f"{what} {here} for {asked}" for what, (asked, here) in pairs.items() if asked != here]:
+        raise VersionMismatchError(f"a worker has {', '.join(wrong)} of the driver")
+
+
+def run_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
+    """Answer a task from its :attr:`MappingTask.content`; runs on a worker, returns plain data.
+
+    Raises VersionMismatchError, and whatever the solver raises: the runtime makes that a failed completion.
+    """
+    check_versions(content)
+    layer = Layer.from_json({**content["layer"], "name": "", "dims": dict(content["layer"]["dims"])})
+    problem = MappingProblem(Architecture.from_json(content["architecture"]), layer, content["objective"])
+    params = checked_params(content["solver"], content["params"])
+    outcome = solver(content["solver"]).load().solve(problem, Budget(**content["budget"]), params)
+    return answer_columns(problem, outcome)
+
+
+def answer_columns(problem: MappingProblem, outcome: Outcome[Mapping]) -> dict[str, Any]:
+    """The columns of a ``layers`` row that the solve decides (see ``results/schema.py``)."""
+    bounds = lower_bounds(problem.architecture, problem.layer)
+    columns: dict[str, Any] = {
+        "status": str(outcome.status),
+        "objective": outcome.objective,
+        "bound": outcome.bound,
+        "gap": outcome.gap,
+        "energy_bound_pj": bounds.energy_pj,
+        "cycles_bound": float(bounds.cycles),
+        "program_proven": outcome.program_proven,
+        "cpu_seconds": outcome.cpu_seconds,
+        "wall_seconds": outcome.wall_seconds,
+        "note": outcome.note or None,
+    }
+    if outcome.solution is None:
+        return columns
+    evaluation = evaluate(problem.architecture, problem.layer, outcome.solution)
+    energies = {level.name: level.energy_pj for level in evaluation.levels}
+    return columns | {
+        "energy_pj": evaluation.energy_pj,
+        "cycles": evaluation.cycles,
+        "edp_pj_cycles": evaluation.edp_pj_cycles,
+        "utilization": evaluation.utilization,
+        "energy_by_level_pj": energies | {"MAC": evaluation.mac_energy_pj},
+        "mapping": mapping_to_json(problem.architecture, problem.layer, outcome.solution),
+    }
