@@ -1,0 +1,197 @@
+"""Jobs without a cluster: what is sent, what is printed home, and a connection that breaks."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters import jobs
+from clusters.job_pack import pack, result_files
+from clusters.jobs import JobClient, JobRequest, JobState
+from clusters.runtime import ClusterRefusedError, WorkersUnavailableError
+
+
+class Client(JobClient):
+    """A client without a cluster: helper jobs run here; states and logs are what a test says."""
+
+    def __init__(self, answers: Iterable[Any] = ()) -> None:
+        self.address, self._answers, self._printed = "http://head:8265", iter(answers), ""
+        self.commands: list[str] = []
+
+    def _output_of(self, command: str) -> str:
+        self.commands.append(command)
+        path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+        done = subprocess.run(
+            ["sh", "-c", command], env={"PATH": path}, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    def state(self, job: str) -> JobState:
+        answer = next(self._answers)
+        if isinstance(answer, Exception):
+            raise answer
+        status, self._printed = answer
+        return JobState(job, status, "", {})
+
+    def log(self, job: str) -> str:
+        return self._printed
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Path:
+    """A run folder as a head has it, with everything in it that must not travel."""
+    folder = tmp_path / 'it\'s a "head" $HOME'
+    files = {
+        "study.lock.yaml": b"study: {}",
+        ".lock": b"process 1",
+        "report.html": b"<p>",
+        "layers/00000001.parquet": b"a" * 100,
+        "layers/00000002.parquet": b"b" * 100,
+        "layers/.unfinished-1": b"c",
+        "layers/00000003.parquet.damaged": b"d",
+        "designs/00000001.parquet": bytes(range(256)),
+    }
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder
+
+
+RESULTS = [
+    "study.lock.yaml",
+    "layers/00000001.parquet",
+    "layers/00000002.parquet",
+    "designs/00000001.parquet",
+]
+
+
+def taker(taken: dict[str, bytes]) -> Callable[[str, bytes], str]:
+    def take(name: str, content: bytes) -> str:
+        taken[name] = content
+        return hashlib.sha256(content).hexdigest()
+
+    return take
+
+
+def test_a_folder_comes_home_through_a_log(head: Path) -> None:
+    taken: dict[str, bytes] = {}
+    assert Client().fetch(str(head), {}, taker(taken)) == RESULTS
+    assert taken == {name: (head / name).read_bytes() for name in RESULTS}
+
+
+def test_only_what_is_new_is_sent(head: Path) -> None:
+    known = {name: hashlib.sha256((head / name).read_bytes()).hexdigest() for name in RESULTS}
+    (head / "layers/00000002.parquet").write_bytes(b"joined")
+    (head / "layers/00000001.parquet").unlink()
+    taken: dict[str, bytes] = {}
+    assert Client().fetch(str(head), known, taker(taken)) == [RESULTS[0], *RESULTS[2:]]
+    assert taken == {"layers/00000002.parquet": b"joined"}
+
+
+def test_large_folders_come_in_pieces(head: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "PIECE_BYTES", 150)
+    client, taken = Client(), dict[str, bytes]()
+    assert client.fetch(str(head), {}, taker(taken)) == RESULTS
+    assert taken == {name: (head / name).read_bytes() for name in RESULTS}
+    assert len(client.commands) == 3
+
+
+def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    assert Client().fetch(str(tmp_path / "nowhere"), {}, taker({})) == []
+
+
+def test_a_part_that_is_joined_meanwhile_is_left_out(head: Path) -> None:
+    entries = pack(str(head), 1 << 20, {})
+    first = next(entries)
+    (head / "layers/00000001.parquet").unlink()
+    rest = list(entries)
+    assert [entry.get("name") for entry in [first, *rest]] == [RESULTS[0], *RESULTS[2:], None]
+    assert list(result_files(str(head))) == [RESULTS[0], *RESULTS[2:]]
+
+
+@pytest.mark.parametrize("cut", ["data", "end"])
+def test_a_log_that_did_not_arrive_whole_is_noticed(
+    head: Path, monkeypatch: pytest.MonkeyPatch, cut: str
+) -> None:
+    client = Client()
+    whole = client._output_of
+    damage = {
+        "data": lambda text: text.replace("YWFh", "YmFh"),
+        "end": lambda text: "\n".join(text.splitlines()[:-1]),
+    }[cut]
+    monkeypatch.setattr(client, "_output_of", lambda command: damage(whole(command)))
+    with pytest.raises(ClusterRefusedError, match="did not arrive whole"):
+        client.fetch(str(head), {}, taker({}))
+
+
+def test_following_prints_everything_once_and_survives_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "POLL_SECONDS", (0.0, 0.0))
+    gone = WorkersUnavailableError("no route")
+    answers = [
+        ("PENDING", ""),
+        ("RUNNING", "one\n"),
+        gone,
+        gone,
+        ("RUNNING", "one\ntw"),
+        ("FAILED", "one\ntwo"),
+    ]
+    assert list(Client(iter(answers)).follow("j")) == ["one\n", "tw", "o"]
+
+
+def test_following_gives_up_on_a_cluster_that_stays_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "POLL_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(jobs, "LOST_SECONDS", -1.0)
+    with pytest.raises(WorkersUnavailableError, match="no route"):
+        list(Client(iter([("RUNNING", "one"), WorkersUnavailableError("no route")])).follow("j"))
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch, reason: str, times: int) -> list[str]:
+    """Submissions are refused so many times; returns the list of the jobs that were tried."""
+    monkeypatch.setattr(jobs, "POLL_SECONDS", (0.0, 0.0))
+    tried: list[str] = []
+
+    def answer(self: JobClient, job: str, request: JobRequest) -> None:
+        tried.append(job)
+        if len(tried) <= times:
+            raise ClusterRefusedError(reason)
+
+    monkeypatch.setattr(JobClient, "_submit", answer)
+    return tried
+
+
+def test_a_head_that_has_just_started_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = refusing(monkeypatch, "No available agent to submit job, please try again later.", times=2)
+    job = Client().submit(JobRequest("true", "j"))
+    assert tried == [job] * 3
+
+
+def test_other_refusals_are_final(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = refusing(monkeypatch, "the package is too large", times=2)
+    with pytest.raises(ClusterRefusedError, match="too large"):
+        Client().submit(JobRequest("true", "j"))
+    assert len(tried) == 1
+
+
+def test_a_stopped_job_has_time_to_write(tmp_path: Path) -> None:
+    environment = JobRequest("true", "j", tmp_path, ("archsweep==1",)).environment
+    assert environment["working_dir"] == str(tmp_path)
+    assert environment["pip"] == ["archsweep==1"]
+    assert int(environment["env_vars"]["RAY_JOB_STOP_WAIT_TIME_S"]) >= 30
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("ray://head:10001", "expected http://HOST:8265"),
+        ("file:///etc/passwd", "expected http://HOST:8265"),
+        ("127.0.0.1:1", "no Ray dashboard answers at http://127.0.0.1:1"),
+    ],
+)
+def test_addresses_that_are_no_dashboard(address: str, reason: str) -> None:
+    with pytest.raises(WorkersUnavailableError, match=reason):
+        JobClient(address)

@@ -1,0 +1,123 @@
+"""No process of Ray's outlives the driver, however it ends; callers' signal handlers stay theirs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+MARK = "ARCHSWEEP_TEST_DRIVER"
+
+# After kill -9 of the driver Ray's two idle agents take a minute to notice that all the rest is gone.
+LINGERING = {"ray::DashboardA", "ray::RuntimeEnv"}
+
+DRIVER = """
+import signal, sys
+from work_items import work
+from clusters.ray_actors import RayRuntime
+from clusters.runtime import RuntimeSettings
+
+class Stop(Exception):
+    pass
+
+def on_term(signum, frame):
+    raise Stop
+
+if "{mode}" == "handler":
+    signal.signal(signal.SIGTERM, on_term)
+try:
+    with RayRuntime(work, RuntimeSettings(workers=2)) as runtime:
+        for number in range(6):
+            runtime.submit(str(number), ("nap", 0.01 if number == 0 else 600))
+        for completion in runtime.as_completed():
+            print("ready", flush=True)
+            if "{mode}" == "error":
+                raise Stop
+except Stop:
+    assert "{mode}" == "error" or signal.getsignal(signal.SIGTERM) is on_term
+    sys.exit(7)
+except KeyboardInterrupt:
+    sys.exit(8)
+"""
+
+
+def marked(mark: str) -> list[int]:
+    """Processes that inherited the driver's environment."""
+    wanted = f"{MARK}={mark}".encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (process / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if wanted in environment:
+            found.append(int(process.name))
+    return found
+
+
+def name(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/comm").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def start_driver(mode: str, mark: str) -> subprocess.Popen[str]:
+    here = Path(__file__).parent
+    environment = os.environ | {MARK: mark, "PYTHONPATH": os.pathsep.join((str(here), str(here.parents[1])))}
+    environment.pop("RAY_ADDRESS", None)
+    # a session of its own is a process group of its own, as a shell gives to a job
+    return subprocess.Popen(
+        [sys.executable, "-c", DRIVER.format(mode=mode)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def end_and_count(mode: str, number: int | None, group: bool = False) -> tuple[int, str, int, set[str]]:
+    """Start a driver, signal it when it is at work; exit status, stderr, processes before, names after."""
+    mark = uuid.uuid4().hex
+    with start_driver(mode, mark) as driver:
+        assert driver.stdout is not None
+        first = driver.stdout.readline()
+        before = len(marked(mark))
+        if number is not None:
+            (os.killpg if group else os.kill)(driver.pid, number)
+        rest, errors = driver.communicate(timeout=60)
+    assert first + rest == "ready\n", f"only the driver's own line belongs on stdout; stderr: {errors}"
+    tolerated = LINGERING if number == signal.SIGKILL else set()
+    deadline = time.monotonic() + 20
+    while (left := {name(process) for process in marked(mark)} - tolerated) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return driver.returncode, errors, before, left
+
+
+@pytest.mark.parametrize(
+    ("mode", "number", "group", "status"),
+    [
+        pytest.param("error", None, False, 7, marks=pytest.mark.slow),
+        ("handler", signal.SIGTERM, False, 7),
+        pytest.param("plain", signal.SIGTERM, False, None, marks=pytest.mark.slow),
+        ("plain", signal.SIGINT, True, 8),
+        ("plain", signal.SIGKILL, False, -signal.SIGKILL),
+    ],
+    ids=["exception", "sigterm-handled", "sigterm", "ctrl-c", "sigkill"],
+)
+def test_nothing_outlives_the_driver(
+    mode: str, number: int | None, group: bool, status: int | None
+) -> None:
+    """``status`` None: Ray's own handler ends the driver, with 15, or 1 where its core worker is first."""
+    returned, errors, before, after = end_and_count(mode, number, group)
+    assert returned != 0 if status is None else returned == status, errors
+    assert before >= 4, "the driver, the GCS, the raylet and a worker at least"
+    assert after == set()
+    assert "Traceback" not in errors

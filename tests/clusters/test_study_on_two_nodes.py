@@ -1,0 +1,63 @@
+"""A study on a cluster of two nodes on this machine: the rows of one process, solved on both."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from results.store import RunFolder
+from sweep.session import Place, run_study
+from sweep.study import load_study
+
+pytestmark = pytest.mark.slow
+
+STUDY = """
+name: nodes
+networks: [problem.yaml]
+architecture: eyeriss
+axes:
+  SRAM.size: {choices: [2 KiB, 4 KiB, 8 KiB, 16 KiB]}
+  SRAM.fanout: {choices: [[2, 2], [4, 2], [4, 4]]}
+mapping: {solver: random_search, objective: edp, iterations: 400_000, wall_seconds: 60}
+"""
+PROBLEM = (Path(__file__).parents[1] / "data" / "problems" / "gemm.yaml").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Two nodes with one CPU each."""
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        cluster.add_node(num_cpus=1)
+        cluster.wait_for_nodes()
+        yield cluster
+    finally:
+        cluster.shutdown()
+
+
+def answers(folder: RunFolder) -> tuple[dict[str, float], set[str]]:
+    """Objective of each task, and who solved them."""
+    rows = folder.read("layers", ["task_id", "objective", "worker"]).to_pylist()
+    assert len({row["task_id"] for row in rows}) == len(rows)
+    return {row["task_id"]: row["objective"] for row in rows}, {row["worker"] for row in rows}
+
+
+def test_a_study_on_two_nodes(cluster: Any, tmp_path: Path) -> None:
+    (tmp_path / "problem.yaml").write_text(PROBLEM)
+    (tmp_path / "study.yaml").write_text(STUDY)
+    study = load_study(str(tmp_path / "study.yaml"))
+    here, (this_process,) = answers(run_study(study, tmp_path / "a" / "here", Place(in_process=True)))
+    there, workers = answers(run_study(study, tmp_path / "b" / "there", Place(address=cluster.address)))
+    assert there == here
+    assert len(here) == 12
+    assert len(workers) == 2, "a node of one CPU is one worker"
+    assert this_process not in workers
+    assert str(os.getpid()) in this_process

@@ -1,0 +1,223 @@
+"""The built-in networks have the layers of independently exported graphs, and of CoSA's published lists."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from costmodel.errors import InputError
+from costmodel.frontends.graph_json import read_graph
+from costmodel.networks import load_layer, load_network, network_names
+from costmodel.networks.inception import googlenet
+from costmodel.networks.transformer import bert_base
+from costmodel.workload import Network, convolution, distinct_layers, gemm
+
+DATA = Path(__file__).parents[1] / "data"
+EXPORTED = {
+    "resnet18": "resnet18",
+    "resnet50": "resnet50",
+    "resnext50": "resnext50_32x4d",
+    "mobilenet_v2": "mobilenet_v2",
+    "googlenet": "googlenet",
+    "bert_base": "bert_base",
+    "gpt2": "gpt2_small",
+    "vit_b_16": "vit_b_16",
+}
+PROBLEM = {
+    "shape": "cnn_layer",
+    "dims": {"R": 3, "S": 3, "P": 7, "Q": 7, "C": 4, "K": 6, "N": 1},
+    "coeffs": {"Wstride": 2, "Hstride": 2, "Wdilation": 1, "Hdilation": 1},
+}
+
+
+def activations(network: Network) -> Counter[int]:
+    return Counter(value.elements for value in network.values if value.kind in ("activation", "output"))
+
+
+def refusal(name: str, batch: int | None = None) -> str:
+    with pytest.raises(InputError) as caught:
+        load_network(name, batch)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("name", EXPORTED)
+def test_same_layers_in_the_same_order_as_the_exported_graph(name: str, batch: int) -> None:
+    ours, theirs = load_network(name, batch), read_graph(DATA / "graphs" / f"{EXPORTED[name]}.json.gz", batch)
+    assert [layer.shape for layer in ours.layers] == [layer.shape for layer in theirs.layers]
+
+
+@pytest.mark.parametrize("name", ["resnet18", "resnet50", "resnext50", "mobilenet_v2", "googlenet", "gpt2"])
+def test_same_tensors_as_the_exported_graph(name: str) -> None:
+    ours, theirs = load_network(name), read_graph(DATA / "graphs" / f"{EXPORTED[name]}.json.gz")
+    assert activations(ours) == activations(theirs)
+    operators = [Counter(node.operator.split("+")[0] for node in network.nodes) for network in (ours, theirs)]
+    assert operators[0] == operators[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "macs", "layers"),
+    [
+        # published: 15.47 and 0.71 GMACs
+        ("vgg16", 15_470_264_320, 16),
+        ("alexnet", 714_188_480, 8),
+    ],
+)
+def test_published_mac_counts(name: str, macs: int, layers: int) -> None:
+    network = load_network(name)
+    assert network.macs == macs
+    assert len(network.layers) == layers
+
+
+def test_vgg16_has_138_million_weights() -> None:
+    network = load_network("vgg16")
+    weights = sum(value.elements for value in network.values if value.kind == "parameter")
+    biases = sum(layer.sizes["N" if "M" in layer.sizes else "K"] for layer in network.layers)
+    assert weights + biases == 138_357_544
+
+
+def test_googlenet_of_the_paper_has_5x5_filters() -> None:
+    filters = Counter(layer.sizes["R"] for layer in googlenet(third_branch=5).layers if "R" in layer.sizes)
+    assert filters == {7: 1, 3: 10, 5: 9, 1: 37}
+
+
+@pytest.mark.parametrize("sequence", [64, 384])
+def test_attention_grows_with_the_square_of_the_sequence(sequence: int) -> None:
+    products = 2 * 12 * 12 * sequence * sequence * 64
+    rest = 12 * 12 * sequence * 768 * 768 + 768 * 768
+    assert bert_base(sequence=sequence).macs == products + rest
+
+
+@pytest.mark.parametrize(
+    ("name", "unique"),
+    [("cosa_resnet50", 24), ("cosa_resnext50", 25), ("cosa_alexnet", 8), ("deepbench", 9)],
+)
+def test_cosa_lists(name: str, unique: int) -> None:
+    file = DATA / "cosa_layers" / f"layers_{name.removeprefix('cosa_')}.json"
+    published: Counter[object] = Counter()
+    for row in json.loads(file.read_text())["layers"]:
+        stride = row["Wstride"], row["Hstride"]
+        shape = convolution("", **{dim: row[dim] for dim in "NKCPQRS"}, stride=stride).shape
+        published[shape] += row["count_in_network"]
+    ours = distinct_layers(load_network(name).layers)
+    assert {layer.shape: count for layer, count in ours} == published
+    assert len(ours) == unique
+
+
+def test_grouped_and_depthwise_layers_are_proper() -> None:
+    grouped = [layer for layer in load_network("resnext50").layers if "G" in layer.sizes]
+    assert len(grouped) == 16
+    assert {layer.sizes["G"] for layer in grouped} == {32}
+    depthwise = [layer for layer in load_network("mobilenet_v2").layers if "depthwise" in layer.name]
+    assert len(depthwise) == 17
+    assert all("K" not in layer.sizes for layer in depthwise)
+
+
+@pytest.mark.parametrize("name", network_names())
+def test_every_built_in_network(name: str) -> None:
+    one, three = load_network(name), load_network(name, 3)
+    assert one.name == name
+    assert three.macs == 3 * one.macs
+    names = [layer.name for layer in one.layers]
+    assert len(set(names)) == len(names)
+    assert all(load_layer(f"{name}/{layer.name}") == layer for layer in one.layers[:3])
+
+
+def test_readable_names() -> None:
+    wanted = (
+        "resnet18 resnet50 resnext50 mobilenet_v2 vgg16 alexnet googlenet bert_base gpt2 vit_b_16 deepbench"
+    )
+    assert set(wanted.split()) < set(network_names())
+    assert "layer1.0.conv2" in [layer.name for layer in load_network("resnet18").layers]
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [("ResNet-50", "resnet50"), ("ViT-B/16", "vit_b_16"), ("BERT-base", "bert_base"), ("GPT-2", "gpt2")],
+)
+def test_names_as_papers_write_them(written: str, name: str) -> None:
+    assert load_network(written) == load_network(name)
+
+
+# ---- files
+
+
+def test_files_of_every_format(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text("problem: {shape: gemm-ABZ, instance: {M: 5, N: 9, K: 7}}")
+    problem = load_network(tmp_path / "p.yaml")
+    assert [node.name for node in problem.nodes] == ["p"]
+    assert [value.elements for value in problem.values] == [35, 63, 45]
+    onnx = load_network(str(DATA / "onnx" / "tiny_resnet.onnx"), batch=2)
+    assert onnx.layers[0].sizes["N"] == 2
+    assert load_network(DATA / "graphs" / "resnet18.json.gz").macs == load_network("resnet18").macs
+
+
+def test_unknown_names() -> None:
+    message = refusal("resnet51")
+    assert "Did you mean resnet50" in message
+    assert all(name in message for name in network_names())
+    assert "no such file" in refusal("missing.onnx")
+    assert "Did you mean" not in refusal("zzzz")
+
+
+def test_other_kinds_of_file(tmp_path: Path) -> None:
+    (tmp_path / "net.pt").write_bytes(b"")
+    assert ".onnx" in refusal(str(tmp_path / "net.pt"))
+    assert "a folder" in refusal(str(shutil.copytree(DATA / "cosa_layers", tmp_path / "folder.onnx")))
+
+
+@pytest.mark.parametrize("batch", [0, -1, 1.5, True, "2"])
+def test_wrong_batches(batch: int) -> None:
+    assert "batch" in refusal("resnet18", batch)
+
+
+def test_batch_of_a_timeloop_problem(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text("problem: {shape: gemm-ABZ, instance: {M: 5, N: 9, K: 7}}")
+    assert "set the problem's N" in refusal(str(tmp_path / "p.yaml"), 2)
+
+
+# ---- single layers
+
+
+def test_layer_of_a_file_of_one(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text("problem: {shape: gemm-ABZ, instance: {M: 5, N: 9, K: 7}}")
+    assert load_layer(str(tmp_path / "p.yaml")).shape == gemm("", M=5, N=9, K=7).shape
+
+
+def test_layer_of_a_file_of_many() -> None:
+    path = DATA / "graphs" / "resnet18.json.gz"
+    assert load_layer(f"{path}/conv2d_3").macs == load_network("resnet18").layers[3].macs
+    onnx = DATA / "onnx" / "tiny_resnet.onnx"
+    names = [layer.name for layer in load_network(onnx).layers]
+    assert load_layer(f"{onnx}/{names[2]}").name == names[2]
+    with pytest.raises(InputError, match="one of its 21 layers"):
+        load_layer(str(path))
+
+
+def test_layers_in_the_reference_form(tmp_path: Path) -> None:
+    expected = convolution("", K=6, C=4, P=7, Q=7, R=3, S=3, stride=(2, 2)).shape
+    (tmp_path / "p.json").write_text(json.dumps(PROBLEM))
+    (tmp_path / "case.json").write_text(json.dumps({"problem": PROBLEM}))
+    assert load_layer(json.dumps(PROBLEM)).shape == expected
+    assert load_layer(str(tmp_path / "p.json")).shape == expected
+    assert load_layer(str(tmp_path / "case.json")).shape == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("resnet18/conv11", "Did you mean conv1"),
+        ("resnet18/", "It has conv1, layer1"),
+        ("resnet18", "NETWORK/LAYER"),
+        ("resnet/conv1", "Did you mean resnet"),
+        ("", "NETWORK/LAYER"),
+        ('{"shape": ', "valid JSON"),
+    ],
+)
+def test_wrong_layers(spec: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_layer(spec)

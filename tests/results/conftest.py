@@ -1,0 +1,299 @@
+"""Rows and runs as a study would write them, small or realistic, from closed formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from itertools import product
+from math import ceil, sqrt
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from results.store import Buffering, RunWriter
+
+Row = dict[str, Any]
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+RESNET18: dict[str, tuple[int, int, int, int, int, int]] = {  # name: (K, C, P=Q, R=S, stride, occurrences)
+    "conv1": (64, 3, 112, 7, 2, 1),
+    "layer1.0.conv1": (64, 64, 56, 3, 1, 4),
+    "layer2.0.conv1": (128, 64, 28, 3, 2, 1),
+    "layer2.0.downsample": (128, 64, 28, 1, 2, 1),
+    "layer2.0.conv2": (128, 128, 28, 3, 1, 3),
+    "layer3.0.conv1": (256, 128, 14, 3, 2, 1),
+    "layer3.0.downsample": (256, 128, 14, 1, 2, 1),
+    "layer3.0.conv2": (256, 256, 14, 3, 1, 3),
+    "layer4.0.conv1": (512, 256, 7, 3, 2, 1),
+    "layer4.0.downsample": (512, 256, 7, 1, 2, 1),
+    "layer4.0.conv2": (512, 512, 7, 3, 1, 3),
+    "fc": (1000, 512, 1, 1, 1, 1),
+}
+ARRAYS = ((8, 8), (14, 12), (16, 16))
+REGISTERS = (64, 128, 256, 512)
+BUFFERS_KIB = (32, 64, 128)
+COST = ("energy_pj", "cycles", "edp_pj_cycles", "latency_seconds", "networks", "energy_by_level_pj")
+
+
+def layer_row(number: int = 0, **changes: Any) -> Row:
+    """An answered ``layers`` row that no other number shares its task with."""
+    row: Row = {
+        "task_id": sha256(f"task {number}".encode()).hexdigest()[:32],
+        "study": "example",
+        "layer_name": f"net/layer{number}",
+        "layer_shape": {"dims": {"K": 64, "C": number + 1}},
+        "architecture_id": "a" * 32,
+        "architecture": {"levels": ["RegFile", "SRAM", "DRAM"]},
+        "solver": "cosa",
+        "solver_version": "1",
+        "params": {"wall_seconds": 20.0},
+        "seed": 0,
+        "objective_name": "edp",
+        "status": "feasible",
+        "objective": 1.5e9 + number,
+        "bound": 1.2e9,
+        "gap": 0.2,
+        "energy_bound_pj": 1.3e6,
+        "cycles_bound": 900.0,
+        "program_proven": True,
+        "energy_pj": 1.5e6,
+        "cycles": 1000 + number,
+        "edp_pj_cycles": 1.5e9 + number,
+        "utilization": 0.75,
+        "macs": 168_000,
+        "mapping": [{"level": "RegFile", "temporal": [["C", 4]]}],
+        "energy_by_level_pj": {"RegFile": 5e5, "SRAM": 2e5, "DRAM": 6e5, "MAC": 2e5},
+        "cpu_seconds": 0.05,
+        "wall_seconds": 0.06,
+        "worker": "host:1234",
+        "attempts": 1,
+        "cached": False,
+        "finished_at": NOON + timedelta(milliseconds=number),
+    }
+    return row | changes
+
+
+def design_row(number: int = 0, **changes: Any) -> Row:
+    """A complete ``designs`` row with one network of one layer."""
+    energy, cycles = 1e9 / (number + 1), 1_000_000 + 50_000 * number
+    row: Row = {
+        "design_id": sha256(f"design {number}".encode()).hexdigest()[:32],
+        "study": "example",
+        "axes": {"SRAM.size": f"{number} KiB"},
+        "architecture_name": "eyeriss",
+        "architecture": {"name": "eyeriss"},
+        "status": "complete",
+        "feasible": True,
+        "area_um2": 2e6 + 1e5 * number,
+        "energy_pj": energy,
+        "cycles": cycles,
+        "edp_pj_cycles": energy * cycles,
+        "latency_seconds": cycles / 2e8,
+        "energy_bound_pj": 0.8 * energy,
+        "cycles_bound": 0.9 * cycles,
+        "energy_gap": 0.2,
+        "cycles_gap": 0.1,
+        "solves": 1,
+        "cached_solves": 0,
+        "failures": 0,
+        "cpu_seconds": 0.05,
+        "networks": {
+            "net": {
+                "energy_pj": energy,
+                "cycles": cycles,
+                "layers": [
+                    {
+                        "name": f"layer{number}",
+                        "task_id": layer_row(number)["task_id"],
+                        "count": 1,
+                        "energy_pj": energy,
+                        "cycles": cycles,
+                    }
+                ],
+            }
+        },
+        "energy_by_level_pj": {"RegFile": 0.3 * energy, "DRAM": 0.5 * energy, "MAC": 0.2 * energy},
+        "finished_at": NOON + timedelta(seconds=number),
+    }
+    return row | changes
+
+
+@dataclass(frozen=True)
+class ExampleChip:
+    """One member of an Eyeriss-like family and a rough closed-form cost of a layer on it."""
+
+    array: tuple[int, int]
+    registers: int
+    buffer_kib: int
+
+    @property
+    def axes(self) -> Row:
+        return {
+            "SRAM.fanout": list(self.array),
+            "RegFile.size": self.registers,
+            "SRAM.size": f"{self.buffer_kib} KiB",
+        }
+
+    @property
+    def elements(self) -> int:
+        return self.array[0] * self.array[1]
+
+    @property
+    def area_um2(self) -> float:
+        return self.elements * (1200 + 19.9 * self.registers) + 6.8 * self.buffer_kib * 8192
+
+    def layer(self, name: str) -> Row:
+        """The cost columns of a ``layers`` row."""
+        k, c, p, r, stride, _ = RESNET18[name]
+        macs = k * c * p * p * r * r
+        words = k * c * r * r + c * (p * stride) ** 2 + k * p * p
+        reuse = sqrt(self.registers / 16) * (self.elements / 64) ** 0.3 * (1 + r / 3)
+        refetch = 1 + 40 / self.buffer_kib * min(1.0, words / 4e5)
+        energies = {
+            "RegFile": 3 * macs * (0.2 + 0.0045 * self.registers),
+            "SRAM": 2 * macs / reuse * (0.9 + 0.55 * sqrt(self.buffer_kib)),
+            "DRAM": 128.0 * words * refetch,
+            "MAC": 2.2 * macs,
+        }
+        busy = min(1.0, k * p / self.elements / ceil(k * p / self.elements))
+        cycles = max(ceil(macs / self.elements / busy), ceil(words * refetch / 4))
+        energy = sum(energies.values())
+        bound = energies["MAC"] + energies["RegFile"] * 0.8 + 128.0 * words
+        return {
+            "energy_pj": energy,
+            "cycles": cycles,
+            "edp_pj_cycles": energy * cycles,
+            "objective": energy * cycles,
+            "bound": bound * macs / self.elements,
+            "gap": 1 - bound * macs / self.elements / (energy * cycles),
+            "energy_bound_pj": bound,
+            "cycles_bound": macs / self.elements,
+            "macs": macs,
+            "utilization": macs / self.elements / cycles,
+            "energy_by_level_pj": energies,
+            "cpu_seconds": 0.01 + macs % 97 / 1500 + words % 31 / 700,
+        }
+
+
+def chips() -> Iterator[ExampleChip]:
+    for array, registers, buffer_kib in product(ARRAYS, REGISTERS, BUFFERS_KIB):
+        yield ExampleChip(array, registers, buffer_kib)
+
+
+def write_example(path: Path, *, objectives: tuple[str, ...] = ("energy_pj", "cycles", "area_um2")) -> Path:
+    """A run of 36 designs by ResNet-18's 12 layer shapes: some answered from the store, two failures."""
+    with RunWriter(path) as run:
+        run.write_lock_file(example_lock(objectives))
+        for index, chip in enumerate(chips()):
+            answers = {name: _example_answer(chip, index, name) for name in RESNET18}
+            design = _example_design(chip, index, answers)
+            for row in answers.values() if design["status"] != "infeasible" else ():
+                run.append("layers", row)
+            run.append("designs", design)
+    return path
+
+
+def example_lock(objectives: tuple[str, ...]) -> Row:
+    return {
+        "study": {
+            "name": "example",
+            "description": "ResNet-18 on a family around Eyeriss",
+            "networks": ["resnet18"],
+            "objectives": list(objectives),
+            "mapping": {"solver": "cosa", "objective": "edp", "seed": 0},
+        },
+        "versions": {"archsweep": "0.1.0", "python": "3.11.2", "ortools": "9.15"},
+        "commit": "0123456789abcdef",
+        "seeds": {"search": 0, "mapping": 0},
+        "started_at": "2026-03-02T12:00:00+00:00",
+    }
+
+
+def _example_answer(chip: ExampleChip, index: int, name: str) -> Row:
+    number = index * 100 + list(RESNET18).index(name)
+    row = layer_row(
+        number, layer_name=f"resnet18/{name}", architecture_id=f"{index:032x}", **chip.layer(name)
+    )
+    if index % 9 == 0:
+        row |= {"cached": True, "from_study": "earlier"}
+    if index in (7, 22) and name == "fc":
+        cost = chip.layer(name).keys() - {"macs", "cpu_seconds"}
+        row |= dict.fromkeys(cost) | {"status": "failed", "mapping": None, "attempts": 3}
+        row["error"] = "the worker process died 3 times (signal 9); is there enough memory?"
+    return row
+
+
+def _example_design(chip: ExampleChip, index: int, answers: dict[str, Row]) -> Row:
+    row = design_row(index, axes=chip.axes, area_um2=chip.area_um2, solves=len(answers))
+    row["cached_solves"] = sum(answer["cached"] for answer in answers.values())
+    if chip.area_um2 > 7.0e6:
+        note = f"area_um2 <= 7e+06 (is {chip.area_um2:g})"
+        return row | dict.fromkeys(COST) | {"status": "infeasible", "feasible": False, "note": note}
+    if any(answer["status"] == "failed" for answer in answers.values()):
+        error = "resnet18/fc: failed: the worker process died 3 times"
+        row |= {"status": "failed", "feasible": False, "failures": 1, "error": error}
+        return row | dict.fromkeys(COST) | {"networks": {"resnet18": {"layers": _example_layers(answers)}}}
+    return row | _example_totals(answers)
+
+
+def _example_layers(answers: dict[str, Row]) -> list[Row]:
+    return [
+        {"name": name, "count": RESNET18[name][-1]}
+        | {column: answer[column] for column in ("task_id", "energy_pj", "cycles")}
+        for name, answer in answers.items()
+    ]
+
+
+def _example_totals(answers: dict[str, Row]) -> Row:
+    counts = {name: shape[-1] for name, shape in RESNET18.items()}
+
+    def total(column: str) -> float:
+        return sum(counts[name] * answer[column] for name, answer in answers.items())
+
+    energy, cycles = total("energy_pj"), int(total("cycles"))
+    energy_bound, cycles_bound = total("energy_bound_pj"), total("cycles_bound")
+    levels = {
+        level: sum(counts[name] * answer["energy_by_level_pj"][level] for name, answer in answers.items())
+        for level in ("RegFile", "SRAM", "DRAM", "MAC")
+    }
+    return {
+        "energy_pj": energy,
+        "cycles": cycles,
+        "edp_pj_cycles": energy * cycles,
+        "latency_seconds": cycles / 2e8,
+        "energy_bound_pj": energy_bound,
+        "cycles_bound": cycles_bound,
+        "energy_gap": 1 - energy_bound / energy,
+        "cycles_gap": 1 - cycles_bound / cycles,
+        "energy_by_level_pj": levels,
+        "networks": {"resnet18": {"energy_pj": energy, "cycles": cycles, "layers": _example_layers(answers)}},
+    }
+
+
+@pytest.fixture
+def make_layer() -> Callable[..., Row]:
+    return layer_row
+
+
+@pytest.fixture
+def make_design() -> Callable[..., Row]:
+    return design_row
+
+
+@pytest.fixture
+def make_example() -> Callable[..., Path]:
+    return write_example
+
+
+@pytest.fixture
+def run_path(tmp_path: Path) -> Path:
+    return tmp_path / "runs" / "example"
+
+
+@pytest.fixture
+def small_parts() -> Buffering:
+    """Parts of ten rows, and no flushing by the clock within a test."""
+    return Buffering(rows=10, seconds=3600)

@@ -1,0 +1,271 @@
+"""The report without a browser: numbers, escaping, sections, and that equal runs make equal pages."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from math import inf, nan
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from results.errors import DamagedFileError, NotARunError, WrongRowError
+from results.parts import list_parts
+from results.report import build_page, write_report
+from results.report_data import RunData, study_objectives
+from results.report_front import MANY_POINTS, label_places, pair_figure
+from results.report_html import Markup, chart_text, element, script_json, table
+from results.report_spending import MOST_DESIGNS, design_layers, levels_figure, shown_designs
+from results.report_units import digits, percent, scale_for, seconds
+from results.store import RunWriter
+
+Row = dict[str, Any]
+Make = Callable[..., Row]
+
+
+class Reader(HTMLParser):
+    """Collects the elements of a page, checks that they nest, and keeps scripts of JSON by id."""
+
+    VOID = ("meta", "link", "br")
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.text: list[str] = []
+        self.data: dict[str, Any] = {}
+        self._key: str | None = None
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        if tag not in self.VOID:
+            self.open.append(tag)
+        self._key = dict(attrs).get("id") if tag == "script" else None
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self._key:
+            self.data[self._key] = json.loads(data)
+        elif self.open and self.open[-1] not in ("script", "style"):
+            self.text.append(data)
+
+
+def _page(path: Path) -> Reader:
+    return Reader(write_report(path).read_text(encoding="utf-8"))
+
+
+def test_every_figure_is_one_that_plotly_accepts(make_example: Callable[..., Path], run_path: Path) -> None:
+    page = _page(make_example(run_path))
+    figures = {key: content for key, content in page.data.items() if "layout" in content}
+    assert len(figures) == 7
+    for content in figures.values():
+        go.Figure(content)
+
+
+def test_the_page_tells_what_the_rows_say(make_example: Callable[..., Path], run_path: Path) -> None:
+    text = " ".join(_page(make_example(run_path)).text)
+    for words in (
+        "ResNet-18 on a family around Eyeriss",
+        "22 complete, 2 failed, 12 infeasible",
+        "the worker process died 3 times (signal 9)",
+        "area_um2 <= 7e+06",
+        "0123456789abcdef",
+        "best energy",
+        "knee",
+        "3.11.2",
+    ):
+        assert words in text
+
+
+def test_the_page_holds_plotly_once_and_names_no_other_file(
+    make_example: Callable[..., Path], run_path: Path
+) -> None:
+    content = write_report(make_example(run_path)).read_text(encoding="utf-8")
+    assert content.count("plotly.js v") == 1
+    assert not re.findall(r"<(?:script|link|img|iframe)[^>]* (?:src|href)=\"(?!data:)", content)
+    assert len(content) < 6_000_000
+
+
+def test_equal_runs_make_equal_pages(
+    make_example: Callable[..., Path], run_path: Path, tmp_path: Path
+) -> None:
+    first = write_report(make_example(run_path)).read_bytes()
+    copytree(run_path, tmp_path / "elsewhere" / "example")
+    assert write_report(tmp_path / "elsewhere" / "example").read_bytes() == first
+
+
+def test_another_pair_of_objectives_may_be_asked_for(
+    make_example: Callable[..., Path], run_path: Path
+) -> None:
+    make_example(run_path, objectives=("edp_pj_cycles",))
+    assert "front-edp_pj_cycles-data" in _page(run_path).data
+    page = Reader(build_page(RunData.read(run_path, ("latency_seconds", "area_um2"))))
+    assert "front-latency_seconds-area_um2-data" in page.data
+    with pytest.raises(WrongRowError, match="'speed' is no objective"):
+        write_report(run_path, ("speed",))
+
+
+def test_the_layers_of_a_design_add_up_to_it(make_example: Callable[..., Path], run_path: Path) -> None:
+    run = RunData.read(make_example(run_path))
+    for design in run.front:
+        layers = design_layers(run, design)
+        energy = sum(sum(layer["levels"].values()) for layer in layers)
+        assert energy == pytest.approx(run.value(design, "energy_pj"))
+        assert sum(layer["cycles"] for layer in layers) == run.value(design, "cycles")
+    bars = levels_figure(run, run.front, ["RegFile", "SRAM", "DRAM", "MAC"]).traces
+    totals = [sum(column) for column in zip(*(bar["y"] for bar in bars), strict=True)]
+    scale = run.scale("energy_pj")
+    assert totals == pytest.approx([scale.number(run.value(d, "energy_pj")) for d in run.front], rel=1e-5)
+
+
+def test_designs_without_details_are_shown_in_one_piece(run_path: Path, make_design: Make) -> None:
+    with RunWriter(run_path) as run:
+        run.append("designs", make_design(0, energy_by_level_pj=None))
+        run.append("designs", make_design(1, networks=None))
+    data = _page(run_path).data["layers-data"]
+    assert set(data["names"]) == {"RegFile", "DRAM", "MAC", "not itemised"}
+    assert sorted(len(design["layers"]) for design in data["designs"]) == [0, 1]
+
+
+def test_long_fronts_are_thinned_and_said_so(run_path: Path, make_design: Make) -> None:
+    with RunWriter(run_path) as run:
+        for number in range(150):
+            run.append("designs", make_design(number))
+    data = RunData.read(run_path)
+    assert len(data.front) == 150
+    shown = shown_designs(data)
+    assert len(shown) <= MOST_DESIGNS
+    assert {data.front[0], data.front[-1], data.knee} <= set(shown)
+    text = " ".join(_page(run_path).text)
+    assert "The first 100 of 150 are shown" in text
+    assert f"{len(shown)} of the 150 designs are shown" in text
+
+
+def test_names_of_points_do_not_hide_each_other() -> None:
+    judged = np.array([[0, 0], [1, 1]])
+    apart = np.array([[0.1, 0.9], [0.5, 0.5], [0.9, 0.1]])
+    assert label_places(judged, apart) == ["top center"] * 3
+    close = np.array([[0.50, 0.50], [0.52, 0.50], [0.54, 0.50], [0.56, 0.5]])
+    places = label_places(judged, close)
+    assert places[:2] == ["top center", "bottom center"]
+    assert len(set(places)) >= 3
+    assert label_places(judged, np.zeros((100, 2))) == [""] * 100
+    assert label_places(np.ones((1, 3)), np.ones((1, 3))) == ["top center"]
+
+
+def test_large_runs_are_drawn_by_webgl(run_path: Path, make_design: Make) -> None:
+    with RunWriter(run_path) as run:
+        for number in range(MANY_POINTS + 1):
+            run.append("designs", make_design(number % 7, design_id=str(number), architecture=None))
+    kinds = {trace["type"] for trace in pair_figure(RunData.read(run_path), 0, 1).traces}
+    assert "scattergl" in kinds
+
+
+def test_proven_designs_are_told_from_the_others(run_path: Path, make_design: Make) -> None:
+    with RunWriter(run_path) as run:
+        run.append("designs", make_design(0, energy_gap=0.0, cycles_gap=0.01))
+        run.append("designs", make_design(1))
+    names = [trace["name"] for trace in pair_figure(RunData.read(run_path), 0, 1).traces]
+    assert names == ["front of these two", "front", "front, proven within 1.0 %"]
+
+
+def test_interrupted_and_damaged_runs_say_so(run_path: Path, make_layer: Make, make_design: Make) -> None:
+    with RunWriter(run_path) as run:
+        run.append("layers", make_layer())
+        run.append("designs", make_design(0, status="partial", feasible=None, energy_pj=None))
+    part = list_parts(run_path / "layers")[0]
+    part.write_bytes(part.read_bytes()[:100])
+    with pytest.raises(DamagedFileError, match="00000001"):
+        write_report(run_path)
+    with pytest.warns(UserWarning, match="set aside"):
+        RunWriter(run_path).close()
+    text = " ".join(_page(run_path).text)
+    assert "1 designs are unfinished" in text
+    assert "00000001.parquet.damaged" in text
+
+
+def test_a_folder_without_a_run_makes_no_report(tmp_path: Path) -> None:
+    with pytest.raises(NotARunError):
+        write_report(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_objectives_come_from_the_lock_file() -> None:
+    assert study_objectives({"study": {"objectives": ["cycles"]}}) == ("cycles",)
+    for lock in ({}, {"study": None}, {"study": {"objectives": []}}):
+        assert len(study_objectives(lock)) == 3
+
+
+@given(st.text())
+def test_no_text_leaves_its_element(text: str) -> None:
+    reader = Reader(element("p", text, title=text))
+    assert reader.seen == ["p"]
+    assert "<" not in script_json({"x": text})
+    assert json.loads(script_json({text: [text]})) == {text: [text]}
+    assert script_json(text).isascii()
+    assert not re.search(r"[<>]", chart_text(text))
+
+
+def test_markup_is_kept_and_long_text_is_cut() -> None:
+    assert element("p", Markup("<b>x</b>"), "<i>", class_="a", data_x=1, id=None) == (
+        '<p class="a" data-x="1"><b>x</b>&lt;i&gt;</p>'
+    )
+    assert "3000 characters more" in element("p", "x" * 5000)
+    assert Reader(table(["a", "b"], [["1", "<2>"]], "c")).text == ["c", "a", "b", "1", "<2>"]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "title", "shown"),
+    [
+        ("energy_pj", [3e9, 1e9], "Energy (mJ)", "1.000 mJ"),
+        ("energy_pj", [12.5, 1.0], "Energy (pJ)", "1.000 pJ"),
+        ("energy_pj", [2e12, 5e11], "Energy (J)", "0.500 J"),
+        ("edp_pj_cycles", [4e15, 1e15], "Energy-delay product (kJ·cycles)", "1.000 kJ·cycles"),
+        ("cycles", [999, 12], "Latency (cycles)", "12.00 cycles"),
+        ("cycles", [1.5e6, 1e4], "Latency (Mcycles)", "0.010 Mcycles"),
+        ("latency_seconds", [0.002, 0.001], "Latency (ms)", "1.000 ms"),
+        ("area_um2", [4e6, 1e6], "Area (mm²)", "1.000 mm²"),
+        ("area_um2", [400, 100], "Area (µm²)", "100.0 µm²"),
+        ("utilization", [0.5, 0.25], "utilization", "0.250"),
+        ("cycles", [], "Latency (cycles)", "–"),  # noqa: RUF001
+        ("cycles", [0, 0], "Latency (cycles)", "0 cycles"),
+    ],
+)
+def test_numbers_get_one_prefix_per_column(column: str, values: list[float], title: str, shown: str) -> None:
+    scale = scale_for(column, values)
+    assert scale.title == title
+    assert scale.text(min(values) if values else None) == shown
+
+
+def test_numbers_are_short() -> None:
+    assert [digits(x) for x in (0, 0.5, 12.345, 123456.0, 1e16, -3.14159)] == [
+        "0",
+        "0.500",
+        "12.35",
+        "123,456",
+        "1e+16",
+        "-3.142",
+    ]
+    shares = (0.1234, 1.0, 12.0, 0.0, 1e-6, -0.02)
+    assert [percent(x) for x in shares] == ["12.3 %", "100.0 %", "1,200.0 %", "0.0 %", "<0.1 %", "-2.0 %"]
+    assert percent(nan) == percent(None) == percent(inf)
+    assert [seconds(x) for x in (0.0123, 59, 90, 7200, 3600 * 5000)] == [
+        "12.3 ms",
+        "59 s",
+        "1.5 min",
+        "2 h",
+        "5,000 h",
+    ]

@@ -1,0 +1,334 @@
+"""The report in a real browser: what is drawn, hovers and is loaded, and names that try to break out."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from results.pareto import front_table
+from results.report import write_report
+from results.store import RunFolder, RunWriter
+
+pytestmark = pytest.mark.slow
+
+Row = dict[str, Any]
+SECONDS = 60.0
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--enable-unsafe-swiftshader",  # 3-D charts need WebGL, here drawn by the processor
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1280,900",
+    "--remote-debugging-pipe",
+)
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "</script><script>alert(2)</script>",
+    '"><img src=x onerror=alert(3)>',
+    "<b>bold</b> %{x} $title &lt; \u2028 é",
+)
+
+
+@dataclass
+class Browser:
+    """Chromium driven through its debugging pipe: NUL-separated JSON on descriptors 3 and 4."""
+
+    process: subprocess.Popen[bytes]
+    to: int
+    back: int
+    events: list[dict[str, Any]] = field(default_factory=list)
+    _pending: bytes = b""
+    _number: int = 0
+
+    def call(self, method: str, session: str | None = None, **params: Any) -> dict[str, Any]:
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": params}
+        os.write(self.to, json.dumps(message | ({"sessionId": session} if session else {})).encode() + b"\0")
+        while (answer := self._receive()).get("id") != self._number:
+            self.events.append(answer)
+        assert "error" not in answer, answer
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def wait_for(self, method: str) -> None:
+        while not any(event.get("method") == method for event in self.events):
+            self.events.append(self._receive())
+
+    def _receive(self) -> dict[str, Any]:
+        deadline = time.monotonic() + SECONDS
+        while b"\0" not in self._pending:
+            ready, _, _ = select.select([self.back], [], [], max(0.0, deadline - time.monotonic()))
+            chunk = os.read(self.back, 1 << 20) if ready else b""
+            assert chunk, "the browser does not answer"
+            self._pending += chunk
+        message, self._pending = self._pending.split(b"\0", 1)
+        answer: dict[str, Any] = json.loads(message)
+        return answer
+
+
+@dataclass
+class Page:
+    """One report opened in its own tab."""
+
+    browser: Browser
+    session: str
+
+    def run(self, expression: str) -> Any:
+        answer = self.browser.call(
+            "Runtime.evaluate",
+            self.session,
+            expression=expression,
+            returnByValue=True,
+            awaitPromise=True,
+        )
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def hover(self, selector: str) -> list[str]:
+        """The lines of the hover box over the element in the middle of the view."""
+        place = self.run(
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
+            "e.scrollIntoView({block: 'center', behavior: 'instant'}); const r = e.getBoundingClientRect();"
+            "return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+        )
+        for shift in (3, 0):
+            move = {"type": "mouseMoved", "x": place[0] + shift, "y": place[1]}
+            self.browser.call("Input.dispatchMouseEvent", self.session, **move)
+        lines: list[str] = self.run(
+            "new Promise(done => setTimeout(() => done([...document.querySelectorAll("
+            "'.hoverlayer .hovertext text')].map(box => box.textContent)), 400))"
+        )
+        return lines
+
+    def happened(self, method: str) -> list[dict[str, Any]]:
+        return [e["params"] for e in self.browser.events if e.get("method") == method]
+
+    def check_quiet(self) -> None:
+        """No error, no dialogue, nothing loaded but the file itself and what is inside it."""
+        logged = [e["entry"] for e in self.happened("Log.entryAdded") if e["entry"]["level"] == "error"]
+        said = [e for e in self.happened("Runtime.consoleAPICalled") if e["type"] in ("error", "assert")]
+        assert logged + said + self.happened("Runtime.exceptionThrown") == []
+        assert self.happened("Page.javascriptDialogOpening") == []
+        urls = [e["request"]["url"] for e in self.happened("Network.requestWillBeSent")]
+        assert [url for url in urls if not url.startswith(("data:", "blob:"))] == urls[:1]
+        assert urls[0].startswith("file:")
+
+
+def _chromium() -> str:
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        reason = "no chromium on PATH: apt-get install chromium"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    command = [_chromium(), *FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]
+    # away from descriptors 3 and 4, which the shell below is about to take
+    (theirs_in, to), (back, theirs_out) = (
+        tuple(fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in os.pipe()) for _ in range(2)
+    )
+    process = subprocess.Popen(
+        ["bash", "-c", f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}', "chromium", *command],
+        pass_fds=(theirs_in, theirs_out),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(theirs_in)
+    os.close(theirs_out)
+    running = Browser(process, to, back)
+    yield running
+    running.call("Browser.close")
+    process.wait(SECONDS)
+    os.close(to)
+    os.close(back)
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Callable[[Path], Page]]:
+    targets = []
+
+    def opened(path: Path) -> Page:
+        target = browser.call("Target.createTarget", url="about:blank")["targetId"]
+        targets.append(target)
+        session = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            browser.call(f"{domain}.enable", session)
+        browser.events.clear()
+        browser.call("Page.navigate", session, url=path.resolve().as_uri())
+        browser.wait_for("Page.loadEventFired")
+        page = Page(browser, session)
+        # charts are drawn in turns of the event loop: wait until none has a turn left
+        page.run("new Promise(done => setTimeout(done, 500))")
+        return page
+
+    yield opened
+    for target in targets:
+        browser.call("Target.closeTarget", targetId=target)
+
+
+def test_the_front_is_drawn_with_every_design(
+    open_page: Callable[[Path], Page], make_example: Callable[..., Path], run_path: Path
+) -> None:
+    page = open_page(write_report(make_example(run_path)))
+    objectives = ("energy_pj", "cycles", "area_um2")
+    on_front = len(front_table(RunFolder(run_path), objectives))
+    judged = sum(row["status"] == "complete" for row in RunFolder(run_path).read_rows("designs"))
+    assert 2 < on_front < judged < 36
+    for x, y in combinations(objectives, 2):
+        chart = f"#front-{x}-{y}"
+        traces = page.run(
+            f"[...document.querySelectorAll('{chart} .scatterlayer .trace')]"
+            ".map(trace => trace.querySelectorAll('.point').length)"
+        )
+        assert traces == [0, judged - on_front, on_front]  # the staircase is a line without markers
+        names = page.run(f"document.querySelector('{chart}')._fullData.map(trace => trace.name)")
+        assert names == ["front of these two", "dominated", "front"]
+        colors = page.run(
+            f"[1, 2].map(i => document.querySelector('{chart}')._fullData[i].marker.color)",
+        )
+        assert colors[0] != colors[1]
+    assert page.run("document.querySelectorAll('#front-space canvas').length") > 0
+    assert "WebGL is not" not in page.run("document.getElementById('front').textContent")
+    cards = page.run("[...document.querySelectorAll('.cards dd:not(.remark)')].map(e => e.textContent)")
+    solves = len(RunFolder(run_path).read("layers"))
+    assert cards[:5] == ["36", str(on_front), str(solves), "48", "2"]
+    assert page.run("document.querySelectorAll('#designs tbody tr').length") == on_front
+    page.check_quiet()
+
+
+def test_hovering_shows_the_axes_and_metrics(
+    open_page: Callable[[Path], Page], make_example: Callable[..., Path], run_path: Path
+) -> None:
+    page = open_page(write_report(make_example(run_path)))
+    lines = " ".join(page.hover("#front-energy_pj-cycles .scatterlayer .trace:last-child .point"))
+    for words in ("Design #", "SRAM.fanout: ", "RegFile.size: ", "SRAM.size: ", "Energy: ", " mJ", "mm²"):
+        assert words in lines
+    bar = " ".join(page.hover("#levels .barlayer .trace .point path"))
+    assert "RegFile: " in bar
+    assert "Share" not in page.run("document.querySelector('.modebar').innerHTML")
+    page.check_quiet()
+
+
+def test_choosing_a_design_redraws_its_layers(
+    open_page: Callable[[Path], Page], make_example: Callable[..., Path], run_path: Path
+) -> None:
+    page = open_page(write_report(make_example(run_path)))
+    energies = "JSON.stringify(document.getElementById('layers').data.map(t => t.x))"
+    before = page.run(energies)
+    assert page.run("document.getElementById('layers').layout.yaxis.ticktext.length") == 12
+    choose = "const s = document.getElementById('layer-design'); s.value = s.value === '0' ? '1' : '0';"
+    page.run(f"(() => {{ {choose} s.dispatchEvent(new Event('change')); }})()")
+    assert page.run(energies) != before
+    order = "[...document.querySelectorAll('#designs tbody tr')].map(r => Number(r.cells[5].dataset.sort))"
+    page.run("document.querySelectorAll('#designs th button')[5].click()")
+    ascending = page.run(order)
+    assert ascending == sorted(ascending)
+    page.run("document.querySelectorAll('#designs th button')[5].click()")
+    assert page.run(order) == ascending[::-1]
+    page.check_quiet()
+
+
+def test_charts_follow_the_reader_s_light_or_dark_scheme(
+    open_page: Callable[[Path], Page], make_example: Callable[..., Path], run_path: Path
+) -> None:
+    page = open_page(write_report(make_example(run_path)))
+    color = "document.getElementById('levels').layout.font.color"
+    light = page.run(color)
+    scheme = [{"name": "prefers-color-scheme", "value": "dark"}]
+    page.browser.call("Emulation.setEmulatedMedia", page.session, features=scheme)
+    now = f"new Promise(done => setTimeout(() => done({color}), 300))"
+    assert page.run(now) != light
+    page.browser.call("Emulation.setEmulatedMedia", page.session, media="print", features=scheme)
+    assert page.run(now) == light
+    page.check_quiet()
+
+
+def _hostile_run(path: Path, make_layer: Callable[..., Row], make_design: Callable[..., Row]) -> Path:
+    with RunWriter(path) as run:
+        text = " ".join(HOSTILE)
+        run.write_lock_file({"study": {"name": text, "description": text, text: [text]}, text: {text: text}})
+        for number in range(6):
+            bad = HOSTILE[number % len(HOSTILE)]
+            row = make_layer(number, layer_name=bad, solver=bad, error=bad, note=bad, worker=bad)
+            row["energy_by_level_pj"] = {bad: 1e6, "MAC": 5e5}
+            run.append("layers", row | ({"status": "failed"} if number == 5 else {}))
+            design = make_design(number, axes={bad: bad, "list": [bad]}, architecture_name=bad, error=bad)
+            (network,) = design["networks"].values()
+            network["layers"][0]["name"] = bad
+            design["networks"] = {bad: network, f"{bad} 2": network}
+            design["energy_by_level_pj"] = {bad: 1e6, "MAC": 5e5}
+            run.append("designs", design | ({"status": "failed", "feasible": False} if number == 5 else {}))
+    return path
+
+
+def test_names_from_files_stay_text(
+    open_page: Callable[[Path], Page],
+    make_layer: Callable[..., Row],
+    make_design: Callable[..., Row],
+    run_path: Path,
+) -> None:
+    page = open_page(write_report(_hostile_run(run_path, make_layer, make_design)))
+    assert page.run("document.title").startswith(HOSTILE[0])
+    assert page.run("document.querySelectorAll('main script:not([type=\"application/json\"])').length") == 0
+    assert page.run("document.querySelectorAll('main img, main b:not(td b), svg b').length") == 0
+    for selector in (
+        "#front-energy_pj-cycles .scatterlayer .trace:last-child .point",
+        "#levels .barlayer .trace .point path",
+        "#layers .barlayer .trace:last-child .point path",
+    ):
+        shown = " ".join(page.hover(selector))
+        assert any(word in shown for word in ("<script>", "<img", "<b>bold</b> %{x} $")), (selector, shown)
+    select = "const s = document.getElementById('layer-design')"
+    page.run(f"(() => {{ {select}; s.value = '1'; s.dispatchEvent(new Event('change')); }})()")
+    page.check_quiet()
+
+
+@pytest.mark.parametrize("case", ["nothing judged", "all failed", "one design", "no lock file"])
+def test_a_run_with_little_in_it_still_makes_a_page(
+    open_page: Callable[[Path], Page],
+    make_layer: Callable[..., Row],
+    make_design: Callable[..., Row],
+    run_path: Path,
+    case: str,
+) -> None:
+    bad = {"status": "failed", "feasible": False, "energy_pj": None, "networks": None, "error": "no memory"}
+    with RunWriter(run_path) as run:
+        if case != "no lock file":
+            run.write_lock_file({"study": {"name": case}})
+        if case == "all failed":
+            run.append(
+                "layers", make_layer(0, status="failed", gap=None, cpu_seconds=None, error="no memory")
+            )
+            run.append("designs", make_design(0, **bad))
+        if case in ("one design", "no lock file"):
+            run.append("layers", make_layer(0))
+            run.append("designs", make_design(0))
+    page = open_page(write_report(run_path))
+    judged = case in ("one design", "no lock file")
+    assert page.run("document.querySelectorAll('#designs tbody tr').length") == judged
+    assert page.run("document.querySelectorAll('#front .js-plotly-plot').length") == (4 if judged else 0)
+    assert ("no memory" in page.run("document.getElementById('failures').textContent")) == (
+        case == "all failed"
+    )
+    page.check_quiet()

@@ -1,0 +1,42 @@
+"""The documented columns are the stored ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from results.errors import WrongRowError
+from results.schema import ANSWERED, DESIGNS, LAYERS, SCHEMA_VERSION, TABLES, schema_markdown, table_named
+
+
+def test_every_column_is_documented_once() -> None:
+    text = schema_markdown()
+    assert f"schema version {SCHEMA_VERSION}" in text
+    for table in TABLES.values():
+        names = table.names()
+        assert len(set(names)) == len(names)
+        assert all(column.meaning for column in table.columns)
+        section = text.split(f"## {table.name}\n")[1].split("\n## ")[0]
+        listed = [line.split(" | ")[0].removeprefix("| ") for line in section.splitlines() if "|" in line]
+        assert listed[2:] == list(names)
+
+
+def test_columns_carry_their_unit_in_the_name_and_in_the_list() -> None:
+    units = {"_pj": "pJ", "_um2": "um2", "_seconds": "s", "_pj_cycles": "pJ*cycles"}
+    for table in TABLES.values():
+        for column in table.columns:
+            endings = [suffix for suffix in units if column.name.endswith(suffix)]
+            if endings:
+                assert column.unit == units[max(endings, key=len)], column.name
+
+
+def test_the_parquet_types_follow_the_kinds() -> None:
+    types = {field.name: str(field.type) for field in LAYERS.arrow_schema()}
+    assert (types["cycles"], types["energy_pj"], types["cached"]) == ("int64", "double", "bool")
+    assert (types["mapping"], types["finished_at"]) == ("string", "timestamp[us, tz=UTC]")
+    assert DESIGNS.by_name[DESIGNS.key].required
+    assert "failed" not in ANSWERED
+
+
+def test_an_unknown_table_is_named() -> None:
+    with pytest.raises(WrongRowError, match=r"no such table.*layers, designs"):
+        table_named("layer")

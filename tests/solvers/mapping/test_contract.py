@@ -1,0 +1,188 @@
+"""What every mapping solver of the catalogue promises."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from costmodel.architecture import Architecture
+from costmodel.architectures import load_architecture
+from costmodel.errors import InputError
+from costmodel.evaluate import evaluate
+from costmodel.mapping import Mapping
+from costmodel.workload import convolution, gemm
+from solvers.budget import Budget
+from solvers.catalogue import CATALOGUE, Entry
+from solvers.mapping.exhaustive import solve as look_at_all
+from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_of, violations
+from solvers.outcome import Outcome, Status
+
+ENTRIES = [entry for entry in CATALOGUE if entry.family == "mapping"]
+BUDGET = Budget(wall_seconds=120, seed=5)
+FEW = Budget(wall_seconds=120, iterations=20_000, seed=5)
+SLACK = 1 + 1e-9
+
+every_solver = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+every_objective = pytest.mark.parametrize("objective", OBJECTIVES)
+
+
+def solve(entry: Entry, problem: MappingProblem, budget: Budget = BUDGET, **params: Any) -> Outcome[Mapping]:
+    module = entry.load()
+    outcome: Outcome[Mapping] = module.solve(problem, budget, module.Params(**params))
+    return outcome
+
+
+def check(problem: MappingProblem, outcome: Outcome[Mapping]) -> None:
+    """An outcome that claims no more than it has."""
+    assert outcome.cpu_seconds >= 0
+    assert outcome.wall_seconds >= 0
+    assert outcome.evaluations >= 0
+    if outcome.solution is None:
+        assert outcome.note
+        return
+    assert violations(problem, outcome.solution) == []
+    again = evaluate(problem.architecture, problem.layer, outcome.solution)
+    assert outcome.objective == objective_of(again, problem.objective)
+    assert outcome.bound is not None
+    assert outcome.objective is not None
+    assert 0 < outcome.bound <= outcome.objective
+    assert outcome.gap is not None
+    assert outcome.gap >= 0
+    assert (outcome.status is Status.OPTIMAL) == (outcome.gap == 0)
+
+
+@every_solver
+@every_objective
+def test_a_small_problem(entry: Entry, objective: Any, small_problem: MappingProblem) -> None:
+    """All mappings are known here: nobody is better than the best, the provers reach it."""
+    problem = replace(small_problem, objective=objective)
+    best = look_at_all(problem, Budget()).objective
+    assert best is not None
+    outcome = solve(entry, problem)
+    check(problem, outcome)
+    assert outcome.objective is not None
+    assert outcome.bound is not None
+    assert outcome.bound <= best * SLACK <= outcome.objective * SLACK**2
+    if entry.proves_optimality:
+        assert outcome.status is Status.OPTIMAL
+    if outcome.status is Status.OPTIMAL:
+        assert outcome.objective == pytest.approx(best, rel=1e-9)
+
+
+@every_solver
+@pytest.mark.parametrize("name", ["eyeriss", "B_simba_like", "E_four_level", "D_tpu_like"])
+def test_real_layers(entry: Entry, name: str) -> None:
+    """Strides, one-word registers, double buffers, leakage; provers may refuse with a reason."""
+    architecture = load_architecture(name)
+    for layer in (
+        convolution("strided", K=32, C=16, P=14, Q=14, R=3, S=3, stride=(2, 2)),
+        convolution("depthwise", K=32, C=32, P=14, Q=7, R=3, S=3, groups=32),
+        gemm("product", M=50, N=64, K=96),
+    ):
+        problem = MappingProblem(architecture, layer)
+        outcome = solve(entry, problem, FEW)
+        check(problem, outcome)
+        if not entry.proves_optimality:
+            assert outcome.solution is not None
+
+
+@every_solver
+def test_a_layer_of_one_mac(entry: Entry, two_levels: Architecture) -> None:
+    problem = MappingProblem(two_levels, gemm("one", M=1, N=1, K=1))
+    outcome = solve(entry, problem, FEW)
+    check(problem, outcome)
+    assert outcome.solution is not None
+    assert all(level.loops == () for level in outcome.solution.levels)
+
+
+@every_solver
+def test_primes(entry: Entry, two_levels: Architecture) -> None:
+    problem = MappingProblem(two_levels, gemm("primes", M=13, N=1, K=7), "cycles")
+    outcome = solve(entry, problem, FEW)
+    check(problem, outcome)
+    assert outcome.solution is not None
+
+
+@every_solver
+def test_the_same_answer_for_the_same_seed(entry: Entry, small_problem: MappingProblem) -> None:
+    first, second = (solve(entry, small_problem, FEW) for _ in range(2))
+    assert replace(first, cpu_seconds=0.0, wall_seconds=0.0) == replace(
+        second, cpu_seconds=0.0, wall_seconds=0.0
+    )
+
+
+@every_solver
+def test_names_of_layer_and_architecture_do_not_matter(entry: Entry, small_problem: MappingProblem) -> None:
+    renamed = replace(
+        small_problem,
+        layer=replace(small_problem.layer, name="<b>other</b>"),
+        architecture=replace(small_problem.architecture, name="another"),
+    )
+    assert solve(entry, renamed, FEW).solution == solve(entry, small_problem, FEW).solution
+
+
+@every_solver
+def test_problems_and_outcomes_travel(entry: Entry, small_problem: MappingProblem) -> None:
+    """As between driver and workers."""
+    problem = pickle.loads(pickle.dumps(small_problem))
+    outcome = solve(entry, problem, FEW)
+    assert pickle.loads(pickle.dumps(outcome)) == outcome
+
+
+@every_solver
+@pytest.mark.parametrize(
+    "budget", [Budget(wall_seconds=1e-6), Budget(iterations=1)], ids=["time", "iterations"]
+)
+def test_a_budget_of_nearly_nothing(entry: Entry, budget: Budget, medium_problem: MappingProblem) -> None:
+    """Whatever was found by then, or a note; far less work than an unlimited solve does."""
+    outcome = solve(entry, medium_problem, budget)
+    check(medium_problem, outcome)
+    assert outcome.evaluations <= 20_000
+
+
+@every_solver
+def test_nothing_fits(entry: Entry) -> None:
+    """Registers of one word cannot keep three tensors: solvers told to keep all must say why not."""
+    problem = MappingProblem(load_architecture("B_simba_like"), gemm("g", M=4, N=4, K=4))
+    if "keep" not in {field.name for field in fields(entry.load().Params)}:
+        assert solve(entry, problem, FEW).status is not Status.INFEASIBLE
+        return
+    outcome = solve(entry, problem, FEW, keep="all")
+    assert outcome.status is Status.INFEASIBLE
+    assert outcome.solution is None
+    assert "Registers" in outcome.note
+    assert "3 words" in outcome.note
+    assert "1 are usable" in outcome.note
+
+
+@every_solver
+def test_parameters_are_checked_when_built(entry: Entry) -> None:
+    params = entry.load().Params
+    known = [field.name for field in fields(params)]
+    assert known
+    for name in known:
+        for wrong in (object(), "nonsense", -1):
+            with pytest.raises(InputError) as raised:
+                params(**{name: wrong})
+            assert name in str(raised.value)
+    with pytest.raises(AttributeError):
+        setattr(params(), known[0], 1)
+
+
+@every_solver
+def test_parameters_are_plain_data(entry: Entry) -> None:
+    """A study writes them as JSON, and two equal ones are one task."""
+    import json
+    from dataclasses import asdict
+
+    params = entry.load().Params
+    assert params(**json.loads(json.dumps(asdict(params())))) == params()
+
+
+@every_solver
+def test_the_module_has_a_version(entry: Entry) -> None:
+    assert isinstance(entry.load().VERSION, str)
+    assert entry.load().VERSION

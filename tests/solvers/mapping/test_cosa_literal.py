@@ -1,0 +1,235 @@
+"""The paper's own program, binaries with permutation ranks, has the optimum of the counting program.
+
+A binary x[factor, place] for every single prime factor; at the level above the network and at DRAM the
+temporal places are ranks that hold one factor each (innermost first), and binaries Y[tensor, rank] say if a
+loop at or inside the rank moves the tensor (Eq. 9). Traffic counts rank z for a tensor if Y is 1 there
+(Eq. 10); the product of x and Y is linearised by one more binary. Layers without halo and even shares, as in
+the paper.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from math import log2
+from typing import Any
+
+import pytest
+from ortools.sat.python import cp_model
+
+from costmodel.architecture import ALL_ROLES, Architecture, Compute, StorageLevel
+from costmodel.architectures import load_architecture
+from costmodel.workload import Layer, Role, Tensor, batched_matmul, convolution, gemm
+from solvers.mapping.cosa import Params
+from solvers.mapping.cosa.capacity import Keep, keep_choices
+from solvers.mapping.cosa.cp_sat import CpSat
+from solvers.mapping.cosa.linear import value
+from solvers.mapping.cosa.objectives import network_level
+from solvers.mapping.cosa.params import Boundaries
+from solvers.mapping.cosa.program import Program
+
+SCALE = 1_000_000
+PARAMS = Params(compute_weight=3.0, utilisation_weight=0.0, traffic_weight=1.0, sharing="even")
+
+Place = tuple[int, str]
+"""A level and "temporal", "x", "y", or "rank 0", "rank 1", ..."""
+
+
+def prime_factors(number: int) -> list[int]:
+    factors, prime = [], 2
+    while number > 1:
+        while number % prime == 0:
+            factors.append(prime)
+            number //= prime
+        prime += 1
+    return factors
+
+
+def bits(number: float) -> int:
+    return round(log2(number) * SCALE)
+
+
+class Literal:
+    """CoSA as printed, for one architecture, layer and choice of kept tensors."""
+
+    def __init__(self, architecture: Architecture, layer: Layer, keep: Keep) -> None:
+        self.architecture, self.layer, self.keep = architecture, layer, keep
+        self.model = cp_model.CpModel()
+        self.dram = len(architecture.levels) - 1
+        self.ranked = {network_level(architecture), self.dram}
+        factors = [(dim, prime) for dim, size in layer.dims for prime in prime_factors(size)]
+        self.factors = list(enumerate(factors))
+        self.x: dict[tuple[int, Place], Any] = {
+            (number, place): self.model.new_bool_var("")
+            for number, _ in self.factors
+            for place in self.places
+        }
+        self.place_factors()
+        self.fit_fanouts()
+        self.fit_buffers()
+
+    @property
+    def ranks(self) -> list[str]:
+        return [f"rank {z}" for z in range(sum(len(prime_factors(size)) for _, size in self.layer.dims))]
+
+    def temporal(self, level: int) -> list[Place]:
+        return [(level, kind) for kind in (self.ranks if level in self.ranked else ["temporal"])]
+
+    @property
+    def places(self) -> list[Place]:
+        levels = range(self.dram + 1)
+        return [place for level in levels for place in [*self.temporal(level), (level, "x"), (level, "y")]]
+
+    def log(self, dims: Any, places: list[Place]) -> Any:
+        return sum(
+            bits(prime) * self.x[number, place]
+            for number, (dim, prime) in self.factors
+            if dim in dims
+            for place in places
+        )
+
+    def place_factors(self) -> None:
+        for number, _ in self.factors:
+            self.model.add_exactly_one(self.x[number, place] for place in self.places)
+        for place in self.places:
+            if place[1].startswith("rank"):
+                self.model.add_at_most_one(self.x[number, place] for number, _ in self.factors)
+
+    def fit_fanouts(self) -> None:
+        for index, level in enumerate(self.architecture.levels):
+            for kind, room in (("x", level.fanout_x), ("y", level.fanout_y)):
+                self.model.add(self.log(self.layer.sizes, [(index, kind)]) <= bits(room + 0.5))
+            for (one, (dim, _)), (two, (other, _)) in product(self.factors, repeat=2):
+                if dim == other:
+                    self.model.add_implication(self.x[one, (index, "x")], ~self.x[two, (index, "y")])
+
+    def fit_buffers(self) -> None:
+        for index, level in enumerate(self.architecture.levels[:-1]):
+            for tensor in self.layer.tensors:
+                if tensor.name in self.keep[index]:
+                    words = int(level.usable_words) // len(self.keep[index])
+                    self.model.add(self.tile(tensor, index) <= bits(words + 0.5))
+
+    def tile(self, tensor: Tensor, level: int) -> Any:
+        assert all(sum(self.layer.sizes[dim] > 1 for dim, _ in axis) <= 1 for axis in tensor.axes), "no halo"
+        return self.log(tensor.dims, [place for place in self.places if place[0] <= level])
+
+    def boundary(self, tensor: Tensor, across: int) -> tuple[int, int]:
+        """The levels that keep the tensor inside (-1: the MAC) and at or outside level ``across``."""
+        parent = next(i for i in range(across, self.dram + 1) if tensor.name in self.keep[i])
+        return next((i for i in range(across - 1, -1, -1) if tensor.name in self.keep[i]), -1), parent
+
+    def traffic(self, tensor: Tensor, child: int, parent: int) -> Any:
+        """D + L + T over one boundary (Eq. 7, 8, 10)."""
+        spatial = [(level, kind) for level in range(self.dram + 1) for kind in ("x", "y")]
+        words = self.tile(tensor, child) if child >= 0 else 0
+        words += self.log(tensor.dims, [place for place in spatial if child < place[0] <= parent])
+        words += self.log(self.layer.sizes, [place for place in spatial if place[0] > parent])
+        return words + sum(self.sweeps(tensor, child, level) for level in range(child + 1, self.dram + 1))
+
+    def sweeps(self, tensor: Tensor, child: int, level: int) -> Any:
+        """T of one level: the loops there that transfer the tensor again."""
+        if child < 0:
+            return self.log(self.layer.sizes, self.temporal(level))
+        if level not in self.ranked:
+            alone = level == child + 1 and self.keep[child] == {tensor.name}
+            return self.log(tensor.dims if alone else self.layer.sizes, self.temporal(level))
+        inside = [place for between in range(child + 1, level) for place in self.temporal(between)]
+        total, moved = 0, self.moved(tensor, inside, None)
+        for place in self.temporal(level):
+            moved = self.moved(tensor, [place], moved)
+            total += sum(bits(p) * self.both(self.x[n, place], moved) for n, (_, p) in self.factors)
+        return total
+
+    def moved(self, tensor: Tensor, places: list[Place], before: Any) -> Any:
+        """Y: at least the relevant factors in ``places``, at least Y one rank further in (Eq. 9)."""
+        y = self.model.new_bool_var("")
+        for number, (dim, _) in self.factors:
+            for place in places:
+                if dim in tensor.dims:
+                    self.model.add_implication(self.x[number, place], y)
+        if before is not None:
+            self.model.add_implication(before, y)
+        return y
+
+    def both(self, one: Any, two: Any) -> Any:
+        product_ = self.model.new_bool_var("")
+        self.model.add(product_ >= one + two - 1)
+        return product_
+
+    def optimum(self, params: Params) -> float:
+        steps = [place for level in range(self.dram + 1) for place in self.temporal(level)]
+        across = [network_level(self.architecture), self.dram]
+        if params.boundaries == "all":
+            across = list(range(1, self.dram + 1))
+        boundaries = [(t, *self.boundary(t, level)) for t in self.layer.tensors for level in across]
+        if params.boundaries == "all":
+            boundaries = list(dict.fromkeys(boundaries))
+        traffic = sum(self.traffic(*boundary) for boundary in boundaries)
+        compute = self.log(self.layer.sizes, steps)
+        self.model.minimize(int(params.compute_weight) * compute + int(params.traffic_weight) * traffic)
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        assert solver.solve(self.model) == cp_model.OPTIMAL
+        return solver.objective_value / SCALE
+
+
+def counted_optimum(architecture: Architecture, layer: Layer, keep: Keep, params: Params) -> float:
+    program = Program(architecture, layer, keep, params)
+    engine = CpSat(program.integer, 0)
+    optima = []
+    for pattern in program.patterns:
+        goal = program.goal(pattern)
+        answer = engine.minimise(goal, 60)
+        assert answer.proven
+        assert answer.values is not None
+        optima.append(value(goal.objective, answer.values))
+    return min(optima)
+
+
+def level(name: str, words: int | None, keeps: tuple[Role, ...], x: int = 1, y: int = 1) -> StorageLevel:
+    return StorageLevel(name, words, 8, 1.0, 1.0, 1.0, fanout_x=x, fanout_y=y, keeps=keeps)
+
+
+MAC = Compute("MAC", 8, 1.0)
+SMALL_SIMBA = Architecture(
+    "small simba",
+    (
+        level("Registers", 1, ("weights",)),
+        level("AccumulationBuffer", 4, ("outputs",), x=2),
+        level("WeightBuffer", 8, ("weights",)),
+        level("InputBuffer", 6, ("inputs",), x=2),
+        level("GlobalBuffer", 32, ("inputs", "outputs"), x=2, y=2),
+        level("DRAM", None, ALL_ROLES),
+    ),
+    MAC,
+)
+SMALL_EYERISS = Architecture(
+    "small eyeriss",
+    (level("RF", 12, ALL_ROLES), level("SRAM", 48, ALL_ROLES, x=2, y=3), level("DRAM", None, ALL_ROLES)),
+    MAC,
+)
+NO_NETWORK = Architecture("no network", (level("Buffer", 24, ALL_ROLES), level("DRAM", None, ALL_ROLES)), MAC)
+SMALL = {architecture.name: architecture for architecture in (SMALL_SIMBA, SMALL_EYERISS, NO_NETWORK)}
+
+
+@pytest.mark.parametrize("name", [*SMALL, "simba", "C_two_level"])
+@pytest.mark.parametrize(
+    "layer",
+    [
+        gemm("gemm", M=8, N=6, K=8),
+        batched_matmul("matmul", B=3, M=4, N=2, K=10),
+        convolution("pointwise", K=8, C=4, P=6, Q=4, R=1, S=1),
+        convolution("depthwise", K=4, C=4, P=6, Q=4, R=1, S=1, groups=4),
+        gemm("wide", M=1, N=64, K=12),
+    ],
+    ids=lambda layer: layer.name,
+)
+@pytest.mark.parametrize("boundaries", ["network", "all"])
+def test_counting_and_patterns_reach_the_optimum_of_binaries_and_ranks(
+    name: str, layer: Layer, boundaries: Boundaries
+) -> None:
+    architecture, params = SMALL.get(name) or load_architecture(name), replace(PARAMS, boundaries=boundaries)
+    keep = next(keep_choices(architecture, layer, params))
+    literal = Literal(architecture, layer, keep).optimum(params)
+    assert counted_optimum(architecture, layer, keep, params) == pytest.approx(literal, abs=2e-3)

@@ -1,0 +1,72 @@
+"""The polish's neighbourhood against the definition of a small change."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from costmodel.architecture import Architecture
+from costmodel.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping import LevelMapping, Mapping, violations
+from costmodel.workload import Layer, convolution
+from solvers.mapping.cosa.neighbours import Neighbourhood
+
+LAYER = convolution("layer", K=4, C=6, P=4, Q=2, R=3, S=1)
+ALL = frozenset({"Weights", "Inputs", "Outputs"})
+
+
+@pytest.fixture
+def start(three_levels: Architecture) -> Mapping:
+    levels = (
+        LevelMapping((), (), (), ALL),
+        LevelMapping((("R", 3),), (("K", 2),), (("C", 2),), ALL),
+        LevelMapping((("P", 4), ("Q", 2), ("C", 3), ("K", 2)), (), (), ALL),
+    )
+    mapping = Mapping(levels)
+    assert violations(three_levels, LAYER, mapping) == []
+    return mapping
+
+
+def around(architecture: Architecture, layer: Layer, mapping: Mapping) -> list[Mapping]:
+    rows = Neighbourhood(architecture, layer).around(MappingBatch.of([mapping], architecture, layer))
+    return [rows.mapping(row, layer) for row in range(len(rows))]
+
+
+def test_neighbours_are_mappings_but_for_their_tiles(three_levels: Architecture, start: Mapping) -> None:
+    neighbours = around(three_levels, LAYER, start)
+    for neighbour in neighbours:
+        reasons = violations(three_levels, LAYER, neighbour)
+        assert all("words" in reason or "stands twice" in reason for reason in reasons)
+        assert neighbour.levels[-1].keep == ALL
+    evaluator = BatchEvaluator(three_levels, LAYER)
+    valid = evaluator.evaluate(MappingBatch.of([start], three_levels, LAYER)).valid
+    assert valid.all()
+
+
+def test_every_move_exchange_turn_and_bypass_is_there(three_levels: Architecture, start: Mapping) -> None:
+    neighbours = set(around(three_levels, LAYER, start))
+    register, buffer, dram = start.levels
+
+    def mapped(*levels: LevelMapping) -> Mapping:
+        return Mapping(levels)
+
+    dram_less = LevelMapping((("P", 2), ("Q", 2), ("C", 3), ("K", 2)), (), (), ALL)
+    for loops in ((("P", 2), ("R", 3)), (("R", 3), ("P", 2))):
+        moved = LevelMapping(loops, buffer.spatial_x, buffer.spatial_y, ALL)
+        assert mapped(register, moved, dram_less) in neighbours, "P=2 to the buffer, innermost and outermost"
+    swapped = LevelMapping((("R", 3),), (("Q", 2),), (("C", 2),), ALL)
+    dram_swapped = LevelMapping((("P", 4), ("C", 3), ("K", 4)), (), (), ALL)
+    assert mapped(register, swapped, dram_swapped) in neighbours, "K=2 on X for Q=2 of DRAM"
+    turned = LevelMapping((("C", 3), ("P", 4), ("Q", 2), ("K", 2)), (), (), ALL)
+    assert mapped(register, buffer, turned) in neighbours, "C innermost at DRAM"
+    for tensor in ALL:
+        bypassed = LevelMapping(buffer.temporal, buffer.spatial_x, buffer.spatial_y, ALL - {tensor})
+        assert mapped(register, bypassed, dram) in neighbours
+    full = [LevelMapping((), (("K", 4),), buffer.spatial_y, ALL)]
+    assert not any(neighbour.levels[1].spatial_x == full[0].spatial_x for neighbour in neighbours)
+
+
+def test_a_layer_of_one_point(three_levels: Architecture) -> None:
+    point = convolution("point", K=1, C=1, P=1, Q=1, R=1, S=1)
+    alone = Mapping(tuple(LevelMapping((), (), (), ALL) for _ in three_levels.levels))
+    assert len(around(three_levels, point, alone)) == np.count_nonzero([3, 3, 0]) * 3

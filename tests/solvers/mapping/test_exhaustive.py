@@ -1,0 +1,147 @@
+"""Exhaustive search against nested loops over everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain, combinations, permutations, product
+from math import prod
+
+import pytest
+
+from costmodel.architecture import Architecture
+from costmodel.errors import InputError
+from costmodel.evaluate import evaluate
+from costmodel.mapping import LevelMapping, Loop, Mapping, violations
+from costmodel.workload import Layer, convolution, gemm
+from solvers.budget import Budget
+from solvers.mapping.exhaustive import Params, Search, solve
+from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_of
+from solvers.outcome import Status
+
+Cost = tuple[int, float]
+
+
+def factorings(size: int, slots: int) -> list[tuple[int, ...]]:
+    return [way for way in product(range(1, size + 1), repeat=slots) if prod(way) == size]
+
+
+def every_order(bounds: list[Loop]) -> list[tuple[Loop, ...]]:
+    return list(permutations([loop for loop in bounds if loop[1] > 1]))
+
+
+def every_mapping(architecture: Architecture, layer: Layer) -> Iterator[Mapping]:
+    """All valid mappings: three slots a level (temporal, X, Y), all orders, all sets of kept tensors."""
+    levels = range(len(architecture.levels))
+    names = [dim for dim, _ in layer.dims]
+    tensors = [tensor.name for tensor in layer.tensors]
+    subsets = [frozenset(c) for n in range(len(tensors) + 1) for c in combinations(tensors, n)]
+    for ways in product(*(factorings(size, 3 * len(levels)) for _, size in layer.dims)):
+        blocks = [
+            list(zip(names, (way[slot] for way in ways), strict=True)) for slot in range(3 * len(levels))
+        ]
+        spatial = [[loop for loop in blocks[slot] if loop[1] > 1] for slot in range(3 * len(levels))]
+        for keeps in product(*([subsets] * (len(levels) - 1)), [frozenset(tensors)]):
+            plain = Mapping(
+                tuple(
+                    LevelMapping(
+                        tuple(spatial[3 * level]),
+                        tuple(spatial[3 * level + 1]),
+                        tuple(spatial[3 * level + 2]),
+                        keeps[level],
+                    )
+                    for level in levels
+                )
+            )
+            if violations(architecture, layer, plain):
+                continue
+            for orders in product(*(every_order(blocks[3 * level]) for level in levels)):
+                yield Mapping(
+                    tuple(
+                        replace(part, temporal=order)
+                        for part, order in zip(plain.levels, orders, strict=True)
+                    )
+                )
+
+
+def costs_of(architecture: Architecture, layer: Layer, mappings: Iterator[Mapping]) -> set[Cost]:
+    found = (evaluate(architecture, layer, mapping) for mapping in mappings)
+    return {(evaluation.cycles, round(evaluation.energy_pj, 6)) for evaluation in found}
+
+
+CASES = [
+    ("two_levels", gemm("g", M=2, N=3, K=2)),
+    ("two_levels", gemm("g", M=4, N=1, K=2)),
+    ("two_levels", convolution("c", K=1, C=2, P=4, Q=1, R=2, S=1)),
+    ("two_levels", convolution("c", K=2, C=1, P=3, Q=1, R=3, S=1, stride=(2, 1))),
+    ("three_levels", gemm("g", M=2, N=2, K=1)),
+    ("three_levels", convolution("c", K=1, C=1, P=2, Q=1, R=2, S=1)),
+]
+
+
+@pytest.mark.parametrize(("name", "layer"), CASES)
+def test_every_cost_that_a_mapping_can_have_is_met(
+    request: pytest.FixtureRequest, name: str, layer: Layer
+) -> None:
+    architecture = request.getfixturevalue(name)
+    expected = costs_of(architecture, layer, every_mapping(architecture, layer))
+    batches = list(Search(MappingProblem(architecture, layer)).mappings())
+    mappings = chain.from_iterable(
+        (batch.mapping(row, layer) for row in range(len(batch))) for batch in batches
+    )
+    assert costs_of(architecture, layer, mappings) == expected
+    assert len(expected) > 5
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_the_best_is_proven(two_levels: Architecture, objective: str) -> None:
+    layer = gemm("g", M=2, N=4, K=2)
+    problem = MappingProblem(two_levels, layer, objective)  # type: ignore[arg-type]
+    outcome = solve(problem, Budget())
+    best = min(
+        objective_of(evaluate(two_levels, layer, mapping), problem.objective)
+        for mapping in every_mapping(two_levels, layer)
+    )
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.objective == outcome.bound
+    assert outcome.objective == pytest.approx(best, rel=1e-12)
+    assert outcome.gap == 0
+    assert outcome.evaluations > 100
+
+
+def test_a_large_space_is_refused_unseen(medium_problem: MappingProblem) -> None:
+    outcome = solve(medium_problem, Budget(), Params(limit=1000))
+    assert (outcome.status, outcome.solution, outcome.evaluations) == (Status.UNKNOWN, None, 0)
+    assert outcome.note.startswith("at least ")
+    assert outcome.note.endswith(" factorisations, 1000 mappings may be evaluated")
+    assert outcome.bound is not None
+
+
+def test_the_limit_can_be_met_on_the_way(small_problem: MappingProblem) -> None:
+    whole = solve(small_problem, Budget())
+    for budget, params in (
+        (Budget(), Params(limit=whole.evaluations - 1)),
+        (Budget(iterations=whole.evaluations - 1), Params()),
+    ):
+        outcome = solve(small_problem, budget, params)
+        assert outcome.status is Status.FEASIBLE
+        assert outcome.note == f"more than {whole.evaluations - 1} mappings, the limit"
+        assert outcome.evaluations < whole.evaluations
+        assert outcome.objective is not None
+        assert whole.objective is not None
+        assert outcome.bound is not None
+        assert outcome.bound <= whole.objective <= outcome.objective
+    exact = solve(small_problem, Budget(iterations=whole.evaluations))
+    assert (exact.status, exact.solution) == (Status.OPTIMAL, whole.solution)
+
+
+def test_time_ends_the_search(small_problem: MappingProblem) -> None:
+    outcome = solve(small_problem, Budget(wall_seconds=1e-9))
+    assert outcome.status in (Status.UNKNOWN, Status.FEASIBLE)
+    assert outcome.note == "not all mappings in 1e-09 s"
+
+
+@pytest.mark.parametrize("limit", [0, -1, 2.5, True, "many"])
+def test_a_limit_is_a_number(limit: int) -> None:
+    with pytest.raises(InputError, match="exhaustive: limit: expected a whole number of at least 1"):
+        Params(limit=limit)

@@ -1,0 +1,56 @@
+"""A study small enough to solve in a test, and ways to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters.in_process import InProcessRuntime
+from clusters.runtime import RuntimeSettings
+from sweep.study import Study, load_study
+
+TINY = """
+name: tiny
+networks: [problem.yaml]
+architecture: eyeriss
+axes:
+  SRAM.size: {choices: [2 KiB, 4 KiB]}
+  SRAM.fanout: {choices: [[2, 2], [4, 2]]}
+mapping: {solver: random_search, objective: edp, iterations: 400, wall_seconds: 20}
+"""
+PROBLEM = (Path(__file__).parents[1] / "data" / "problems" / "gemm.yaml").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def write_study(tmp_path: Path) -> Callable[[str], Path]:
+    """Writes a study file beside a small problem, returns its path."""
+
+    def write(text: str = TINY) -> Path:
+        (tmp_path / "problem.yaml").write_text(PROBLEM)
+        path = tmp_path / "tiny.yaml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def tiny(write_study: Callable[[str], Path]) -> Study:
+    return load_study(str(write_study()))
+
+
+@pytest.fixture
+def in_process() -> Iterator[Callable[[Callable[[Any], Any]], InProcessRuntime]]:
+    """Runtimes in this process for any work, closed at the end."""
+    opened: list[InProcessRuntime] = []
+
+    def make(work: Callable[[Any], Any]) -> InProcessRuntime:
+        opened.append(InProcessRuntime(work, RuntimeSettings()))
+        return opened[-1]
+
+    yield make
+    for runtime in opened:
+        runtime.close()

@@ -1,0 +1,334 @@
+"""Faults in the middle of a study of 240 solves: how each is made, and what the run folder holds afterwards.
+
+Run by test_faults.py and by benchmarks/faults.py. A solver misbehaves through Faulty, whose log counts how
+often each task was begun.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from clusters.in_process import InProcessRuntime
+from clusters.ray_actors import RayRuntime
+from clusters.runtime import RuntimeSettings
+from results.errors import CannotWriteError
+from results.store import Buffering, RunFolder, RunWriter
+from sweep.plan import plan
+from sweep.run import Observer, Run
+from sweep.study import Study, load_study
+from sweep.task import content_hash, run_task
+
+SOLVES = 240
+WORKERS = 2
+STUDY = """
+name: faults
+networks: [problem.yaml]
+architecture: eyeriss
+axes:
+  SRAM.size: {from: 2, to: 61, step: 1, unit: KiB}
+  SRAM.fanout: {choices: [[2, 2], [4, 2], [2, 4], [4, 4]]}
+mapping: {solver: random_search, objective: edp, iterations: 40, wall_seconds: 20}
+"""
+PROBLEM = (Path(__file__).parents[1] / "data" / "problems" / "gemm.yaml").read_text(encoding="utf-8")
+PARTS = Buffering(rows=10, seconds=1.0)
+"""Small parts, so that a fault finds some on disk; drivers that are killed write those of every run."""
+
+
+@dataclass(frozen=True)
+class Faulty:
+    """The work function: logs that it begins, naps, and is in trouble at the tasks it is told of."""
+
+    log: str
+    troubles: tuple[tuple[str, str], ...]
+    """Content hash of a task and what happens there: segfault, hang, eat."""
+    nap: float
+    """Seconds that every solve takes at least."""
+
+    def __call__(self, content: dict[str, Any]) -> Any:
+        name = content_hash(content)
+        with open(self.log, "a", encoding="ascii") as log:
+            log.write(f"{name}\n")
+        time.sleep(self.nap)
+        if trouble := dict(self.troubles).get(name):
+            TROUBLES[trouble]()
+        return run_task(content)
+
+
+def eat() -> None:
+    eaten = []
+    while True:
+        eaten.append(bytearray(64 << 20))
+
+
+TROUBLES: dict[str, Callable[[], Any]] = {
+    "segfault": lambda: ctypes.string_at(0),
+    "hang": lambda: sum(itertools.repeat(1, 10**13)),
+    "eat": eat,
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a fault left: the rows at once and after a resume, and the solves that were begun again."""
+
+    fault: str
+    rows: int
+    failed: tuple[str, ...]
+    """Errors of the failed rows, before the resume."""
+    repeated: int
+    """Solves begun beyond one for each task, before the resume."""
+    resumed: int
+    """Solves that the resume began."""
+    extra: int
+    """Solves begun beyond one for each task, in the end."""
+    lost: int
+    """Tasks without an answer before the resume."""
+    equal: bool
+    """Whether every task has one row after the resume, with the undisturbed run's objective."""
+    seconds: float
+
+
+class Act(Observer):
+    """Does something once when so many tasks are answered."""
+
+    def __init__(self, actions: dict[int, Callable[[dict[str, Any]], Any]]) -> None:
+        self.answers, self.actions = 0, actions
+
+    def answered(self, row: dict[str, Any]) -> None:
+        self.answers += 1
+        if action := self.actions.get(self.answers):
+            action(row)
+
+
+class Scene:
+    """One study in one folder, its undisturbed answers beside it, and the log of what was begun."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "problem.yaml").write_text(PROBLEM)
+        (folder / "faults.yaml").write_text(STUDY)
+        self.study: Study = load_study(str(folder / "faults.yaml"))
+        self.run_path = folder / "runs" / "faults"
+        self.log = folder / "begun"
+        self.nap, self.parts = 0.02, PARTS
+        self.log.touch()
+        self.started = time.monotonic()
+        with InProcessRuntime(run_task) as runtime, RunWriter(folder / "undisturbed" / "faults") as writer:
+            Run(self.study, writer, Observer(), None).explore(plan(self.study).designs, runtime)
+        self.expected = self.objectives(folder / "undisturbed" / "faults")
+
+    def hashes(self, count: int) -> list[str]:
+        """Content hashes of so many tasks out of the middle."""
+        contents: list[str] = []
+        with RunWriter(self.folder / "hashes") as writer:
+            run = Run(self.study, writer, Observer(), None)
+            for design in itertools.islice(plan(self.study).designs, 100, 100 + count):
+                contents += [content_hash(task.content) for task in run.ledger.tasks(design)]
+        return contents
+
+    def objectives(self, path: Path) -> dict[str, Any]:
+        """Objective by task; raises if one has two rows."""
+        rows = RunFolder(path).read_rows("layers", ["task_id", "objective"])
+        found = {row["task_id"]: row["objective"] for row in rows}
+        assert len(found) == len(rows), "a task has two rows"
+        return found
+
+    def begun(self) -> Counter[str]:
+        return Counter(self.log.read_text(encoding="ascii").split())
+
+    def run(self, troubles: dict[str, str], observer: Observer | None = None, **settings: Any) -> None:
+        """The study on Ray, into the run folder; what is stored there is used again."""
+        work = Faulty(str(self.log), tuple(troubles.items()), self.nap)
+        with (
+            RunWriter(self.run_path, self.parts) as writer,
+            RayRuntime(work, RuntimeSettings(**({"workers": WORKERS} | settings))) as runtime,
+        ):
+            run = Run(self.study, writer, observer or Observer(), self.run_path.parent)
+            run.explore(plan(self.study).designs, runtime)
+
+    def outcome(self, fault: str, resume: Callable[[], Any] | None = None) -> Outcome:
+        """Take stock, resume with a healthy solver, compare with the undisturbed run."""
+        with RunWriter(self.run_path):
+            pass  # opening takes in the journal and sets damaged parts aside
+        rows = RunFolder(self.run_path).read_rows("layers", ["task_id", "status", "error"])
+        failed = tuple(row["error"] for row in rows if row["status"] == "failed")
+        before = self.begun()
+        (resume or (lambda: self.run({})))()
+        return Outcome(
+            fault,
+            len(rows),
+            failed,
+            before.total() - len(before),
+            self.begun().total() - before.total(),
+            self.begun().total() - SOLVES,
+            SOLVES - len(rows) + len(failed),
+            self.objectives(self.run_path) == self.expected and len(self.expected) == SOLVES,
+            time.monotonic() - self.started,
+        )
+
+
+def killed_workers(scene: Scene) -> Outcome:
+    def kill(row: dict[str, Any]) -> None:
+        os.kill(int(row["worker"].rpartition(":")[2]), signal.SIGKILL)
+
+    scene.run({}, Act({60: kill, 120: kill, 180: kill}))
+    return scene.outcome("3 workers, kill -9")
+
+
+def segfault(scene: Scene) -> Outcome:
+    scene.run(dict.fromkeys(scene.hashes(2), "segfault"))
+    return scene.outcome("a solver that segfaults at 2 tasks")
+
+
+def hang(scene: Scene) -> Outcome:
+    scene.run(dict.fromkeys(scene.hashes(2), "hang"), wall_limit_seconds=1.5)
+    return scene.outcome("a solver that hangs in C at 2 tasks")
+
+
+def memory(scene: Scene) -> Outcome:
+    scene.run(dict.fromkeys(scene.hashes(2), "eat"), memory_limit_bytes=768 << 20)
+    return scene.outcome("a solver that eats memory at 2 tasks")
+
+
+def killed_driver(scene: Scene) -> Outcome:
+    """The driver is a process of its own with its own Ray, whose processes end with it."""
+    command = [sys.executable, __file__, str(scene.folder)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as driver:
+        wait_for(lambda: scene.begun().total() >= 100)
+        driver.kill()
+    wait_for(lambda: _quiet(scene))
+    return scene.outcome("the driver, kill -9")
+
+
+def _quiet(scene: Scene) -> bool:
+    """Whether the dead driver's workers have ended too: nothing new begins."""
+    before = scene.begun().total()
+    time.sleep(1.0)
+    return scene.begun().total() == before
+
+
+def damaged_files(scene: Scene) -> Outcome:
+    """A part cut in half, an unfinished one, a torn lock file: what a lost machine may leave."""
+    with suppress(KeyboardInterrupt):
+        scene.run({}, Act({150: _stop}))
+    part = min((scene.run_path / "layers").glob("*.parquet"))
+    part.write_bytes(part.read_bytes()[: part.stat().st_size // 2])
+    (scene.run_path / "layers" / ".journal").write_bytes(b'{"task_id": "cut sh')
+    (scene.run_path / "study.lock.yaml").write_text("study: {na")
+    (scene.run_path / "layers" / ".00000099.parquet.torn").write_bytes(b"PAR1")
+    return scene.outcome("a truncated part, torn journal and lock file")
+
+
+def _stop(row: dict[str, Any]) -> None:
+    raise KeyboardInterrupt
+
+
+def full_disk(scene: Scene) -> Outcome:
+    """The run folder on a file system of 200 KB, which grows before the resume. Needs the right to mount."""
+    mount = scene.run_path.parent
+    mount.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(mount)], check=True)
+    try:
+        try:
+            scene.run({})
+        except CannotWriteError as error:
+            said = str(error)
+        subprocess.run(["mount", "-o", "remount,size=64m", str(mount)], check=True)
+        assert "No space left" in said
+        return scene.outcome("a full disk")
+    finally:
+        subprocess.run(["umount", str(mount)], check=True)
+
+
+def nodes_come_and_go(scene: Scene) -> Outcome:
+    """One CPU; two join after 30 answers, die after 90; two more join, and are drained after 190."""
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    nodes: list[Any] = []
+    scene.nap = 0.1
+    act = Act(
+        {
+            30: lambda _: nodes.append(cluster.add_node(num_cpus=2)),
+            90: lambda _: cluster.remove_node(nodes[0], allow_graceful=False),
+            110: lambda _: nodes.append(cluster.add_node(num_cpus=2)),
+            190: lambda _: cluster.remove_node(nodes[1], allow_graceful=True),
+        }
+    )
+    try:
+        scene.run({}, act, workers=None, address=cluster.address)
+        workers = {row["worker"] for row in RunFolder(scene.run_path).read_rows("layers", ["worker"])}
+        assert len(workers) > 1, "nodes that joined got work"
+        return scene.outcome(
+            "2 nodes join, one dies, one drains", lambda: scene.run({}, workers=None, address=cluster.address)
+        )
+    finally:
+        cluster.shutdown()
+
+
+def killed_head(scene: Scene) -> Outcome:
+    """The driver of a cluster that lost its head ends by itself; another cluster resumes."""
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+    command = [sys.executable, __file__, str(scene.folder), cluster.address]
+    try:
+        impatient = {**os.environ, "RAY_gcs_rpc_server_reconnect_timeout_s": "5"}
+        with subprocess.Popen(
+            command, env=impatient, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as driver:
+            wait_for(lambda: scene.begun().total() >= 100)
+            cluster.remove_node(cluster.head_node, allow_graceful=False)
+            status = driver.wait(150)
+        assert status != 0
+    finally:
+        cluster.shutdown()
+    return scene.outcome("the head, kill -9")
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 90.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {seconds} s")
+        time.sleep(0.05)
+
+
+SCENARIOS: tuple[Callable[[Scene], Outcome], ...] = (
+    killed_workers,
+    segfault,
+    hang,
+    memory,
+    killed_driver,
+    damaged_files,
+    full_disk,
+)
+"""On a local Ray of two workers, which the process is connected to."""
+
+CLUSTER_SCENARIOS: tuple[Callable[[Scene], Outcome], ...] = (nodes_come_and_go, killed_head)
+"""These start clusters of their own; the process must not be connected to one."""
+
+
+def drive(folder: Path, address: str = "") -> None:
+    """The driver that loses its life or its head: the study in a folder that holds its scene."""
+    scene = object.__new__(Scene)
+    scene.study, scene.nap = load_study(str(folder / "faults.yaml")), 0.02
+    scene.parts = Buffering()
+    scene.run_path, scene.log = folder / "runs" / "faults", folder / "begun"
+    scene.run({}, address=address)
+
+
+if __name__ == "__main__":
+    drive(Path(sys.argv[1]), *sys.argv[2:])

@@ -1,0 +1,22 @@
+"""The driver's memory does not follow the number of tasks, beyond what an answer needs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = str(Path(__file__).parents[2] / "benchmarks")
+if BENCHMARKS not in sys.path:
+    sys.path.insert(0, BENCHMARKS)
+
+from scaling import run_loop  # noqa: E402
+
+
+@pytest.mark.slow
+def test_thirty_thousand_tasks_take_less_than_forty_megabytes() -> None:
+    """100 MB are allowed for 100,000; benchmarks/scaling.py measures these."""
+    measured = run_loop(30_000)
+    assert measured["tasks"] >= 29_000
+    assert measured["growth_mb"] < 40

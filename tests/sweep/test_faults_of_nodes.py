@@ -1,0 +1,40 @@
+"""Nodes and heads that come and go in the middle of a study, on clusters of several raylets."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = str(Path(__file__).parent)
+if HERE not in sys.path:
+    sys.path.insert(0, HERE)
+
+import fault_scenarios as faults  # noqa: E402
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> faults.Scene:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((HERE, str(Path(HERE).parents[1]))))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    return faults.Scene(tmp_path)
+
+
+def test_nodes_that_join_get_work_and_those_that_go_lose_none(scene: faults.Scene) -> None:
+    outcome = faults.nodes_come_and_go(scene)
+    assert (outcome.rows, outcome.failed, outcome.resumed) == (faults.SOLVES, (), 0)
+    assert outcome.repeated <= 4, "what two workers of each of two nodes were at"
+    assert outcome.equal
+
+
+def test_a_dead_head_ends_the_driver_and_another_cluster_resumes(scene: faults.Scene) -> None:
+    outcome = faults.killed_head(scene)
+    assert outcome.rows > 0
+    assert outcome.failed == ()
+    assert outcome.resumed == outcome.lost
+    assert outcome.extra <= 60
+    assert outcome.equal

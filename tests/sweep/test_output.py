@@ -1,0 +1,73 @@
+"""Where a run's results go: paths, URIs, and the copy of a working folder that Ray deletes."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from results.store import RunFolder
+from sweep.command_line import WorkFailedError
+from sweep.command_line_run import RunOptions, run_and_report, show_plan
+from sweep.output import read_from, written_to
+from sweep.run import Run
+from sweep.session import Place, run_folder
+from sweep.study import Study
+
+WriteStudy = Callable[..., Path]
+HERE = Place(in_process=True)
+
+
+def test_a_run_goes_on_from_what_a_uri_holds(
+    write_study: WriteStudy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study, uri = str(write_study()), f"file://{tmp_path}/shared/run"
+    run_and_report(study, RunOptions(uri, HERE, True))
+    assert capsys.readouterr().out.endswith(f"report: {uri}/report.html\n")
+    there = RunFolder(tmp_path / "shared" / "run")
+    assert len(there.read_rows("designs")) == 4
+    assert (there.path / "report.html").is_file()
+    write_study(write_study().read_text().replace("[2 KiB, 4 KiB]", "[2 KiB, 4 KiB, 8 KiB]"))
+    show_plan(study, 1, uri, as_json=True)
+    assert '"distinct_solves": 6, "open_solves": 2' in capsys.readouterr().out
+    run_and_report(study, RunOptions(uri, HERE, True))
+    assert "6 distinct solves, 4 in the store, 2 to solve" in capsys.readouterr().err
+    assert len(there.read_rows("layers")) == 6
+
+
+def test_a_stopped_run_leaves_rows_and_report_at_the_uri(
+    write_study: WriteStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, seen = Run._record, list[str]()
+
+    def stopping(self: Run, task_id: str, row: dict[str, object]) -> None:
+        record(self, task_id, row)
+        seen.append(task_id)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Run, "_record", stopping)
+    with pytest.raises(WorkFailedError, match="goes on from there"):
+        run_and_report(str(write_study()), RunOptions(f"file://{tmp_path}/shared/run", HERE, True))
+    there = RunFolder(tmp_path / "shared" / "run")
+    assert {row["task_id"] for row in there.read_rows("layers")} == set(seen)
+    assert (there.path / "report.html").is_file()
+
+
+def test_a_path_may_begin_at_home(tiny: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A submitted job's output does: no shell has expanded it."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for look in (written_to, read_from):
+        with look(tiny, "~/runs/x") as folder:
+            assert folder == tmp_path / "runs" / "x"
+        with look(tiny, None) as folder:
+            assert folder == Path("runs/tiny")
+
+
+def test_a_job_s_default_is_not_in_the_copy_that_ray_deletes(
+    tiny: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "session" / "_ray_pkg_0123456789abcdef" / "below"
+    copy.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(copy)
+    assert run_folder(tiny) == tmp_path / "home" / "runs" / "tiny"

@@ -1,0 +1,29 @@
+"""Where a study runs: what reaches the runtime of the limits that were asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusters.runtime import RuntimeSettings
+from costmodel.errors import InputError
+from sweep.session import GRACE_SECONDS, Place
+from sweep.study import Study
+
+
+def test_limits_reach_the_workers(tiny: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[RuntimeSettings] = []
+    monkeypatch.setattr("clusters.ray_actors.RayRuntime", lambda work, settings: asked.append(settings))
+    Place("10.1.2.3:6379", workers=3, memory_limit_mib=512).runtime(tiny)
+    Place().runtime(tiny)
+    assert asked[0] == RuntimeSettings(
+        workers=3,
+        wall_limit_seconds=tiny.mapping.wall_seconds + GRACE_SECONDS,
+        memory_limit_bytes=512 * 1024 * 1024,
+        address="10.1.2.3:6379",
+    )
+    assert asked[1].memory_limit_bytes is None
+
+
+def test_a_limit_would_limit_the_caller_itself() -> None:
+    with pytest.raises(InputError, match="in-process"):
+        Place(in_process=True, memory_limit_mib=512)

@@ -1,0 +1,80 @@
+"""A study on a real local Ray: the same answers as in this process, and stopped as cleanly."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from results.store import RunFolder
+from sweep.session import Place, run_study
+from sweep.study import Study
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+
+
+def objectives(folder: RunFolder) -> dict[str, float]:
+    return {row["task_id"]: row["objective"] for row in folder.read_rows("layers")}
+
+
+def test_ray_gives_the_answers_of_one_process(tiny: Study, tmp_path: Path) -> None:
+    alone = run_study(tiny, tmp_path / "a" / "tiny", Place(in_process=True))
+    cluster = run_study(tiny, tmp_path / "b" / "tiny", Place(workers=2))
+    assert objectives(cluster) == objectives(alone)
+    assert len(objectives(alone)) == 4
+    workers = {row["worker"] for row in cluster.read_rows("layers")}
+    assert str(os.getpid()) not in {worker.rpartition(":")[2] for worker in workers}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_stopped_run_on_ray_is_resumed(
+    write_study: Callable[[str], Path], tmp_path: Path, number: signal.Signals
+) -> None:
+    """Also after kill -9 of the driver: rows that were not yet a part are solved again, none is doubled."""
+    slow = (
+        write_study()
+        .read_text()
+        .replace("choices: [2 KiB, 4 KiB]", "from: 2, to: 40, step: 2, unit: KiB")
+        .replace("iterations: 400, wall_seconds: 20", "wall_seconds: 1, params: {victory: 1000000000}")
+    )
+    path = write_study(slow)
+    command = [sys.executable, "-m", "sweep", "run", str(path), "--workers", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    folder = RunFolder(tmp_path / "runs" / "tiny")
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        wait_for_actors(process.pid)
+        journal = folder.path / "layers" / ".journal"
+        deadline = time.monotonic() + 60
+        while not (journal.exists() and journal.stat().st_size) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=90)
+    if number is not signal.SIGKILL:
+        assert process.returncode == 1
+        assert "the same command goes on" in said
+        assert 1 <= len(folder.read_rows("layers")) < 40
+    again = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=180
+    )
+    assert again.returncode == 0, again.stderr
+    rows = folder.read("layers").to_pylist()
+    assert len(rows) == len({row["task_id"] for row in rows}) == 40
+    assert {row["status"] for row in folder.read_rows("designs")} == {"complete"}
+
+
+def wait_for_actors(driver: int, seconds: float = 60) -> None:
+    """Until a Ray worker has begun to solve."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        listed = subprocess.run(["ps", "-e", "-o", "args"], capture_output=True, text=True, check=True).stdout
+        if "ray::Worker.run" in listed:
+            return
+        time.sleep(0.2)
+    pytest.fail(f"no Ray worker of {driver} within {seconds} s")

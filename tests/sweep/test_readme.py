@@ -1,0 +1,66 @@
+"""What the README shows is what works: its study, its commands, its Python."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from sweep.command_line import main
+from sweep.plan import plan
+from sweep.study import load_study
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+@pytest.fixture
+def study_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "pocket.yaml"
+    path.write_text(blocks("yaml")[0], encoding="utf-8")
+    return path
+
+
+def test_the_study_plans(study_file: Path) -> None:
+    planned = plan(load_study(str(study_file)))
+    assert len(planned.designs) == 12
+    assert 0 < planned.open < planned.requested
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        line
+        for block in blocks("sh")[2:]
+        for line in block.splitlines()
+        if re.match(r"archsweep (solve|list)", line)
+    ],
+)
+def test_single_commands(
+    line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", line.partition("#")[0].split())
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code in (0, None)
+    assert capsys.readouterr().out
+
+
+def test_python_of_one_solve(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(blocks("python")[1], "README.md", "exec"), {})
+    assert "feasible" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_python_of_a_study(
+    study_file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    exec(compile(blocks("python")[0], "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert "energy_pj" in printed
+    assert printed.rstrip().endswith("report.html")

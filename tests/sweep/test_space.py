@@ -1,0 +1,76 @@
+"""Design spaces: the grid, samples, constraints, and the architectures they make."""
+
+from itertools import product
+
+import pytest
+
+from costmodel.architectures import load_architecture
+from costmodel.errors import InputError
+from sweep.space import Axis, Constraint, DesignSpace
+
+SIZES = Axis("SRAM.size", ("32 KiB", "64 KiB", "128 KiB"))
+FANOUTS = Axis("SRAM.fanout", ([8, 8], [14, 12]))
+
+
+def test_grid_is_the_product() -> None:
+    space = DesignSpace("eyeriss", (SIZES, FANOUTS))
+    values = [tuple(value for _, value in design.values) for design in space.grid()]
+    assert values == list(product(SIZES.choices, FANOUTS.choices))
+    assert space.size == 6
+
+
+def test_a_design_is_the_architecture_with_its_overrides() -> None:
+    design = DesignSpace("eyeriss", (SIZES, FANOUTS)).design((1, 0))
+    assert design.architecture == load_architecture("eyeriss", {"SRAM.size": "64 KiB", "SRAM.fanout": [8, 8]})
+    assert design.architecture.mac_units == 64
+
+
+def test_sample_is_of_different_designs_and_repeatable() -> None:
+    space = DesignSpace("eyeriss", (SIZES, FANOUTS))
+    drawn = [design.values for design in space.sample(4, seed=7)]
+    assert len({str(values) for values in drawn}) == 4
+    assert drawn == [design.values for design in space.sample(4, seed=7)]
+    assert len(list(space.sample(100, seed=0))) == space.size
+
+
+def test_no_axes_is_one_design() -> None:
+    designs = list(DesignSpace("eyeriss", ()).grid())
+    assert [design.architecture for design in designs] == [load_architecture("eyeriss")]
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("mac_units <= 100", True),
+        ("mac_units<64", False),
+        ("mac_units >= 64", True),
+        ("mac_units > 6.4e1", False),
+    ],
+)
+def test_constraints(text: str, holds: bool) -> None:
+    space = DesignSpace("eyeriss", (FANOUTS,), (Constraint.parse(text),))
+    design = space.design((0,))
+    assert design.feasible is holds
+    assert holds or "is 64" in design.broken[0]
+
+
+def test_area_and_bits_are_sums_over_instances() -> None:
+    architecture = load_architecture("eyeriss")
+    bits = sum(
+        n * level.size_words * level.word_bits
+        for n, level in zip(architecture.instances, architecture.levels, strict=True)
+        if level.size_words
+    )
+    assert Constraint("on_chip_bits", "<=", bits).holds(architecture)
+    assert not Constraint("on_chip_bits", "<", bits).holds(architecture)
+    assert Constraint("area_um2", ">=", architecture.area_um2).holds(architecture)
+
+
+def test_unknown_axis_is_named() -> None:
+    with pytest.raises(InputError, match="SRAM"):
+        DesignSpace("eyeriss", (Axis("SRM.size", (1,)),)).design((0,))
+
+
+def test_axis_needs_values() -> None:
+    with pytest.raises(InputError, match=r"axes\.SRAM\.size"):
+        Axis("SRAM.size", ())

@@ -1,0 +1,188 @@
+"""What is packed for a cluster, and what may come home from one."""
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from clusters.jobs import JobClient, JobState
+from costmodel.errors import InputError
+from sweep import VERSION, submit
+from sweep.study import load_study
+from sweep.submit import Submission, bring_home, check_home, home_folder, job_request
+
+WriteStudy = Callable[..., Path]
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Path:
+    folder = tmp_path / "stage"
+    folder.mkdir()
+    return folder
+
+
+def staged_files(stage: Path) -> set[str]:
+    return {path.relative_to(stage).as_posix() for path in stage.rglob("*") if path.is_file()}
+
+
+def test_the_study_travels_with_the_files_it_names(
+    write_study: WriteStudy, tmp_path: Path, stage: Path
+) -> None:
+    path = write_study()
+    problem = (tmp_path / "problem.yaml").read_text()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "other.yaml").write_text(problem.replace("M: 8", "M: 6"))
+    (tmp_path / "secrets.env").write_text("TOKEN=1")
+    absolute = f"{{network: {tmp_path}/elsewhere/other.yaml, weight: 2}}"
+    path.write_text(path.read_text().replace("[problem.yaml]", f"[problem.yaml, {absolute}, resnet18]"))
+    request = job_request(load_study(str(path)), Submission(str(path), "cluster"), stage)
+    assert staged_files(stage) == {
+        "study/tiny.yaml",
+        "study/files/0/problem.yaml",
+        "study/files/1/other.yaml",
+    }
+    assert load_study(str(stage / "study/tiny.yaml")).identity == load_study(str(path)).identity
+    assert request.metadata == {"archsweep": VERSION, "study": "tiny", "output": "~/runs/tiny"}
+    assert request.command == "python -m sweep run study/tiny.yaml --output '~/runs/tiny'"
+    assert request.pip == ()
+
+
+def test_options_of_the_run_are_passed_on(write_study: WriteStudy, stage: Path) -> None:
+    path = str(write_study())
+    submission = Submission(
+        path, "cluster", "s3://bucket/a run", workers=3, resume=False, memory_limit_mib=512
+    )
+    command = job_request(load_study(path), submission, stage).command
+    options = "--workers 3 --fresh --memory-limit 512"
+    assert command.endswith(f"study/tiny.yaml --output 's3://bucket/a run' {options}")
+
+
+def test_a_built_in_study_travels_too(stage: Path) -> None:
+    job_request(load_study("quickstart"), Submission("quickstart", "cluster"), stage)
+    assert load_study(str(stage / "study/quickstart.yaml")).identity == load_study("quickstart").identity
+
+
+def test_the_checkout_travels_without_what_git_ignores(
+    write_study: WriteStudy, stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkout = tmp_path / "checkout"
+    kept = {"sweep/run.py": "1", "sweep/data.json": "2", "costmodel/new.py": "3"}
+    ignored = {"sweep/__pycache__/run.pyc": "x", "sweep/secret.env": "x", "runs/a.parquet": "x"}
+    other = {"pyproject.toml": "", ".gitignore": "__pycache__/\n*.env\n/runs/\n", "tests/test_run.py": "x"}
+    for name, content in (kept | ignored | other).items():
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / name).write_text(content)
+    subprocess.run(["git", "init", "-q"], cwd=checkout, check=True)
+    subprocess.run(["git", "add", "sweep/run.py"], cwd=checkout, check=True)
+    monkeypatch.setattr(submit, "ROOT", checkout)
+    path = write_study()
+    job_request(load_study(str(path)), Submission(str(path)), stage)
+    assert {name for name in staged_files(stage) if not name.startswith("study/")} == set(kept)
+
+
+def test_code_from_a_release_a_wheel_or_the_cluster(
+    write_study: WriteStudy, stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submit, "ROOT", tmp_path / "site-packages")
+    path = write_study()
+    study = load_study(str(path))
+    wheel = tmp_path / "archsweep-9-py3-none-any.whl"
+    wheel.write_bytes(b"PK")
+    requirements = []
+    for number, code in enumerate(["auto", str(wheel), "archsweep @ https://example.invalid/a.whl"]):
+        place = stage / str(number)
+        place.mkdir()
+        requirements += job_request(study, Submission(str(path), code), place).pip
+    assert requirements == [
+        f"archsweep=={VERSION}",
+        f"${{RAY_RUNTIME_ENV_CREATE_WORKING_DIR}}/{wheel.name}",
+        "archsweep @ https://example.invalid/a.whl",
+    ]
+    assert (stage / "1" / wheel.name).read_bytes() == b"PK"
+    with pytest.raises(InputError, match="a wheel file"):
+        job_request(study, Submission(str(path), "missing.whl"), stage / "2" / "x")
+
+
+class Cluster(JobClient):
+    """A head with these files, honest or not."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self.address, self.files, self.sent = "http://head:8265", files, list[str]()
+
+    def fetch(self, folder: str, known: Mapping[str, str], take: Callable[[str, bytes], str]) -> list[str]:
+        for name, content in self.files.items():
+            if known.get(name) != hashlib.sha256(content).hexdigest():
+                self.sent.append(name)
+                take(name, content)
+        return list(self.files)
+
+
+def state(**metadata: str) -> JobState:
+    return JobState("job-1", "SUCCEEDED", "", {"study": "tiny", "output": "~/runs/tiny", **metadata})
+
+
+def test_home_becomes_what_the_head_has(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    first = Cluster(
+        {"study.lock.yaml": b"a", "layers/00000001.parquet": b"1", "layers/00000002.parquet": b"2"}
+    )
+    assert bring_home(first, state(), home)
+    second = Cluster({"study.lock.yaml": b"a", "layers/00000002.parquet": b"12"})
+    assert bring_home(second, state(), home)
+    assert second.sent == ["layers/00000002.parquet"]
+    assert sorted(path.name for path in (home / "layers").iterdir()) == ["00000002.parquet"]
+    assert (home / "layers/00000002.parquet").read_bytes() == b"12"
+    assert json.loads((home / ".origin.json").read_text())["job"] == "job-1"
+
+
+def test_results_of_this_machine_are_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "study.lock.yaml").write_text("study: {}")
+    for refuse in (check_home, lambda folder: bring_home(Cluster({"study.lock.yaml": b""}), state(), folder)):
+        with pytest.raises(InputError, match="Name another folder"):
+            refuse(tmp_path)
+    assert (tmp_path / "study.lock.yaml").read_text() == "study: {}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../escape.parquet",
+        "layers/../../escape.parquet",
+        "/tmp/escape.parquet",
+        "layers/.bashrc.parquet",
+        "layers\\escape.parquet/",
+        "other/00000001.parquet",
+        "run.sh",
+        "layers/a.parquet\n",
+        ".origin.json",
+    ],
+)
+def test_a_hostile_cluster_writes_results_only(tmp_path: Path, name: str) -> None:
+    home = tmp_path / "a" / "home"
+    with pytest.raises(InputError, match="names of result files"):
+        bring_home(Cluster({name: b"x"}), state(), home)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("study", ["", "../up", "/abs", "a/b", ".hidden", "a\n"])
+def test_a_hostile_job_names_no_folder(study: str) -> None:
+    with pytest.raises(InputError, match="archsweep submit"):
+        home_folder(state(study=study), None)
+
+
+def test_a_job_of_someone_else_is_none_of_ours() -> None:
+    with pytest.raises(InputError, match="archsweep submit"):
+        home_folder(JobState("raysubmit_1", "RUNNING", "", {}), None)
+
+
+def test_home_is_runs_and_the_study_s_name(tmp_path: Path) -> None:
+    assert home_folder(state(), None) == Path("runs/tiny")
+    assert home_folder(state(), tmp_path) == tmp_path
+
+
+def test_results_behind_a_uri_stay_there(tmp_path: Path) -> None:
+    assert not bring_home(Cluster({"study.lock.yaml": b""}), state(output="s3://bucket/x"), tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,251 @@
+"""Whole journeys through the dashboard's port of a real Ray head that wants a token."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from results.store import RunFolder
+from sweep.session import Place, run_study
+from sweep.study import load_study
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+PYTHON = Path(sys.executable).parent
+TOKEN = "0123456789abcdef" * 4
+WriteStudy = Callable[..., Path]
+
+
+@dataclass(frozen=True)
+class Head:
+    """A head of two CPUs whose home folder is ``home``."""
+
+    address: str
+    home: Path
+    environment: Mapping[str, str]
+
+    def sweep(self, *words: str, cwd: Path, token: str = TOKEN) -> subprocess.CompletedProcess[str]:
+        """``archsweep WORDS`` on the laptop, whose folder is ``cwd``."""
+        return subprocess.run(
+            [sys.executable, "-m", "sweep", *words, "--address", self.address],
+            cwd=cwd,
+            env={**self.environment, "PYTHONPATH": str(ROOT), "RAY_AUTH_TOKEN": token},
+            capture_output=True,
+            text=True,
+            timeout=180,
+        )
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
+    """Started here and ended by its own process id; the folder's path is short, because sockets are in it."""
+    home = tmp_path_factory.mktemp("head")
+    port = free_port()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    environment |= {
+        "PATH": os.pathsep.join((str(PYTHON), os.environ["PATH"])),
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": TOKEN,
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    temporary = tempfile.mkdtemp(prefix="head-")
+    options = {
+        "--port": "0",
+        "--node-ip-address": "127.0.0.1",
+        "--dashboard-host": "127.0.0.1",
+        "--dashboard-port": str(port),
+        "--ray-client-server-port": str(free_port()),
+        "--dashboard-agent-listen-port": str(free_port()),
+        "--min-worker-port": "0",
+        "--max-worker-port": "0",
+        "--num-cpus": "2",
+        "--object-store-memory": str(100 << 20),
+        "--temp-dir": temporary,
+    }
+    words = [word for pair in options.items() for word in pair]
+    with open(home / "head.log", "wb") as log:
+        process = subprocess.Popen(
+            [str(PYTHON / "ray"), "start", "--head", "--block", *words],
+            env={**environment, "HOME": str(home)},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        wait_for_jobs(process, port, home / "head.log")
+        yield Head(f"http://127.0.0.1:{port}", home, environment)
+    finally:
+        process.terminate()
+        try:
+            process.wait(60)
+        finally:
+            end_session(process.pid)
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def wait_for_jobs(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    """Until the dashboard can say that it has no jobs."""
+    question = urllib.request.Request(
+        f"http://127.0.0.1:{port}/api/jobs/", headers={"Authorization": f"Bearer {TOKEN}"}
+    )
+    deadline = time.monotonic() + 90
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(question, timeout=10) as answer:
+                if answer.status == 200:
+                    return
+        except OSError:
+            time.sleep(0.3)
+    pytest.fail(f"the head does not answer: {log.read_text()[-3000:]}")
+
+
+def end_session(session: int) -> None:
+    """Whatever of the head's own session is left."""
+    try:
+        os.killpg(session, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def objectives(folder: Path) -> dict[str, float]:
+    return {row["task_id"]: row["objective"] for row in RunFolder(folder).read_rows("layers")}
+
+
+def until(holds: Callable[[], object], seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+
+
+def test_submit_brings_the_results_home(head: Head, write_study: WriteStudy, tmp_path: Path) -> None:
+    """The study's file, the file beside it and this checkout go; the same answers as here come back."""
+    study = write_study()
+    done = head.sweep("submit", "tiny.yaml", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "4 distinct solves" in done.stderr
+    assert done.stdout == "report: runs/tiny/report.html\n"
+    assert (tmp_path / "runs/tiny/report.html").stat().st_size > 10_000
+    alone = run_study(load_study(str(study)), tmp_path / "alone" / "tiny", Place(in_process=True))
+    assert objectives(tmp_path / "runs/tiny") == objectives(alone.path)
+    assert (head.home / "runs/tiny/report.html").is_file()
+    again = head.sweep("submit", "tiny.yaml", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert "4 in the store, 0 to solve" in again.stderr
+
+
+def test_a_closed_laptop_stop_and_resume(head: Head, write_study: WriteStudy, tmp_path: Path) -> None:
+    """The terminal is killed, the job goes on; attach, status and stop find it; submit goes on from there."""
+    slow = write_study().read_text().replace("name: tiny", "name: slow")
+    slow = slow.replace("[2 KiB, 4 KiB]", "[1 KiB, 2 KiB, 3 KiB, 4 KiB, 5 KiB]")
+    write_study(
+        slow.replace("iterations: 400, wall_seconds: 20", "wall_seconds: 3, params: {victory: 1000000000}")
+    )
+    with subprocess.Popen(
+        [sys.executable, "-m", "sweep", "submit", "tiny.yaml", "--address", head.address],
+        cwd=tmp_path,
+        env={**head.environment, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as laptop:
+        assert laptop.stderr is not None
+        line = next(line for line in laptop.stderr if line.endswith("is submitted\n"))
+        laptop.kill()
+    job = line.split()[1]
+    last_line = ""
+
+    def has_solved() -> bool:
+        nonlocal last_line
+        said = head.sweep("status", job, "--json", cwd=tmp_path)
+        assert said.returncode == 0, (job, said.stderr)
+        row = json.loads(said.stdout)
+        assert row["status"] in ("PENDING", "RUNNING"), row
+        last_line = row["last_line"]
+        return "/10 solves" in last_line
+
+    until(has_solved)
+    now = head.sweep("attach", job, "--now", "-o", "elsewhere", cwd=tmp_path)
+    assert now.returncode == 0, now.stderr
+    assert (tmp_path / "elsewhere/report.html").is_file()
+    stopped = head.sweep("stop", job, cwd=tmp_path)
+    assert stopped.stdout == f"{job}  STOPPED\n", stopped.stderr
+    late = head.sweep("attach", job, cwd=tmp_path)
+    assert late.returncode == 1
+    assert "the same command goes on" in late.stderr
+    partial = objectives(tmp_path / "runs/slow")
+    assert 1 <= len(partial) < 10
+    assert job in head.sweep("status", cwd=tmp_path).stdout
+    done = head.sweep("submit", "tiny.yaml", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"{len(partial)} in the store, {10 - len(partial)} to solve" in done.stderr
+    whole = objectives(tmp_path / "runs/slow")
+    assert len(whole) == 10
+    assert partial.items() <= whole.items()
+
+
+def test_ray_s_own_job_command_and_a_uri(head: Head, write_study: WriteStudy, tmp_path: Path) -> None:
+    """As the README says it: a folder with the checkout and the study in it, results behind a URI."""
+    work = tmp_path / "work"
+    work.mkdir()
+    for package in ("clusters", "costmodel", "results", "solvers", "sweep"):
+        (work / package).symlink_to(ROOT / package)
+    write_study().rename(work / "tiny.yaml")
+    (tmp_path / "problem.yaml").rename(work / "problem.yaml")
+    output = f"file://{tmp_path}/shared/tiny"
+    words = ["--working-dir", ".", "--", "python", "-m", "sweep", "run", "tiny.yaml", "-o", output]
+    done = subprocess.run(
+        [str(PYTHON / "ray"), "job", "submit", "--address", head.address, *words],
+        cwd=work,
+        env=dict(head.environment),
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"report: {output}/report.html" in done.stdout
+    shared = tmp_path / "shared/tiny"
+    assert len(objectives(shared)) == 4
+    assert (shared / "report.html").is_file()
+    nodes = {row["worker"].partition(":")[0] for row in RunFolder(shared).read_rows("layers")}
+    assert nodes == {socket.gethostname()}
+
+
+def test_without_the_token_nothing_is_told_or_run(
+    head: Head, write_study: WriteStudy, tmp_path: Path
+) -> None:
+    write_study()
+    for words in (["status"], ["submit", "tiny.yaml"], ["stop", "some-job"]):
+        refused = head.sweep(*words, cwd=tmp_path, token="f" * 64)
+        assert refused.returncode == 1
+        assert "refuses" in refused.stderr
+        assert "Traceback" not in refused.stderr
+        assert TOKEN not in refused.stderr + refused.stdout
+        assert "f" * 64 not in refused.stderr + refused.stdout
+
+
+def test_a_wrong_study_is_refused_before_anything_is_sent(head: Head, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("name: bad\nnetworks: [resnet18]\narchitecture: nonsense\naxis: {}\n")
+    refused = head.sweep("submit", "bad.yaml", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "bad.yaml" in refused.stderr
+    unknown = head.sweep("attach", "no-such-job", cwd=tmp_path)
+    assert unknown.returncode == 1
+    assert "no-such-job does not exist" in unknown.stderr

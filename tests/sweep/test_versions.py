@@ -1,0 +1,50 @@
+"""Workers with other code than the driver's end a run at once, with one message and no rows."""
+
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters.in_process import InProcessRuntime
+from clusters.runtime import WorkersUnavailableError
+from results.store import RunFolder, RunWriter
+from sweep import VERSION
+from sweep.plan import plan
+from sweep.run import Observer, Run
+from sweep.study import Study
+from sweep.task import run_task
+
+Start = Callable[[Callable[[Any], Any]], InProcessRuntime]
+
+
+def test_the_version_is_the_package_s() -> None:
+    pyproject = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    assert tomllib.loads(pyproject)["project"]["version"] == VERSION
+
+
+@pytest.mark.parametrize("key", ["archsweep_version", "model_version", "solver_version"])
+def test_a_worker_of_another_version_ends_the_run(
+    tiny: Study, tmp_path: Path, in_process: Start, key: str
+) -> None:
+    def other(content: Mapping[str, Any]) -> dict[str, Any]:
+        return run_task({**content, key: "0.0.1-other"})
+
+    with RunWriter(tmp_path / "run") as writer:
+        run = Run(tiny, writer, Observer(), None)
+        with pytest.raises(WorkersUnavailableError, match=r"0\.0\.1-other of the driver.*same archsweep"):
+            run.explore(plan(tiny).designs, in_process(other))
+    assert RunFolder(tmp_path / "run").read_rows("layers") == []
+
+
+def test_a_worker_without_the_package_ends_the_run(tiny: Study, tmp_path: Path, in_process: Start) -> None:
+    def missing(content: Mapping[str, Any]) -> dict[str, Any]:
+        import no_such_package_at_all  # type: ignore[import-not-found] # noqa: F401
+
+        return {}
+
+    with RunWriter(tmp_path / "run") as writer:
+        run = Run(tiny, writer, Observer(), None)
+        with pytest.raises(WorkersUnavailableError, match="no_such_package_at_all"):
+            run.explore(plan(tiny).designs, in_process(missing))

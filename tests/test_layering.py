@@ -1,0 +1,128 @@
+"""The house's arrows and walls, read from the imports (lazy ones too): who may import whom, and what."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ARROWS: dict[str, set[str]] = {
+    "costmodel": set(),
+    "clusters": set(),
+    "results": set(),
+    "solvers": {"costmodel"},
+    "sweep": {"costmodel", "clusters", "results", "solvers"},
+}
+WALLS = {
+    "ray": r"clusters/.*",
+    "optuna": r"sweep/[^/]*",
+    "ortools|highspy|cvxpy": r"solvers/.+/.*",
+    "onnx": r"costmodel/frontends/onnx[^/]*",
+    "pandas|pyarrow|plotly|moocore": r"results/.*",
+    "typer|rich": r"sweep/command_line[^/]*",
+}
+FILES = sorted(
+    path.relative_to(ROOT).as_posix() for package in ARROWS for path in ROOT.glob(f"{package}/**/*.py")
+)
+MODULES = {file.removesuffix(".py").removesuffix("/__init__").replace("/", "."): file for file in FILES}
+
+
+def imports(tree: ast.AST, *, lazy: bool = True) -> Iterator[str]:
+    """Dotted names that ``tree`` imports; without ``lazy`` only what runs when the module is imported."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif lazy or not _is_lazy(node):
+            yield from _imported_by_call(node)
+            yield from imports(node, lazy=lazy)
+
+
+def _imported_by_call(node: ast.AST) -> Iterator[str]:
+    """``import_module("ray")``: the wall holds for names in quotes as well."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in (
+        "import_module",
+        "__import__",
+    ):
+        for argument in node.args[:1]:
+            if isinstance(argument, ast.Constant):
+                yield str(argument.value)
+
+
+def _is_lazy(node: ast.AST) -> bool:
+    checking = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    return checking or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+
+
+@cache
+def parsed(file: str) -> ast.Module:
+    return ast.parse((ROOT / file).read_text(encoding="utf-8"))
+
+
+def test_the_house_has_five_rooms_and_no_cupboard() -> None:
+    assert {path.parent.name for path in ROOT.glob("*/__init__.py")} == set(ARROWS)
+    assert [file for file in FILES if re.search(r"\b(utils?|common|helpers|misc)\b", file)] == []
+
+
+@pytest.mark.parametrize("package", ARROWS)
+def test_arrows(package: str) -> None:
+    barred = ARROWS.keys() - ARROWS[package] - {package}
+    files = [file for file in FILES if file.startswith(f"{package}/")]
+    wrong = [(file, name) for file in files for name in imports(parsed(file)) if name.split(".")[0] in barred]
+    assert files
+    assert wrong == []
+
+
+@pytest.mark.parametrize("libraries", WALLS)
+def test_walls(libraries: str) -> None:
+    inside = [
+        file
+        for file in FILES
+        if any(re.fullmatch(libraries, name.split(".")[0]) for name in imports(parsed(file)))
+    ]
+    assert [file for file in inside if not re.fullmatch(WALLS[libraries], file)] == []
+    assert libraries != "optuna" or len(inside) <= 1
+
+
+def test_no_import_cycles() -> None:
+    graph = {
+        module: {
+            name if name in MODULES else name.rpartition(".")[0] for name in imports(parsed(file), lazy=False)
+        }
+        & MODULES.keys()
+        for module, file in MODULES.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" <- ".join(error.args[1]))
+
+
+def test_lazy_imports_are_seen_and_told_apart() -> None:
+    source = """
+import numpy.linalg
+from costmodel import workload
+if TYPE_CHECKING:
+    import plotly
+try:
+    import ray
+except ImportError:
+    pass
+class A:
+    import rich
+    def f(self):
+        from pandas import DataFrame
+        return importlib.import_module("onnx").load("ray")
+"""
+    now = ["numpy.linalg", "costmodel.workload", "ray", "rich"]
+    later = ["plotly", "pandas.DataFrame", "onnx"]
+    assert list(imports(ast.parse(source), lazy=False)) == now
+    assert sorted(imports(ast.parse(source))) == sorted(now + later)
