@@ -1,0 +1,91 @@
+"""A study of about 2,000 solves on the workers of this machine: a table, then one JSON object.
+
+    python benchmarks/study.py [--workers 2] [--designs 168]
+
+Efficiency is the solves' CPU seconds over workers times wall seconds, from the moment Ray runs to the last
+row (the workers' imports are inside). The second run has every answer in the store.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from results.store import RunFolder, RunWriter
+from sweep.plan import plan
+from sweep.run import Observer, Run
+from sweep.session import Place, run_study
+from sweep.study import AxisChoices, NetworkChoice, RandomSearch, Study
+
+
+def study(designs: int) -> Study:
+    """ResNet-18 on random members of an Eyeriss family of 1,050."""
+    return Study(
+        name="benchmark",
+        networks=(NetworkChoice(network="resnet18"),),
+        architecture="eyeriss",
+        axes={
+            "SRAM.fanout": AxisChoices(choices=([8, 8], [12, 8], [14, 12], [16, 16], [20, 16])),
+            "RegFile.size": AxisChoices.model_validate({"from": 32, "to": 480, "step": 32}),
+            "SRAM.size": AxisChoices.model_validate({"from": 32, "to": 240, "step": 16, "unit": "KiB"}),
+        },
+        search=RandomSearch(method="random", samples=designs),
+    )
+
+
+def resident_mib() -> float:
+    """The most memory that the driver process has had resident, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def measure(workers: int, designs: int) -> dict[str, Any]:
+    chosen = study(designs)
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "runs" / "benchmark"
+        planned = plan(chosen)
+        before, start = resident_mib(), time.perf_counter()
+        with RunWriter(path) as writer, Place(workers=workers).runtime(chosen) as runtime:
+            ready = time.perf_counter()
+            cpu = time.process_time()
+            Run(chosen, writer, Observer(), None).explore(planned.designs, runtime)
+            wall, driver = time.perf_counter() - ready, time.process_time() - cpu
+        rows = RunFolder(path).read("layers").to_pandas()
+        again = time.perf_counter()
+        run_study(chosen, path, Place(workers=workers))
+        second = time.perf_counter() - again
+    solving = float(rows["cpu_seconds"].sum())
+    return {
+        "workers": workers,
+        "designs": designs,
+        "solves": len(rows),
+        "failed": int((rows["status"] == "failed").sum()),
+        "ray_start_seconds": ready - start,
+        "wall_seconds": wall,
+        "solve_cpu_seconds": solving,
+        "solve_cpu_seconds_mean": solving / len(rows),
+        "efficiency": solving / (workers * wall),
+        "driver_cpu_seconds": driver,
+        "driver_mib_before": before,
+        "driver_mib_peak": resident_mib(),
+        "second_run_seconds": second,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--designs", type=int, default=168)
+    arguments = parser.parse_args()
+    measured = measure(arguments.workers, arguments.designs)
+    for key, value in measured.items():
+        print(f"{key:24}{value:12.3f}" if isinstance(value, float) else f"{key:24}{value:12}")
+    print(json.dumps(measured))
+
+
+if __name__ == "__main__":
+    main()
