@@ -1,4 +1,4 @@
-"""Flat lists of layers without dataflow: DeepBench, and networks as CoSA's evaluation lists them."""
+"""Flat lists of layers without dataflow: DeepBench, and networks as CoSA's and Thistle's papers list them."""
 
 from __future__ import annotations
 
@@ -20,6 +20,22 @@ _DEEPBENCH = {
     "face_4": (256, 128, 14, 14, 3, 1),
     "face_5": (512, 256, 7, 7, 3, 1),
 }
+
+# (K, C, H = W of the input image, R = S, stride): Thistle's Table II, Resnet columns, in its order
+_THISTLE_RESNET18 = (
+    (64, 3, 224, 7, 2),
+    (64, 64, 56, 3, 1),
+    (64, 64, 56, 1, 1),
+    (128, 64, 56, 3, 2),
+    (128, 64, 56, 1, 2),
+    (128, 128, 28, 3, 1),
+    (256, 128, 28, 3, 2),
+    (256, 128, 28, 1, 1),
+    (256, 256, 14, 3, 1),
+    (512, 256, 14, 3, 2),
+    (512, 256, 14, 1, 2),
+    (512, 512, 7, 3, 1),
+)
 
 
 def deepbench(batch: int = 1) -> Network:
@@ -46,6 +62,20 @@ def cosa_resnext50(batch: int = 1) -> Network:
 def cosa_alexnet(batch: int = 1) -> Network:
     """AlexNet as CoSA lists it: every layer a convolution."""
     return _as_cosa("cosa_alexnet", alexnet(batch))
+
+
+def thistle_resnet18(batch: int = 1) -> Network:
+    """The twelve "Resnet" layers of Thistle's Table II (Vaidya et al. 2022), each once.
+
+    They are not quite ResNet-18's: layer 3 is not one of its layers, and layer 8 has no stride.
+    """
+    return layer_list(
+        "thistle_resnet18",
+        (
+            convolution(f"layer{number}", N=batch, K=k, C=c, P=h // x, Q=h // x, R=r, S=r, stride=(x, x))
+            for number, (k, c, h, r, x) in enumerate(_THISTLE_RESNET18, start=1)
+        ),
+    )
 
 
 def layer_list(name: str, layers: Iterable[Layer]) -> Network:

@@ -9,9 +9,16 @@ from typing import Any
 
 from costmodel.errors import InputError
 from costmodel.networks.inception import googlenet
-from costmodel.networks.layer_lists import cosa_alexnet, cosa_resnet50, cosa_resnext50, deepbench, layer_list
+from costmodel.networks.layer_lists import (
+    cosa_alexnet,
+    cosa_resnet50,
+    cosa_resnext50,
+    deepbench,
+    layer_list,
+    thistle_resnet18,
+)
 from costmodel.networks.mobilenet import mobilenet_v2
-from costmodel.networks.plain import alexnet, vgg16
+from costmodel.networks.plain import alexnet, vgg16, yolo9000
 from costmodel.networks.residual import resnet18, resnet50, resnext50
 from costmodel.networks.transformer import bert_base, gpt2, vit_b_16
 from costmodel.workload import Layer, Network
@@ -23,6 +30,7 @@ _LIBRARY: dict[str, Callable[[int], Network]] = {
     "mobilenet_v2": mobilenet_v2,
     "vgg16": vgg16,
     "alexnet": alexnet,
+    "yolo9000": yolo9000,
     "googlenet": googlenet,
     "bert_base": bert_base,
     "gpt2": gpt2,
@@ -31,6 +39,7 @@ _LIBRARY: dict[str, Callable[[int], Network]] = {
     "cosa_resnet50": cosa_resnet50,
     "cosa_resnext50": cosa_resnext50,
     "cosa_alexnet": cosa_alexnet,
+    "thistle_resnet18": thistle_resnet18,
 }
 _SUFFIXES = (".onnx", ".json", ".json.gz", ".yaml", ".yml")
 

@@ -1,9 +1,12 @@
-"""Convolutional networks without branches: AlexNet and VGG-16."""
+"""Convolutional networks without branches: AlexNet, VGG-16 and YOLO9000."""
 
 from __future__ import annotations
 
 from costmodel.networks.builder import Convolution, NetworkBuilder, Pool
 from costmodel.workload import Network
+
+_DARKNET_DEPTHS = (1, 1, 3, 3, 5, 5)
+"""Convolutions per stage of Darknet-19: 3x3, with 1x1 of half the channels in between."""
 
 
 def alexnet(batch: int = 1) -> Network:
@@ -35,4 +38,22 @@ def vgg16(batch: int = 1) -> Network:
     x = build.linear("fc6", x, 4096, "relu")
     x = build.linear("fc7", x, 4096, "relu")
     build.linear("fc8", x, 1000)
+    return build.network()
+
+
+def yolo9000(batch: int = 1) -> Network:
+    """YOLO9000 (Redmon and Farhadi 2017, section 4, on Darknet-19, table 6) for 544 x 544 images.
+
+    Nineteen convolutions of eleven shapes: Darknet-19's first eighteen, and a 1x1 detection layer for 3 boxes
+    with 9,418 classes and 5 numbers each.
+    """
+    build = NetworkBuilder("yolo9000")
+    x = build.input("image", (batch, 3, 544, 544))
+    for stage, channels in enumerate((32, 64, 128, 256, 512, 1024), start=1):
+        if stage > 1:
+            x = build.max_pool(f"pool{stage - 1}", x, Pool(2, 2))
+        for i in range(1, _DARKNET_DEPTHS[stage - 1] + 1):
+            conv = Convolution(channels, 3) if i % 2 else Convolution(channels // 2)
+            x = build.convolution(f"conv{stage}_{i}", x, conv)
+    build.convolution("detection", x, Convolution(3 * (9_418 + 5), activation=""))
     return build.network()

@@ -108,6 +108,33 @@ def test_cosa_lists(name: str, unique: int) -> None:
     assert len(ours) == unique
 
 
+def thistle_shapes(column: str) -> list[object]:
+    """The layers of Thistle's Table II: padding keeps the image, and a star halves it."""
+    shapes: list[object] = []
+    for _, k, c, image, kernel in json.loads((DATA / "thistle" / "table_2.json").read_text())[column]:
+        x, r = (2 if kernel.endswith("*") else 1), int(kernel.rstrip("*"))
+        shapes.append(convolution("", K=k, C=c, P=image // x, Q=image // x, R=r, S=r, stride=(x, x)).shape)
+    return shapes
+
+
+def test_yolo9000_has_the_layers_of_thistles_table() -> None:
+    network = load_network("yolo9000")
+    distinct = distinct_layers(network.layers)
+    assert len(network.layers) == 19  # Darknet-19
+    assert [layer.shape for layer, _ in distinct] == thistle_shapes("yolo")
+    assert [count for _, count in distinct] == [1, 1, 2, 1, 2, 1, 3, 2, 3, 2, 1]
+    detection = network.nodes[-1].outputs[0]
+    assert network.value(detection).shape == (1, 28_269, 17, 17)
+
+
+def test_thistles_resnet18() -> None:
+    listed = [layer.shape for layer in load_network("thistle_resnet18").layers]
+    assert listed == thistle_shapes("resnet")
+    convolutions = {layer.shape for layer in load_network("resnet18").layers if layer.name != "fc"}
+    assert [n for n, shape in enumerate(listed, 1) if shape not in convolutions] == [3, 8]
+    assert len(convolutions - set(listed)) == 1  # the strided shortcut that layer 8 stands for
+
+
 def test_grouped_and_depthwise_layers_are_proper() -> None:
     grouped = [layer for layer in load_network("resnext50").layers if "G" in layer.sizes]
     assert len(grouped) == 16
