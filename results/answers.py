@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from results.columns import Table
 from results.errors import DamagedFileError
 from results.parts import list_parts, read_part
 from results.schema import ANSWERED, LAYERS
@@ -19,22 +20,30 @@ NOT_PART_OF_AN_ANSWER = ("schema_version", "layer_shape", "architecture", "param
 
 _RANKING = ("task_id", "status", "cached", "finished_at")
 
-ANSWER_COLUMNS = tuple(name for name in LAYERS.names() if name not in NOT_PART_OF_AN_ANSWER)
+
+def answer_columns(table: Table = LAYERS) -> tuple[str, ...]:
+    """What ``find_answers`` gives of a table unless asked for other columns."""
+    return tuple(name for name in table.names() if name not in NOT_PART_OF_AN_ANSWER)
 
 
 def find_answers(
-    root: Path, task_ids: Iterable[str], columns: Sequence[str] = ANSWER_COLUMNS
+    root: Path,
+    task_ids: Iterable[str],
+    columns: Sequence[str] | None = None,
+    table: Table = LAYERS,
 ) -> dict[str, dict[str, Any]]:
     """For each task solved in a run folder directly below ``root``, its row with JSON columns decoded.
 
+    ``table``: one of ``schema.ANSWER_TABLES``; ``columns`` None: all but NOT_PART_OF_AN_ANSWER.
     Only rows whose status is in ``schema.ANSWERED``; of several, the one that was solved rather than
     copied, then the one finished first. Parts that cannot be read are left out with a warning. Reads
     four columns of every part, the others only where a task was found.
     """
     wanted = set(task_ids)
+    columns = answer_columns(table) if columns is None else columns
     home: dict[str, tuple[Any, Path]] = {}
-    for part in _parts_below(root) if wanted else ():
-        for row in _matching(part, wanted, ()):
+    for part in _parts_below(root, table) if wanted else ():
+        for row in _matching(table, part, wanted, ()):
             if row["task_id"] not in home or _rank(row) < home[row["task_id"]][0]:
                 home[row["task_id"]] = (_rank(row), part)
     chosen: dict[Path, set[str]] = {}
@@ -42,8 +51,8 @@ def find_answers(
         chosen.setdefault(part, set()).add(task_id)
     answers: dict[str, dict[str, Any]] = {}
     for part, task_ids in chosen.items():
-        for row in sorted(_matching(part, task_ids, columns), key=_rank, reverse=True):
-            answers[row["task_id"]] = LAYERS.decode(row)
+        for row in sorted(_matching(table, part, task_ids, columns), key=_rank, reverse=True):
+            answers[row["task_id"]] = table.decode(row)
     return answers
 
 
@@ -51,15 +60,15 @@ def _rank(row: dict[str, Any]) -> tuple[bool, Any]:
     return bool(row["cached"]), row["finished_at"]
 
 
-def _parts_below(root: Path) -> list[Path]:
-    return [part for run in sorted(root.glob("*/")) for part in list_parts(run / LAYERS.name)]
+def _parts_below(root: Path, table: Table) -> list[Path]:
+    return [part for run in sorted(root.glob("*/")) for part in list_parts(run / table.name)]
 
 
-def _matching(part: Path, task_ids: set[str], columns: Sequence[str]) -> list[dict[str, Any]]:
+def _matching(table: Table, part: Path, task_ids: set[str], columns: Sequence[str]) -> list[dict[str, Any]]:
     import pyarrow
     from pyarrow import compute
 
-    rows = _read_or_warn(part, tuple(dict.fromkeys([*_RANKING, *columns])))
+    rows = _read_or_warn(table, part, tuple(dict.fromkeys([*_RANKING, *columns])))
     if rows is None:
         return []
     asked = compute.is_in(rows["task_id"], value_set=pyarrow.array(task_ids, pyarrow.string()))
@@ -67,9 +76,9 @@ def _matching(part: Path, task_ids: set[str], columns: Sequence[str]) -> list[di
     return list(rows.filter(compute.and_(asked, answered)).to_pylist())
 
 
-def _read_or_warn(part: Path, columns: Sequence[str]) -> pyarrow.Table | None:
+def _read_or_warn(table: Table, part: Path, columns: Sequence[str]) -> pyarrow.Table | None:
     try:
-        return read_part(LAYERS, part, columns)
+        return read_part(table, part, columns)
     except FileNotFoundError:
         return None  # joined with others by its writer a moment ago: solving again is the safe side
     except DamagedFileError as error:

@@ -1,7 +1,8 @@
 """The columns of the result tables: names, types, units and meanings, versioned.
 
-Version history: 1, the first. A new column raises ``SCHEMA_VERSION``; a column is never renamed or given
-another meaning, and old parts read as null in the columns that they lack.
+Version history: 1, the first; 2, the space and the winner of a solve, the trial of a design, the baseline,
+designs dominated by their bounds, and the `scratchpads` table. A new column raises ``SCHEMA_VERSION``; a
+column is never renamed or given another meaning, and old parts read as null in the columns that they lack.
 """
 
 from __future__ import annotations
@@ -12,7 +13,20 @@ from types import MappingProxyType
 from results.columns import Column, Table
 from results.errors import WrongRowError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+
+_EFFORT = (
+    Column("cpu_seconds", "float", "s", "CPU time of the solve; of a cached row: of the original solve"),
+    Column("wall_seconds", "float", "s", "wall time of the solve; of a cached row: of the original solve"),
+    Column("worker", "string", "", "process and host that solved it"),
+    Column("attempts", "int", "", "how often the task was started, lost workers included"),
+    Column("cached", "bool", "", "answered from the store, not solved again"),
+    Column("from_study", "string", "", "of a cached row: the study that solved it"),
+    Column("error", "string", "", "of a failed row: what went wrong"),
+    Column("note", "string", "", "the solver's remark; of an infeasible row: the constraint and its numbers"),
+    Column("finished_at", "timestamp", "UTC", "when the row was made", required=True),
+)
+"""What every answer to a task says of the work and of how it ended."""
 
 LAYERS = Table(
     "layers",
@@ -46,26 +60,27 @@ LAYERS = Table(
         Column("energy_bound_pj", "float", "pJ", "proven lower bound on energy_pj, for any mapping"),
         Column("cycles_bound", "float", "cycles", "proven lower bound on cycles, for any mapping"),
         Column("program_proven", "bool", "", "the solver's own program was solved to proven optimality"),
+        Column(
+            "space",
+            "json",
+            "",
+            "the mappings that `status` and `bound` speak of: {name: a sentence, then the rules themselves}",
+        ),
+        Column("solved_by", "string", "", "of a portfolio: the member that found the mapping"),
         Column("energy_pj", "float", "pJ", "energy of the layer, once"),
         Column("cycles", "int", "cycles", "latency of the layer, once"),
         Column("edp_pj_cycles", "float", "pJ*cycles", "energy times latency"),
         Column("utilization", "float", "1", "share of the MAC units busy, averaged over the cycles"),
+        Column(
+            "useful_utilization",
+            "float",
+            "1",
+            "as utilization, multiply-accumulates of padding not counted as busy",
+        ),
         Column("macs", "int", "MACs", "multiply-accumulates of the layer"),
         Column("mapping", "json", "", "the mapping found, in the reference's form"),
         Column("energy_by_level_pj", "json", "pJ", "energy per storage level, innermost first, and `MAC`"),
-        Column("cpu_seconds", "float", "s", "CPU time of the solve; of a cached row: of the original solve"),
-        Column(
-            "wall_seconds", "float", "s", "wall time of the solve; of a cached row: of the original solve"
-        ),
-        Column("worker", "string", "", "process and host that solved it"),
-        Column("attempts", "int", "", "how often the task was started, lost workers included"),
-        Column("cached", "bool", "", "answered from the store, not solved again"),
-        Column("from_study", "string", "", "of a cached row: the study that solved it"),
-        Column("error", "string", "", "of a failed row: what went wrong"),
-        Column(
-            "note", "string", "", "the solver's remark; of an infeasible row: the constraint and its numbers"
-        ),
-        Column("finished_at", "timestamp", "UTC", "when the row was made", required=True),
+        *_EFFORT,
     ),
     SCHEMA_VERSION,
 )
@@ -86,9 +101,12 @@ DESIGNS = Table(
             "status",
             "string",
             "",
-            "complete, partial (solves are open), failed (a solve failed) or infeasible",
+            "complete, partial (solves are open), failed (a solve failed), infeasible, or dominated "
+            "(discarded before any solve: a finished design dominates its proven lower bounds)",
             required=True,
         ),
+        Column("trial", "int", "", "number of the search's trial that proposed the design first"),
+        Column("baseline", "bool", "", "the design that the study names to compare others with"),
         Column("feasible", "bool", "", "every layer has a mapping and every constraint of the study holds"),
         Column("area_um2", "float", "um2", "area of the architecture"),
         Column("energy_pj", "float", "pJ", "energy of all networks, layers times their counts"),
@@ -97,6 +115,11 @@ DESIGNS = Table(
         Column("latency_seconds", "float", "s", "cycles over the clock frequency"),
         Column("energy_bound_pj", "float", "pJ", "proven lower bound on energy_pj"),
         Column("cycles_bound", "float", "cycles", "proven lower bound on cycles"),
+        Column(
+            "off_chip_bytes", "int", "bytes", "traffic of the networks' scratchpad plans, with their weights"
+        ),
+        Column("off_chip_energy_pj", "float", "pJ", "energy of off_chip_bytes"),
+        Column("off_chip_bytes_bound", "float", "bytes", "proven lower bound on off_chip_bytes"),
         Column("energy_gap", "float", "1", "(energy_pj - energy_bound_pj) / energy_pj"),
         Column("cycles_gap", "float", "1", "(cycles - cycles_bound) / cycles"),
         Column("solves", "int", "", "distinct solves that the design needs"),
@@ -108,20 +131,67 @@ DESIGNS = Table(
             "json",
             "",
             "per network: energy_pj, cycles and `layers`, a list of "
-            "{name, task_id, count, energy_pj, cycles} with energy and cycles of one occurrence",
+            "{name, task_id, count, energy_pj, cycles} with energy and cycles of one occurrence; where its "
+            "scratchpad is planned, `scratchpad`: the task_id of that row of `scratchpads`",
         ),
         Column("energy_by_level_pj", "json", "pJ", "energy_pj per storage level, innermost first, and `MAC`"),
         Column("error", "string", "", "why the design failed"),
-        Column("note", "string", "", "why the design is infeasible: the constraint and its numbers"),
+        Column(
+            "note", "string", "", "why the design is infeasible or dominated: the constraint and its numbers"
+        ),
         Column("finished_at", "timestamp", "UTC", "when the row was made", required=True),
     ),
     SCHEMA_VERSION,
 )
 
-TABLES: Mapping[str, Table] = MappingProxyType({table.name: table for table in (LAYERS, DESIGNS)})
+SCRATCHPADS = Table(
+    "scratchpads",
+    "task_id",
+    "One row per scratchpad solve: an operator graph under one budget and setting, by one solver.",
+    (
+        Column("schema_version", "int", "", "version of this column list; filled in by the store"),
+        Column("task_id", "string", "", "hash of everything the answer depends on", required=True),
+        Column("study", "string", "", "study that the row was written for", required=True),
+        Column("graph", "string", "", "a name of the operator graph; the task depends on its content"),
+        Column("graph_content", "string", "", "hash of the graph's operators and tensors", required=True),
+        Column(
+            "setting", "json", "", "the model's options: parameters, input rule, in-place, width, alignment"
+        ),
+        Column("budget_bytes", "int", "bytes", "capacity of the scratchpad", required=True),
+        Column("solver", "string", "", "catalogue name of the solver", required=True),
+        Column("solver_version", "string", "", "version of the solver", required=True),
+        Column("params", "json", "", "the solver's parameters and budget"),
+        Column("seed", "int", "", "random seed"),
+        Column(
+            "status",
+            "string",
+            "",
+            "optimal (proven on the model), feasible, infeasible (proven), unknown, or failed",
+            required=True,
+        ),
+        Column("objective_bytes", "int", "bytes", "off-chip traffic of the plan, spills and retrievals"),
+        Column("bound_bytes", "float", "bytes", "proven lower bound on objective_bytes"),
+        Column("gap", "float", "1", "(objective_bytes - bound_bytes) / objective_bytes; 0 where both are 0"),
+        Column(
+            "plan",
+            "json",
+            "",
+            "order and, per tensor, residency intervals with addresses, spills, retrievals",
+        ),
+        *_EFFORT,
+    ),
+    SCHEMA_VERSION,
+)
+
+TABLES: Mapping[str, Table] = MappingProxyType(
+    {table.name: table for table in (LAYERS, DESIGNS, SCRATCHPADS)}
+)
+
+ANSWER_TABLES = (LAYERS, SCRATCHPADS)
+"""Tables whose rows are answers to tasks: journalled as they come, and looked up by later studies."""
 
 ANSWERED = ("optimal", "feasible", "infeasible")
-"""Statuses of a layer row that need no new solve."""
+"""Statuses of an answer that needs no new solve."""
 
 
 def table_named(name: str) -> Table:

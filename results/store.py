@@ -3,6 +3,7 @@
     runs/STUDY/study.lock.yaml      the resolved study, versions, commit, seeds
     runs/STUDY/layers/*.parquet     parts of the `layers` table (results/schema.py)
     runs/STUDY/designs/*.parquet    parts of the `designs` table
+    runs/STUDY/scratchpads/*.parquet  parts of the `scratchpads` table
     runs/STUDY/report.html          results/report.py
 
 Writing::
@@ -45,7 +46,7 @@ from results.parts import (
     write_part,
     write_whole,
 )
-from results.schema import LAYERS, TABLES, table_named
+from results.schema import ANSWER_TABLES, TABLES, table_named
 
 if TYPE_CHECKING:
     import pyarrow
@@ -123,8 +124,8 @@ class Buffering:
 class RunWriter:
     """The one writer of a run folder: takes its lock, appends rows, writes them in buffered parts.
 
-    Answers (`layers` rows) are journalled until they are in a part, so that a killed process loses none that
-    it was given; designs follow from them.
+    Answers (schema.ANSWER_TABLES) are journalled until they are in a part, so that a killed process loses
+    none that it was given; designs follow from them.
 
     Opening sets damaged parts aside (renamed to .damaged, with a warning; their tasks are solved again).
     Raises CannotWriteError or FolderInUseError before anything runs. Safe to use from several threads.
@@ -139,16 +140,15 @@ class RunWriter:
         self._closed = False
         self._rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
         _make_folders(path)
+        self._journals: dict[str, Journal] = {}
         self._lock = FolderLock(path)
         try:
             _check_writable(path)
             self.set_aside = _set_damaged_aside(path)
-            self._journal = Journal(path / LAYERS.name, LAYERS)
-            # what a killed process had not yet made a part of
-            self._rows[LAYERS.name] = self._journal.left
-            self._write(LAYERS.name)
+            for table in ANSWER_TABLES:
+                self._open_journal(table)
         except ResultsError:
-            self._lock.release()
+            self._release()
             raise
 
     def append(self, table: str, row: Mapping[str, Any]) -> None:
@@ -162,8 +162,8 @@ class RunWriter:
             if self._closed:
                 raise CannotWriteError(self.path, "the writer is closed", "Append before it is closed")
             self._rows[table].append(encoded)
-            if table == LAYERS.name:
-                self._journal.append(encoded)
+            if table in self._journals:
+                self._journals[table].append(encoded)
             if self._trouble is not None:
                 trouble, self._trouble = self._trouble, None
                 raise trouble
@@ -196,8 +196,7 @@ class RunWriter:
             for table in TABLES:
                 compact(self.path, table, self._buffering.rows)
         finally:
-            self._journal.close()
-            self._lock.release()
+            self._release()
 
     def __enter__(self) -> Self:
         return self
@@ -207,14 +206,25 @@ class RunWriter:
     ) -> None:
         self.close()
 
+    def _open_journal(self, table: Table) -> None:
+        journal = self._journals[table.name] = Journal(self.path / table.name, table)
+        # what a killed process had not yet made a part of
+        self._rows[table.name] = journal.left
+        self._write(table.name)
+
+    def _release(self) -> None:
+        for journal in self._journals.values():
+            journal.close()
+        self._lock.release()
+
     def _write(self, table: str) -> None:
         # rows leave the buffer only once they are on disk, so an interrupt here repeats rows, never loses any
         if rows := self._rows[table]:
             described = table_named(table)
             write_part(described, to_arrow(described, rows), next_part(self.path / table))
             self._rows[table] = []
-            if table == LAYERS.name:
-                self._journal.clear()
+            if table in self._journals:
+                self._journals[table].clear()
 
     def _start_timer(self) -> None:
         self._timer = threading.Timer(self._buffering.seconds, self._flush_in_background)

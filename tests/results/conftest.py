@@ -76,6 +76,34 @@ def layer_row(number: int = 0, **changes: Any) -> Row:
     return row | changes
 
 
+def scratchpad_row(number: int = 0, **changes: Any) -> Row:
+    """An answered ``scratchpads`` row of a graph of two operators, one tensor spilled and retrieved."""
+    row: Row = {
+        "task_id": sha256(f"graph {number}".encode()).hexdigest()[:32],
+        "study": "example",
+        "graph": "net",
+        "graph_content": sha256(b"net").hexdigest()[:32],
+        "setting": {"parameters": False},
+        "budget_bytes": 4096 + number,
+        "solver": "cosma",
+        "solver_version": "1",
+        "params": {"wall_seconds": 20.0},
+        "seed": 0,
+        "status": "optimal",
+        "objective_bytes": 1024,
+        "bound_bytes": 1024.0,
+        "gap": 0.0,
+        "plan": {"order": ["a", "b"]},
+        "cpu_seconds": 0.05,
+        "wall_seconds": 0.06,
+        "worker": "host:1234",
+        "attempts": 1,
+        "cached": False,
+        "finished_at": NOON + timedelta(milliseconds=number),
+    }
+    return row | changes
+
+
 def design_row(number: int = 0, **changes: Any) -> Row:
     """A complete ``designs`` row with one network of one layer."""
     energy, cycles = 1e9 / (number + 1), 1_000_000 + 50_000 * number
@@ -276,6 +304,11 @@ def _example_totals(answers: dict[str, Row]) -> Row:
 @pytest.fixture
 def make_layer() -> Callable[..., Row]:
     return layer_row
+
+
+@pytest.fixture
+def make_scratchpad() -> Callable[..., Row]:
+    return scratchpad_row
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from results.answers import ANSWER_COLUMNS, find_answers
+from results.answers import answer_columns, find_answers
 from results.parts import list_parts
+from results.schema import SCRATCHPADS
 from results.store import Buffering, RunWriter
 
 Row = dict[str, Any]
@@ -33,10 +34,22 @@ def test_answers_of_all_runs_are_found(tmp_path: Path, make_layer: Make) -> None
     for number in (3, 24, 25, 49):
         row = make_layer(number)
         found = answers[row["task_id"]]
-        assert set(found) == set(ANSWER_COLUMNS)
-        assert {name: found[name] for name in ANSWER_COLUMNS if name in row} == {
-            name: row[name] for name in ANSWER_COLUMNS if name in row
+        assert set(found) == set(answer_columns())
+        assert {name: found[name] for name in answer_columns() if name in row} == {
+            name: row[name] for name in answer_columns() if name in row
         }
+
+
+def test_scratchpad_plans_are_answers_too(tmp_path: Path, make_layer: Make, make_scratchpad: Make) -> None:
+    rows = [make_scratchpad(0), make_scratchpad(1, status="failed", plan=None, error="no memory")]
+    with RunWriter(tmp_path / "run") as run:
+        run.append("layers", make_layer(0))
+        for row in rows:
+            run.append("scratchpads", row)
+    wanted = [row["task_id"] for row in (*rows, make_layer(0))]
+    (answer,) = find_answers(tmp_path, wanted, table=SCRATCHPADS).values()
+    assert answer["plan"] == rows[0]["plan"]
+    assert "params" not in answer
 
 
 def test_only_answered_rows_count(tmp_path: Path, make_layer: Make) -> None:

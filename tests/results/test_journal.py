@@ -89,8 +89,11 @@ def test_a_row_that_cannot_be_journalled_is_an_error_and_kept(tmp_path: Path) ->
     with RunWriter(tmp_path) as writer:
         writer.append("layers", row(0))
         full = os.open("/dev/full", os.O_WRONLY)
-        os.dup2(full, writer._journal._descriptor)
+        mine = writer._journals["layers"]._descriptor
+        os.dup2(full, mine)
         with pytest.raises(CannotWriteError, match="No space left"):
             writer.append("layers", row(1))
-        os.dup2(os.open(tmp_path / "layers" / ".journal", os.O_WRONLY), writer._journal._descriptor)
+        os.dup2(
+            os.open(tmp_path / "layers" / ".journal", os.O_WRONLY), writer._journals["layers"]._descriptor
+        )
     assert len(RunFolder(tmp_path).read_rows("layers")) == 2

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pyarrow
@@ -23,24 +24,31 @@ from results.errors import (
     NotARunError,
     WrongRowError,
 )
+from results.schema import SCHEMA_VERSION
 from results.store import Buffering, RunFolder, RunWriter
 
+VERSION_1 = Path(__file__).parents[1] / "data" / "results" / "version_1"
 Row = dict[str, Any]
 Make = Callable[..., Row]
 
 
-def test_rows_come_back_as_they_went_in(run_path: Path, make_layer: Make, make_design: Make) -> None:
-    layers, designs = [make_layer(n) for n in range(25)], [make_design(n) for n in range(7)]
+def test_rows_come_back_as_they_went_in(
+    run_path: Path, make_layer: Make, make_design: Make, make_scratchpad: Make
+) -> None:
+    tables = {
+        "layers": [make_layer(n) for n in range(25)],
+        "designs": [make_design(n) for n in range(7)],
+        "scratchpads": [make_scratchpad(n) for n in range(12)],
+    }
     with RunWriter(run_path, Buffering(rows=10)) as run:
-        for row in layers:
-            run.append("layers", row)
-        for row in designs:
-            run.append("designs", row)
+        for table, rows in tables.items():
+            for row in rows:
+                run.append(table, row)
     folder = RunFolder(run_path).check()
-    for table, written in (("layers", layers), ("designs", designs)):
+    for table, written in tables.items():
         read = folder.read_rows(table)
         assert [{k: v for k, v in row.items() if k in written[0]} for row in read] == written
-        assert all(row["schema_version"] == 1 for row in read)
+        assert all(row["schema_version"] == SCHEMA_VERSION for row in read)
 
 
 def test_parts_are_buffered_by_count_and_joined_at_close(
@@ -244,8 +252,9 @@ def _damage(path: Path, how: str) -> None:
     elif how == "empty":
         path.write_bytes(b"")
     elif how == "one byte changed":
-        middle = len(content) // 3
-        path.write_bytes(content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1 :])
+        column = parquet.read_metadata(path).row_group(0).column(1)
+        last = column.dictionary_page_offset + column.total_compressed_size - 1  # of the page's values
+        path.write_bytes(content[:last] + bytes([content[last] ^ 0xFF]) + content[last + 1 :])
     elif how == "foreign":
         parquet.write_table(pyarrow.table({"somebody": ["else"]}), path)
     else:
@@ -311,6 +320,23 @@ def test_older_and_newer_parts_read_together(
         pass
     assert len(parts.list_parts(run_path / "layers")) == 1
     assert RunFolder(run_path).read("layers") == rows
+
+
+def test_a_folder_of_schema_version_1_still_reads_and_takes_rows(run_path: Path, make_layer: Make) -> None:
+    copytree(VERSION_1, run_path)
+    old = RunFolder(run_path).read_rows("layers")
+    assert len(old) == 4 * 12  # the layers of the 4 designs of 8 that fit the study's area
+    assert {row["schema_version"] for row in old} == {1}
+    assert all(row["space"] is row["solved_by"] is row["useful_utilization"] is None for row in old)
+    designs = RunFolder(run_path).read_rows("designs")
+    assert sorted(row["status"] for row in designs) == ["complete"] * 4 + ["infeasible"] * 4
+    assert all(row["baseline"] is row["trial"] is None for row in designs)
+    assert RunFolder(run_path).read_rows("scratchpads") == []
+    with RunWriter(run_path) as run:
+        run.append("layers", make_layer(9999, solved_by="exact", space={"name": "all mappings"}))
+    rows = RunFolder(run_path).read_rows("layers")
+    assert rows[:-1] == old
+    assert (rows[-1]["solved_by"], rows[-1]["space"]) == ("exact", {"name": "all mappings"})
 
 
 def test_pandas_reads_the_folder_as_it_is(run_path: Path, make_layer: Make, small_parts: Buffering) -> None:
