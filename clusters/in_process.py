@@ -51,6 +51,10 @@ class InProcessRuntime:
         return len(self._items)
 
     @property
+    def workers(self) -> int:
+        return 1
+
+    @property
     def capacity(self) -> int:
         return max(0, pace_for(1, self._settings.window).window - len(self._items))
 

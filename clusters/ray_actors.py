@@ -54,6 +54,10 @@ class RayRuntime:
         return len(self._ledger) + len(self._completions)
 
     @property
+    def workers(self) -> int:
+        return max(1, self._pool.target)
+
+    @property
     def capacity(self) -> int:
         return max(0, self._ledger.room(self._pool.target) - len(self._completions))
 

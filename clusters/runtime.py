@@ -116,6 +116,10 @@ class Runtime(Protocol):
         """Items accepted and not yet handed out as completions."""
 
     @property
+    def workers(self) -> int:
+        """Workers that there are or that are wanted at the moment; at least 1."""
+
+    @property
     def capacity(self) -> int:
         """Items that can be submitted now without holding more than is useful; grows with faster items."""
 
@@ -132,21 +136,31 @@ class Runtime(Protocol):
     ) -> None: ...
 
 
-def complete_all(runtime: Runtime, items: Iterable[tuple[str, Any]]) -> Iterator[Completion]:
-    """Completions of all items (key, payload), which are drawn only as fast as the runtime has capacity."""
+def complete_all(runtime: Runtime, items: Iterable[tuple[str, Any] | None]) -> Iterator[Completion]:
+    """Completions of all items (key, payload), which are drawn only as fast as the runtime has capacity.
+
+    Where ``items`` yields None, no more are drawn before the caller has taken the next completion: what is
+    to be done next may depend on it. None with nothing pending would wait for ever: RuntimeError.
+    """
     remaining = iter(items)
     exhausted = False
     while not exhausted or runtime.pending:
         exhausted = _fill(runtime, remaining)
+        if not (exhausted or runtime.pending):
+            raise RuntimeError("expected an item or the end of them: nothing is pending to wait for")
         for completion in runtime.as_completed():
             yield completion
             exhausted = exhausted or _fill(runtime, remaining)
 
 
-def _fill(runtime: Runtime, remaining: Iterator[tuple[str, Any]]) -> bool:
+def _fill(runtime: Runtime, remaining: Iterator[tuple[str, Any] | None]) -> bool:
+    """Submit while there is capacity and something to do; whether no item is left."""
     while runtime.capacity > 0:
-        item = next(remaining, None)
-        if item is None:
+        try:
+            item = next(remaining)
+        except StopIteration:
             return True
+        if item is None:
+            return False
         runtime.submit(*item)
     return False

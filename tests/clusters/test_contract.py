@@ -118,6 +118,28 @@ def test_a_caller_that_asks_for_capacity_holds_a_bounded_number(build: Build) ->
     assert most <= 2 * 8
 
 
+def test_none_stops_the_drawing_until_a_completion_was_taken(build: Build) -> None:
+    """Each item but the first follows from the value of the one before it."""
+    runtime = build()
+    taken: list[int] = []
+
+    def items() -> Iterator[tuple[str, Any] | None]:
+        for number in range(6):
+            while len(taken) < number:
+                yield None
+            yield str(number), ("echo", 2 * taken[-1] + 1 if taken else 1)
+
+    for completion in complete_all(runtime, items()):
+        taken.append(completion.value)
+    assert taken == [1, 3, 7, 15, 31, 63]
+    assert runtime.workers >= 1
+
+
+def test_waiting_for_nothing_is_refused(build: Build) -> None:
+    with pytest.raises(RuntimeError, match="nothing is pending"):
+        list(complete_all(build(), [None, ("a", ("echo", 1))]))
+
+
 def test_items_can_be_submitted_while_completions_are_taken(build: Build) -> None:
     runtime = build()
     runtime.submit("0", ("echo", 0))
