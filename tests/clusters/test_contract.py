@@ -130,7 +130,7 @@ def test_none_stops_the_drawing_until_a_completion_was_taken(build: Build) -> No
             yield str(number), ("echo", 2 * taken[-1] + 1 if taken else 1)
 
     for completion in complete_all(runtime, items()):
-        taken.append(completion.value)
+        taken.append(completion.value)  # noqa: PERF401, items() looks at it meanwhile
     assert taken == [1, 3, 7, 15, 31, 63]
     assert runtime.workers >= 1
 
