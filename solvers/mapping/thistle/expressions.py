@@ -1,0 +1,130 @@
+"""Thistle's Algorithm 1: footprints and data volumes of tiled loop nests as expressions of the trip counts."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from costmodel.architecture import Architecture
+from costmodel.workload import Axis, Layer, Tensor
+from solvers.mapping.thistle.signomial import Signomial, monomial, product_of, variable
+
+Order = tuple[str, ...]
+"""The loops of a temporal block, INNERMOST FIRST; dims that are left out do not loop there."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """One of the paper's tiling levels: the temporal loops of a storage level, or the fan-out below it."""
+
+    level: int
+    spatial: bool
+
+    def trips(self, dim: str) -> str:
+        """The name of the variable that counts the block's iterations over ``dim``."""
+        return f"{dim}.{'spatial' if self.spatial else 'temporal'}.{self.level}"
+
+
+@dataclass(frozen=True)
+class Expressions:
+    """The expressions of one layer over storage levels with (``fanned``) or without a fan-out below them.
+
+    Variables are the trip counts that :meth:`Block.trips` names, one per block and dim, but for those that
+    ``fixed`` gives as (name, value). Where no two dims share an axis everything is as the cost model counts
+    it (``costmodel.traffic``), provided that the innermost relevant loop of each order iterates; halos are
+    too, along one direction and but for coincidences (item 3 of its list).
+    """
+
+    layer: Layer
+    fanned: tuple[bool, ...]
+    fixed: tuple[tuple[str, float], ...] = ()
+
+    @classmethod
+    def of(cls, architecture: Architecture, layer: Layer) -> Expressions:
+        return cls(layer, tuple(level.fanout > 1 for level in architecture.levels))
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """From the MAC units outwards: below each level's temporal loops its spatial ones."""
+        return tuple(
+            Block(level, spatial)
+            for level, fanned in enumerate(self.fanned)
+            for spatial in (True, False)
+            if fanned or not spatial
+        )
+
+    def footprint(self, tensor: Tensor, level: int) -> Signomial:
+        """DF: words of the tensor's tile in one instance of ``level`` (Algorithm 1, lines 11 and 17).
+
+        An axis that sums several dims has a negative constant: see :attr:`Signomial.positive_part`.
+        """
+        return self._tile(tensor, level).with_constants(self._values)
+
+    def delivered(self, tensor: Tensor, level: int, orders: Sequence[Order]) -> Signomial:
+        """DV: words brought into one instance of ``level`` over the run (Algorithm 1); outputs: taken out.
+
+        ``orders[i]`` is that of the temporal loops of level ``i``. The copy is hoisted through loops over
+        absent dims up to the first present one, along which the tile grows; from there every loop multiplies.
+        Where no loop of a level is over a present dim the hoist goes on in the next one, which the paper
+        leaves out.
+        """
+        words, can_hoist = self._tile(tensor, level), True
+        for outer in range(level + 1, len(self.fanned)):
+            block = Block(outer, False)
+            for dim in orders[outer]:
+                if not can_hoist:
+                    words = words * self._trips(block, dim)
+                elif dim in tensor.dims:
+                    words, can_hoist = self._grown(words, dim, block), False
+        return words.with_constants(self._values)
+
+    def compute_cycles(self) -> Signomial:
+        """What is brought to one MAC unit: a word of every tensor for each iteration of the temporal loops."""
+        return self._iterations(block for block in self.blocks if not block.spatial)
+
+    def groups(self, tensor: Tensor, level: int) -> Signomial:
+        """Different tiles below one instance of ``level``: its multicasts (outputs: reductions) count once."""
+        below = (block for block in self.blocks if block.spatial and block.level == level)
+        return self._iterations(below, tensor.dims)
+
+    def instances(self, level: int) -> Signomial:
+        """Instances of ``level`` in use: the spatial loops outside it."""
+        return self._iterations(block for block in self.blocks if block.spatial and block.level > level)
+
+    @cached_property
+    def _values(self) -> dict[str, float]:
+        return dict(self.fixed)
+
+    def _trips(self, block: Block, dim: str) -> Signomial:
+        name = block.trips(dim)
+        return monomial(self._values[name]) if name in self._values else variable(name)
+
+    def _iterations(self, blocks: Iterable[Block], dims: Container[str] | None = None) -> Signomial:
+        names = [
+            block.trips(dim) for block in blocks for dim, _ in self.layer.dims if not dims or dim in dims
+        ]
+        return monomial(1.0, dict.fromkeys(names, 1.0)).with_constants(self._values)
+
+    def _tile(self, tensor: Tensor, level: int) -> Signomial:
+        """The footprint while the innermost trip counts are symbols, fixed or not."""
+        first, *further = (block for block in self.blocks if block.level <= level)
+        words = product_of(_extent(axis, first) for axis in tensor.axes)
+        for block in further:
+            for dim in tensor.dims:
+                words = self._grown(words, dim, block)
+        return words
+
+    def _grown(self, words: Signomial, dim: str, block: Block) -> Signomial:
+        """``words`` with the tile grown along ``dim`` by the trip count of ``block``.
+
+        The innermost trip count stands wherever the tile's size does, so it takes the place of c^(l-1).
+        """
+        innermost = self.blocks[0].trips(dim)
+        return words.replaced(innermost, variable(innermost) * self._trips(block, dim))
+
+
+def _extent(axis: Axis, block: Block) -> Signomial:
+    """Section III-A: from 0 to ``sum(step * (trips - 1))``, so 2w + s - 2 for the index 2w + s."""
+    terms = [variable(block.trips(dim)) * step for dim, step in axis]
+    return sum(terms, monomial(1.0 - sum(step for _, step in axis)))
