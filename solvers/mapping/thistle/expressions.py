@@ -1,4 +1,4 @@
-"""Thistle's Algorithm 1: footprints and data volumes of tiled loop nests as expressions of the trip counts."""
+"""Thistle's Algorithm 1: footprints and data volumes of tiled loop nests as expressions of trip counts."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ class Expressions:
         return words.with_constants(self._values)
 
     def compute_cycles(self) -> Signomial:
-        """What is brought to one MAC unit: a word of every tensor for each iteration of the temporal loops."""
+        """What is brought to one MAC unit: a word of every tensor in each temporal iteration."""
         return self._iterations(block for block in self.blocks if not block.spatial)
 
     def groups(self, tensor: Tensor, level: int) -> Signomial:
-        """Different tiles below one instance of ``level``: its multicasts (outputs: reductions) count once."""
+        """Different tiles below one instance of ``level``: multicasts (outputs: reductions) count once."""
         below = (block for block in self.blocks if block.spatial and block.level == level)
         return self._iterations(below, tensor.dims)
 
@@ -102,7 +102,7 @@ class Expressions:
 
     def _iterations(self, blocks: Iterable[Block], dims: Container[str] | None = None) -> Signomial:
         names = [
-            block.trips(dim) for block in blocks for dim, _ in self.layer.dims if not dims or dim in dims
+            block.trips(dim) for block in blocks for dim, _ in self.layer.dims if dims is None or dim in dims
         ]
         return monomial(1.0, dict.fromkeys(names, 1.0)).with_constants(self._values)
 

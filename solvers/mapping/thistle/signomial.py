@@ -80,10 +80,10 @@ class Signomial:
 
     def at(self, values: ReadOnlyDict[str, float]) -> float:
         """The value where each variable has the value of its name."""
-        return sum(
-            coefficient * prod(values[name] ** exponent for name, exponent in powers)
-            for powers, coefficient in self.terms
-        )
+        total = 0.0
+        for powers, coefficient in self.terms:
+            total += coefficient * prod(values[name] ** exponent for name, exponent in powers)
+        return total
 
 
 def monomial(coefficient: float = 1.0, powers: ReadOnlyDict[str, float] | None = None) -> Signomial:
