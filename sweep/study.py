@@ -82,18 +82,61 @@ class MappingChoice(Keys):
         return Budget(self.wall_seconds, self.iterations, self.seed)
 
 
-class GridSearch(Keys):
+class SearchKeys(Keys):
+    """What every search may do."""
+
+    prune_by_bounds: bool = False
+    """Discard a design unsolved where an evaluated one dominates its proven lower bounds; same front."""
+
+
+class GridSearch(SearchKeys):
     """Every design of the space."""
 
     method: Literal["grid"] = "grid"
 
 
-class RandomSearch(Keys):
+class RandomSearch(SearchKeys):
     """``samples`` different designs drawn uniformly."""
 
     method: Literal["random"]
     samples: Annotated[int, Field(ge=1)]
     seed: int = 0
+
+
+class Plateau(Keys):
+    """Stop once the last ``trials`` evaluated designs added at most ``tolerance`` of the hypervolume."""
+
+    trials: Annotated[int, Field(ge=1)]
+    tolerance: Annotated[float, Field(ge=0, lt=1, strict=False)] = 0.0
+
+
+class OptunaSearch(SearchKeys):
+    """At most ``trials`` different designs, proposed by one of Optuna's samplers from what was found.
+
+    Designs that break a constraint, or that ``prune_by_bounds`` discards, are among the trials and cost no
+    solve.
+    """
+
+    method: Literal["optuna"]
+    trials: Annotated[int, Field(ge=1)]
+    sampler: Literal["nsga2", "nsga3", "tpe", "qmc", "random"] = "nsga2"
+    population: Annotated[int, Field(ge=2)] | None = None
+    """Of nsga2 and nsga3: designs of one generation, 50 unless told."""
+    seed: int = 0
+    wall_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] | None = None
+    """Propose no more after so long; of a resumed study counted anew."""
+    plateau: Plateau | None = None
+    warm_start: bool = False
+    """Begin with the designs of the family nearest to Thistle's relaxed optima."""
+
+    @model_validator(mode="after")
+    def _population_of_a_genetic_sampler(self) -> OptunaSearch:
+        if self.population is not None and not self.sampler.startswith("nsga"):
+            raise ValueError("'population' with the samplers nsga2 and nsga3 only")
+        return self
+
+
+Search = Annotated[GridSearch | RandomSearch | OptunaSearch, Field(discriminator="method")]
 
 
 class Study(Keys):
@@ -104,13 +147,15 @@ class Study(Keys):
     networks: Annotated[tuple[NetworkChoice, ...], Field(min_length=1, strict=False)]
     architecture: str
     axes: dict[str, AxisChoices] = Field(default_factory=dict)
+    baseline: dict[str, Any] | None = None
+    """A value for every axis: the design to compare with, solved first; it need not be one of the family."""
     constraints: Annotated[tuple[str, ...], Field(strict=False)] = ()
     objectives: Annotated[tuple[DesignObjective, ...], Field(min_length=1, strict=False)] = (
         "energy_pj",
         "cycles",
         "area_um2",
     )
-    search: Annotated[GridSearch | RandomSearch, Field(discriminator="method")] = GridSearch()
+    search: Search = GridSearch()
     mapping: MappingChoice = MappingChoice()
 
     @field_validator("networks", mode="before")
@@ -140,6 +185,16 @@ class Study(Keys):
         if len(set(objectives)) < len(objectives):
             raise ValueError("every objective once")
         return objectives
+
+    @model_validator(mode="after")
+    def _baseline_on_the_axes(self) -> Study:
+        given = self.baseline if self.baseline is not None else self.axes
+        if given.keys() != self.axes.keys():
+            wrong = given.keys() ^ self.axes.keys()
+            raise InputError(
+                "", f"a value for each axis: {', '.join(self.axes)}", ", ".join(wrong), key="baseline"
+            )
+        return self
 
     def axis_values(self) -> tuple[Axis, ...]:
         return tuple(Axis(key, axis.values()) for key, axis in self.axes.items())
