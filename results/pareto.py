@@ -28,7 +28,15 @@ AXIS_PREFIX = "axis."
 REFERENCE_MARGIN = 0.1
 """How far beyond the worst point ``reference_point`` lies, as a share of the range of an objective."""
 
-
+_OBJECTIVES = (
+    "area_um2",
+    "energy_pj",
+    "cycles",
+    "edp_pj_cycles",
+    "latency_seconds",
+    "off_chip_bytes",
+    "off_chip_energy_pj",
+)
 _DTYPES: Mapping[Kind, str] = MappingProxyType(
     {"string": "str", "int": "Int64", "float": "float64", "bool": "boolean"}
 )
@@ -96,8 +104,7 @@ def knee(front: ArrayLike) -> int:
 
 def objective_columns() -> list[Column]:
     """The columns of ``designs`` that a front may be drawn over."""
-    kept = {"area_um2", "energy_pj", "cycles", "edp_pj_cycles", "latency_seconds"}
-    return [column for column in DESIGNS.columns if column.name in kept]
+    return [column for column in DESIGNS.columns if column.name in _OBJECTIVES]
 
 
 def check_objectives(objectives: Sequence[str]) -> None:
