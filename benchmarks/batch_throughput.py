@@ -64,7 +64,7 @@ def valid_rows(space: MappingSpace, evaluator: BatchEvaluator, count: int) -> Ma
 
 def measure(name: str, layer: Layer, rows: int, repeat: int) -> dict[str, Any]:
     architecture = load_architecture(name)
-    space, evaluator = MappingSpace(architecture, layer, "fitting"), BatchEvaluator(architecture, layer)
+    space, evaluator = MappingSpace(architecture, layer), BatchEvaluator(architecture, layer)
     batch = valid_rows(space, evaluator, rows)
     few = [batch.mapping(row, layer) for row in range(min(200, rows))]
     drawn = range(rows // 256 + 1)

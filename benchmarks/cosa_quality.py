@@ -29,6 +29,7 @@ from solvers.mapping.cosa.highs import Highs
 from solvers.mapping.cosa.linear import value
 from solvers.mapping.cosa.program import Program
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, Objective
+from solvers.mapping.space import MappingSpace
 from solvers.outcome import Outcome, Status
 
 NETWORKS = ("cosa_resnet50", "cosa_resnext50", "deepbench", "cosa_alexnet")
@@ -120,8 +121,8 @@ def engines_agree(architecture: Architecture, layers: list[Layer]) -> dict[str, 
     programs, furthest, unproven = 0, 0.0, 0
     for layer in layers:
         params = cosa.Params()
-        keep = next(keep_choices(architecture, layer, params))
-        program = Program(architecture, layer, keep, params)
+        keep = next(keep_choices(MappingSpace(architecture, layer), params))
+        program = Program(MappingSpace(architecture, layer), keep, params)
         for pattern in program.patterns:
             goal = program.goal(pattern)
             answers = [engine(program.integer, 0).minimise(goal, 600) for engine in (CpSat, Highs)]

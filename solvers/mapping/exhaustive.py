@@ -17,11 +17,12 @@ from costmodel.errors import InputError
 from costmodel.evaluate import evaluate
 from costmodel.mapping import Mapping
 from solvers.budget import Budget, Stopwatch
+from solvers.mapping.obstacles import obstacle
 from solvers.mapping.problem import MappingProblem, bound_of, objective_of, objective_values
 from solvers.mapping.space import MappingSpace
 from solvers.outcome import Outcome, Status
 
-VERSION = "1"
+VERSION = "2"
 
 Array = NDArray[Any]
 CHUNK = 4096
@@ -39,7 +40,7 @@ class Params:
 
 
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:
-    """The best of all mappings with perfect factors and any bypass; OPTIMAL when all were looked at.
+    """The best of all mappings that the problem's rules allow; OPTIMAL when all were looked at.
 
     Of mappings that cost the same whatever the layer's sizes (sides of spatial factors, equal loop orders)
     only one is. ``budget.iterations`` is the most mappings to evaluate, as ``params.limit``. UNKNOWN or
@@ -47,6 +48,8 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     once, is not on the clock.
     """
     search = Search(problem)
+    if reason := obstacle(search.space):
+        return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reason)
     search.load()
     clock = Stopwatch()
     note = search.run(min(params.limit, budget.iterations or params.limit), clock, budget.wall_seconds)
@@ -56,6 +59,9 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
         objective = objective_of(
             evaluate(problem.architecture, problem.layer, search.best), problem.objective
         )
+    elif not note:
+        note = f"none of the mappings of this space fits: {problem.rules.describe()}"
+        return Outcome(Status.INFEASIBLE, None, None, None, clock.cpu_seconds, clock.wall_seconds, note)
     status = Status.UNKNOWN if objective is None else Status.FEASIBLE if note else Status.OPTIMAL
     return Outcome(
         status,
@@ -74,7 +80,7 @@ class Search:
 
     def __init__(self, problem: MappingProblem) -> None:
         self._problem = problem
-        self._space = MappingSpace(problem.architecture, problem.layer, "free")
+        self.space = MappingSpace(problem.architecture, problem.layer, problem.rules)
         self._evaluator = BatchEvaluator(problem.architecture, problem.layer)
         self._lowest = inf
         self.best: Mapping | None = None
@@ -89,8 +95,8 @@ class Search:
     def run(self, limit: int, clock: Stopwatch, wall_seconds: float) -> str:
         """Look at all mappings; what kept it from doing so, if anything did."""
         factorisations = 0
-        for masks in product(*self._space.keep_sets):
-            factorisations += self._space.count_factorisations(masks)
+        for masks in product(*self.space.keep_sets):
+            factorisations += self.space.count_factorisations(masks)
             if factorisations > limit:
                 return f"at least {factorisations} factorisations, {limit} mappings may be evaluated"
         for batch in self.mappings():
@@ -104,8 +110,8 @@ class Search:
     def mappings(self) -> Iterator[MappingBatch]:
         """All valid mappings, one of each class of equal cost."""
         dims = range(len(self._problem.layer.dims))
-        for masks in product(*self._space.keep_sets):
-            for rows in self._factored(masks, [self._space.ways(dim, masks) for dim in dims]):
+        for masks in product(*self.space.keep_sets):
+            for rows in self._factored(masks, [self.space.ways(dim, masks) for dim in dims]):
                 yield from self._ordered(rows, masks)
 
     def _factored(self, masks: Sequence[int], table: Sequence[Array]) -> Iterator[MappingBatch]:
@@ -116,7 +122,7 @@ class Search:
             numbers = np.arange(start, min(start + CHUNK, prod(shape)))
             batch = MappingBatch.empty(len(numbers), self._problem.architecture, self._problem.layer)
             for dim, chosen in enumerate(np.unravel_index(numbers, shape)):
-                for place, slot in enumerate(self._space.slots):
+                for place, slot in enumerate(self.space.slots):
                     block = batch.spatial_x if slot.spatial else batch.temporal
                     block[:, slot.level, dim] = table[dim][chosen, place]
             batch.keep[:] = (np.array(masks)[:, None] >> bits & 1) == 1
@@ -128,7 +134,7 @@ class Search:
         from solvers.mapping.space_kernel import choose_sides, space_workspace
 
         fitting = np.zeros(len(batch), np.bool_)
-        tables = self._space.tables
+        tables = self.space.tables
         choose_sides(tables, batch.rows, space_workspace(tables), fitting)
         return fitting
 
@@ -151,7 +157,7 @@ class Search:
         for level, dims in enumerate(looped):
             there = frozenset(np.flatnonzero(dims).tolist())
             rest = tuple(np.flatnonzero(~dims).tolist())
-            levels.append([(*order, *rest) for order in self._space.orders(level, there, masks)])
+            levels.append([(*order, *rest) for order in self.space.orders(level, there, masks)])
         return np.array(list(product(*levels)), np.int8)
 
     def _look_at(self, batch: MappingBatch) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from math import floor
 from typing import TYPE_CHECKING, Literal, get_args
 
 from costmodel.architecture import Architecture
@@ -10,6 +11,8 @@ from costmodel.errors import InputError
 from costmodel.mapping import Mapping
 from costmodel.mapping import violations as mapping_violations
 from costmodel.workload import Layer
+from solvers.mapping.rule_violations import rule_violations
+from solvers.mapping.rules import SpaceRules
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,17 +28,28 @@ OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
 @dataclass(frozen=True)
 class MappingProblem:
-    """Minimise ``objective`` (energy in pJ, cycles, or their product) of ``layer`` on ``architecture``."""
+    """Minimise ``objective`` (energy in pJ, cycles, or their product) of ``layer`` on ``architecture``.
+
+    ``rules`` say which mappings are allowed. Raises InputError for rules that speak of a level, dim or tensor
+    that there is not.
+    """
 
     architecture: Architecture
     layer: Layer
     objective: Objective = "edp"
+    rules: SpaceRules = field(default_factory=SpaceRules)
 
     def __post_init__(self) -> None:
         if self.objective not in OBJECTIVES:
             raise InputError(
                 "mapping problem", f"one of {', '.join(OBJECTIVES)}", self.objective, key="objective"
             )
+        self.rules.check(self.architecture, self.layer)
+
+    def largest_size(self, dim: str) -> int:
+        """What the dim may at most be padded to."""
+        # A fraction such as 0.1 is not exact in binary: 10 padded by 0.1 is to be 11.
+        return floor(self.layer.sizes[dim] * (1 + self.rules.padding) + 1e-9)
 
 
 def objective_of(evaluation: Evaluation, objective: Objective) -> float:
@@ -67,6 +81,30 @@ def bound_of(bounds: Bounds, objective: Objective) -> float:
     return bounds.edp_pj_cycles
 
 
+def executed_layer(problem: MappingProblem, solution: Mapping) -> Layer:
+    """The layer that ``solution`` runs: the problem's, its dims as large as the mapping's factors make them.
+
+    Only with padding is that another one, and only within it: what lies outside keeps the size it has.
+    """
+    covered = solution.tiles[-1]
+    sizes = {
+        dim: made if size < (made := covered.get(dim, 1)) <= problem.largest_size(dim) else size
+        for dim, size in problem.layer.dims
+    }
+    if sizes == problem.layer.sizes:
+        return problem.layer
+    return replace(problem.layer, dims=tuple(sizes.items()))
+
+
+def padded_dims(problem: MappingProblem, solution: Mapping) -> dict[str, int]:
+    """The dims that ``solution`` pads, and to which size."""
+    executed = executed_layer(problem, solution)
+    return {dim: made for dim, made in executed.dims if made != problem.layer.sizes[dim]}
+
+
 def violations(problem: MappingProblem, solution: Mapping) -> list[str]:
     """Why ``solution`` is not an answer to ``problem``; independent of every solver."""
-    return mapping_violations(problem.architecture, problem.layer, solution)
+    layer = executed_layer(problem, solution)
+    if reasons := mapping_violations(problem.architecture, layer, solution):
+        return reasons
+    return list(rule_violations(problem.rules, problem.architecture, layer, solution))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +14,12 @@ from costmodel.errors import InputError
 from costmodel.evaluate import evaluate
 from costmodel.mapping import Mapping
 from solvers.budget import Budget, Stopwatch
+from solvers.mapping.obstacles import obstacle
 from solvers.mapping.problem import MappingProblem, bound_of, objective_of, objective_values
-from solvers.mapping.space import KeepRule, MappingSpace
+from solvers.mapping.space import MappingSpace
 from solvers.outcome import Outcome, Status
 
-VERSION = "1"
+VERSION = "2"
 
 BLOCK_ROWS = 256
 CHUNK_BLOCKS = 16
@@ -28,18 +28,13 @@ CHUNK_BLOCKS = 16
 
 @dataclass(frozen=True)
 class Params:
-    """``victory``: stop after so many valid mappings in a row that are no better. ``keep``: see KeepRule."""
+    """``victory``: stop after so many valid mappings in a row that are no better."""
 
     victory: int = 200_000
-    keep: KeepRule = "free"
 
     def __post_init__(self) -> None:
         if not isinstance(self.victory, int) or isinstance(self.victory, bool) or self.victory < 1:
             raise InputError("random_search", "a whole number of at least 1", self.victory, key="victory")
-        if self.keep not in get_args(KeepRule):
-            raise InputError(
-                "random_search", f"one of {', '.join(get_args(KeepRule))}", self.keep, key="keep"
-            )
 
 
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:
@@ -49,9 +44,9 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     status is OPTIMAL only if the objective meets the cost model's lower bound. Loading the compiled code,
     which a process does once, is not on the clock.
     """
-    space = MappingSpace(problem.architecture, problem.layer, params.keep)
-    if space.obstacle:
-        return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, space.obstacle)
+    space = MappingSpace(problem.architecture, problem.layer, problem.rules)
+    if reason := obstacle(space):
+        return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reason)
     search = Search(problem, params.victory)
     search.look_at(space.sample(range(0), budget.seed))
     clock = Stopwatch()

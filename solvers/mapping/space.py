@@ -1,33 +1,35 @@
-"""The mappings of one layer on one architecture: factors, spatial sides, loop orders, what is kept."""
+"""The mappings that a problem allows: factors, spatial sides, loop orders, what is kept."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import combinations
+from itertools import pairwise, product
 from math import prod
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.architecture import Architecture, StorageLevel
+from costmodel.architecture import Architecture
 from costmodel.batch import MappingBatch
 from costmodel.workload import Layer, Tensor
+from solvers.mapping.rules import LevelRules, SpaceRules, allowed_keeps
 
 Array = NDArray[Any]
-KeepRule = Literal["fitting", "free", "all"]
-"""What levels keep. "all": everything they can hold; "fitting": the same, but where tiles of one word each
-do not fit together, each largest set that does; "free": any set that does."""
 
 
 class Slot(NamedTuple):
-    """A place for factors of a dim: a level's spatial or temporal block; ``room``: the largest factor."""
+    """A place for factors of a dim: a level's spatial or temporal block.
+
+    ``least`` and ``most`` are, per dim of the layer, the smallest and the largest factor allowed there.
+    """
 
     level: int
     spatial: bool
-    room: int
+    least: tuple[int, ...]
+    most: tuple[int, ...]
 
 
 class SpaceTables(NamedTuple):
@@ -35,7 +37,9 @@ class SpaceTables(NamedTuple):
 
     slot_level: Array
     slot_spatial: Array
-    slot_room: Array
+    slot_least: Array
+    slot_most: Array
+    """[slots, dims] the smallest and largest factors allowed."""
     divisors: Array
     """[dims, most] ascending, padded with 0."""
     divisor_count: Array
@@ -48,75 +52,114 @@ class SpaceTables(NamedTuple):
     """[levels, 2**tensors, dims] the most that a dim can cover there with a keep set, all else 1."""
     fanout_x: Array
     fanout_y: Array
+    side_x: Array
+    side_y: Array
+    """[levels, dims] whether the dim may be spread on that side."""
+    order: Array
+    """[levels, dims] the dims, those of a fixed place at the beginning and the end where they belong."""
+    free_from: Array
+    free_to: Array
+    """[levels] the places of ``order`` whose dims may be exchanged."""
 
 
 @dataclass(frozen=True)
 class MappingSpace:
-    """All perfectly factored mappings of ``layer`` on ``architecture`` with keep sets after ``keep``.
+    """All perfectly factored mappings of ``layer`` on ``architecture`` that ``rules`` allow.
 
     Every dim is split over the slots (each level's temporal block, and its spatial block where there is a
     fan-out). The sides X and Y of spatial factors do not change what a mapping costs, only whether it fits.
+    Padding is not this space's: it is that of one size after the other.
     """
 
     architecture: Architecture
     layer: Layer
-    keep: KeepRule = "fitting"
+    rules: SpaceRules = field(default_factory=SpaceRules)
+
+    @cached_property
+    def level_rules(self) -> tuple[LevelRules, ...]:
+        """The user's constraints per level, innermost first."""
+        return tuple(self.rules.at(level.name) for level in self.architecture.levels)
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
         slots = []
         for index, level in enumerate(self.architecture.levels):
             if level.fanout > 1:
-                slots.append(Slot(index, True, max(level.fanout_x, level.fanout_y)))
-            slots.append(Slot(index, False, max(size for _, size in self.layer.dims)))
+                slots.append(self._spatial_slot(index))
+            slots.append(self._temporal_slot(index))
         return tuple(slots)
+
+    def _temporal_slot(self, index: int) -> Slot:
+        rules = [self.level_rules[index].temporal_rule(dim) for dim, _ in self.layer.dims]
+        largest = max(size for _, size in self.layer.dims)
+        most = tuple(largest if rule.most is None else rule.most for rule in rules)
+        return Slot(index, False, tuple(rule.least for rule in rules), most)
+
+    def _spatial_slot(self, index: int) -> Slot:
+        asked, level = self.level_rules[index], self.architecture.levels[index]
+        most = []
+        for dim, _ in self.layer.dims:
+            x = level.fanout_x if asked.allows_side(dim, "x") else 1
+            y = level.fanout_y if asked.allows_side(dim, "y") else 1
+            most.append(min(max(x, y), asked.spatial_rule(dim).most or level.fanout))
+        least = tuple(asked.spatial_rule(dim).least for dim, _ in self.layer.dims)
+        return Slot(index, True, least, tuple(most))
 
     @cached_property
     def keep_sets(self) -> tuple[tuple[int, ...], ...]:
         """Per level the keep sets to choose from, as bit masks over the layer's tensors; none: no mapping."""
-        inner = [_level_keep_sets(level, self.layer, self.keep) for level in self.architecture.levels[:-1]]
-        return (*inner, (_mask(range(len(self.layer.tensors))),))
-
-    @property
-    def obstacle(self) -> str:
-        """Why the space is empty, or nothing: outside "all" tiles of one word always fit somewhere."""
-        for level, masks in zip(self.architecture.levels, self.keep_sets, strict=True):
-            if not masks:
-                held = [tensor.name for tensor in self.layer.tensors if level.can_keep(tensor)]
-                return (
-                    f"{level.name}: tiles of one word each of {', '.join(held)} need {len(held)} words, "
-                    f"{level.usable_words:.0f} are usable"
-                )
-        return ""
+        bits = {tensor.name: 1 << number for number, tensor in enumerate(self.layer.tensors)}
+        inner = [
+            tuple(sum(bits[name] for name in kept) for kept in allowed_keeps(self.rules, level, self.layer))
+            for level in self.architecture.levels[:-1]
+        ]
+        return (*inner, (sum(bits.values()),))
 
     @cached_property
     def tables(self) -> SpaceTables:
-        divisors = [_divisors(size) for _, size in self.layer.dims]
+        per_dim = [divisors(size) for _, size in self.layer.dims]
         masks = _padded(self.keep_sets)
         return SpaceTables(
             slot_level=np.array([slot.level for slot in self.slots], np.int64),
             slot_spatial=np.array([slot.spatial for slot in self.slots]),
-            slot_room=np.array([slot.room for slot in self.slots], np.int64),
-            divisors=_padded(divisors),
-            divisor_count=np.array([len(found) for found in divisors], np.int64),
-            quotient=_quotients(divisors),
+            slot_least=np.array([slot.least for slot in self.slots], np.int64),
+            slot_most=np.array([slot.most for slot in self.slots], np.int64),
+            divisors=_padded(per_dim),
+            divisor_count=np.array([len(found) for found in per_dim], np.int64),
+            quotient=_quotients(per_dim),
             masks=masks,
             mask_count=np.array([len(found) for found in self.keep_sets], np.int64),
-            largest=self._largest(divisors),
+            largest=self._largest(per_dim),
             fanout_x=np.array([level.fanout_x for level in self.architecture.levels], np.int64),
             fanout_y=np.array([level.fanout_y for level in self.architecture.levels], np.int64),
+            side_x=np.array([[r.allows_side(d, "x") for d, _ in self.layer.dims] for r in self.level_rules]),
+            side_y=np.array([[r.allows_side(d, "y") for d, _ in self.layer.dims] for r in self.level_rules]),
+            order=np.array([[*first, *middle, *last] for first, middle, last in self._orders_asked], np.int8),
+            free_from=np.array([len(first) for first, _, _ in self._orders_asked], np.int64),
+            free_to=np.array([len(first) + len(middle) for first, middle, _ in self._orders_asked], np.int64),
         )
 
-    def _largest(self, divisors: list[list[int]]) -> Array:
+    @cached_property
+    def _orders_asked(self) -> list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
+        """Per level the dims (indices) that stand innermost, those of no fixed place, and the outermost."""
+        index = {dim: number for number, (dim, _) in enumerate(self.layer.dims)}
+        asked = []
+        for rules in self.level_rules:
+            first = tuple(index[dim] for dim in rules.innermost)
+            last = tuple(index[dim] for dim in reversed(rules.outermost))
+            asked.append((first, tuple(d for d in index.values() if d not in {*first, *last}), last))
+        return asked
+
+    def _largest(self, per_dim: list[list[int]]) -> Array:
         tensors = self.layer.tensors
-        table = np.zeros((len(self.architecture.levels), 2 ** len(tensors), len(divisors)), np.int64)
+        table = np.zeros((len(self.architecture.levels), 2 ** len(tensors), len(per_dim)), np.int64)
         for place, level in enumerate(self.architecture.levels):
             for mask in self.keep_sets[place]:
                 kept = [tensor for number, tensor in enumerate(tensors) if mask >> number & 1]
                 for index, (dim, _) in enumerate(self.layer.dims):
                     fitting = (
                         covered
-                        for covered in reversed(divisors[index])
+                        for covered in reversed(per_dim[index])
                         if sum(tensor.words({dim: covered}) for tensor in kept) <= level.usable_words
                     )
                     table[place, mask, index] = next(fitting, 0)
@@ -127,7 +170,8 @@ class MappingSpace:
 
         Within a block every way to factor every dim is equally likely among those where the dim alone neither
         exceeds a fan-out nor overfills a level; so is every choice of sides that fits and every order of
-        loops. What is left out has no valid row. Block ``b`` of a seed is always the same.
+        loops that the rules allow. What is left out has no valid row; where keep sets leave a dim no way at
+        all, the block's rows are invalid. Block ``b`` of a seed is always the same.
         """
         from solvers.mapping.space_kernel import sample_rows, space_workspace
 
@@ -135,6 +179,45 @@ class MappingSpace:
         tables = self.tables
         sample_rows(tables, batch.rows, space_workspace(tables), (seed, blocks.start, rows_per_block))
         return batch
+
+    def allowed(self, batch: MappingBatch) -> Array:
+        """Which rows of valid mappings obey the rules, bool [n]."""
+        bits = 1 << np.arange(len(self.layer.tensors))
+        masks = (batch.keep * bits).sum(axis=2)
+        right = np.ones(len(batch), np.bool_)
+        for level, sets in enumerate(self.keep_sets):
+            right &= np.isin(masks[:, level], sets)
+        spread = batch.spatial_x * batch.spatial_y
+        for slot in self.slots:
+            factors = (spread if slot.spatial else batch.temporal)[:, slot.level]
+            right &= ((factors >= slot.least) & (factors <= slot.most)).all(axis=1)
+        right &= (self.tables.side_x | (batch.spatial_x == 1)).all(axis=(1, 2))
+        right &= (self.tables.side_y | (batch.spatial_y == 1)).all(axis=(1, 2))
+        return right & self._ordered(batch)
+
+    def reordered(self, permutation: Array) -> Array:
+        """``permutation`` [n, levels, dims] with the dims that have a place by the rules put there."""
+        rank = np.zeros(permutation.shape[1:], np.int64)
+        for level, (first, _, last) in enumerate(self._orders_asked):
+            rank[level, list(first)] = np.arange(-len(first), 0)
+            rank[level, list(last)] = np.arange(1, len(last) + 1)
+        if not rank.any():
+            return permutation
+        ranks = np.take_along_axis(np.broadcast_to(rank, permutation.shape), permutation, axis=2)
+        return np.take_along_axis(permutation, np.argsort(ranks, axis=2, kind="stable"), axis=2)
+
+    def _ordered(self, batch: MappingBatch) -> Array:
+        """Which rows have the loops of every level in an order that the rules allow, bool [n]."""
+        right = np.ones(len(batch), np.bool_)
+        for level, (first, middle, last) in enumerate(self._orders_asked):
+            places = np.argsort(batch.permutation[:, level], axis=1)
+            looped = batch.temporal[:, level] > 1
+            chains = [*pairwise((*first, *last))]
+            pairs = {*chains, *product(first, (*middle, *last)), *product((*first, *middle), last)}
+            for inner, outer in pairs:
+                both = looped[:, inner] & looped[:, outer]
+                right &= ~both | (places[:, inner] < places[:, outer])
+        return right
 
     def count_factorisations(self, masks: Sequence[int]) -> int:
         """Ways to factor all dims with these keep sets, each dim by itself within fan-outs and capacities."""
@@ -148,20 +231,22 @@ class MappingSpace:
     def ways(self, dim: int, masks: Sequence[int]) -> Array:
         """All those ways to factor one dim (given by its index): int64 [ways, slots]."""
         largest = self.tables.largest[range(len(masks)), masks, dim].tolist()
-        return _factorings(self.layer.dims[dim][1], self.slots, tuple(largest))
+        places = tuple(_Place(slot.level, slot.least[dim], slot.most[dim]) for slot in self.slots)
+        return _factorings(self.layer.dims[dim][1], places, tuple(largest))
 
     def orders(self, level: int, looped: frozenset[int], masks: Sequence[int]) -> list[tuple[int, ...]]:
         """Orders, innermost first, of temporal loops over dims ``looped`` at ``level``.
 
         Only what is delivered to tensors kept somewhere inside the level depends on them: see
-        :class:`LoopOrders`.
+        :class:`LoopOrders`. Of those that the rules allow there is one of each class.
         """
         kept_inside = tuple(
             tensor
             for number, tensor in enumerate(self.layer.tensors)
             if any(mask >> number & 1 for mask in masks[:level])
         )
-        return list(LoopOrders(self.layer, kept_inside).of(looped))
+        first, _, last = (tuple(d for d in dims if d in looped) for dims in self._orders_asked[level])
+        return list(LoopOrders(self.layer, kept_inside).of(looped, first, last))
 
 
 @dataclass(frozen=True)
@@ -195,33 +280,49 @@ class LoopOrders:
                 shared |= dims if len(dims) > 1 else set()
         return frozenset(index for index, (dim, _) in enumerate(self.layer.dims) if dim in shared)
 
-    def of(self, looped: frozenset[int]) -> Iterator[tuple[int, ...]]:
-        """The orders of loops over the dims ``looped`` (indices), innermost first."""
-        yield from self._continued((), looped, frozenset(range(len(self.tensors))))
+    def of(
+        self, looped: frozenset[int], first: tuple[int, ...] = (), last: tuple[int, ...] = ()
+    ) -> Iterator[tuple[int, ...]]:
+        """The orders of loops over the dims ``looped`` (indices), innermost first.
+
+        All begin with ``first`` and end with ``last``; one of each class of those that do.
+        """
+        unmoved = frozenset(range(len(self.tensors))).difference(*(self.moved[dim] for dim in first))
+        for middle in self._continued((), looped - {*first, *last}, unmoved, frozenset(last)):
+            yield (*first, *middle, *last)
 
     def _continued(
-        self, order: tuple[int, ...], rest: frozenset[int], unmoved: frozenset[int]
+        self, order: tuple[int, ...], rest: frozenset[int], unmoved: frozenset[int], outer: frozenset[int]
     ) -> Iterator[tuple[int, ...]]:
-        if self._settled(rest, unmoved):
+        """Orders of the loops between the fixed ones: ``order`` and then those of ``rest``."""
+        if self._settled(rest, unmoved, outer):
             yield (*order, *sorted(rest))
             return
         for dim in sorted(rest):
             others, still = rest - {dim}, unmoved - self.moved[dim]
             before = order[-1:] if order and order[-1] > dim else ()
-            after = [other for other in others if other < dim] if self._settled(others, still) else ()
+            after = [other for other in others if other < dim] if self._settled(others, still, outer) else ()
             if not any(self._exchangeable(dim, neighbour) for neighbour in (*before, *after)):
-                yield from self._continued((*order, dim), others, still)
+                yield from self._continued((*order, dim), others, still, outer)
 
-    def _settled(self, rest: frozenset[int], unmoved: frozenset[int]) -> bool:
-        """Whether the loops still to be placed may stand in any order."""
-        return not rest or (not unmoved and not rest & self.sliding)
+    def _settled(self, rest: frozenset[int], unmoved: frozenset[int], outer: frozenset[int]) -> bool:
+        """Whether the loops ``rest`` still to be placed inside ``outer`` may stand in any order."""
+        return not rest or (not unmoved and not (rest | outer) & self.sliding)
 
     def _exchangeable(self, one: int, other: int) -> bool:
         return self.moved[one] == self.moved[other] and not {one, other} & self.sliding
 
 
+class _Place(NamedTuple):
+    """A slot as one dim sees it."""
+
+    level: int
+    least: int
+    most: int
+
+
 @lru_cache(maxsize=1024)
-def _factorings(size: int, slots: tuple[Slot, ...], largest: tuple[int, ...]) -> Array:
+def _factorings(size: int, slots: tuple[_Place, ...], largest: tuple[int, ...]) -> Array:
     """The factors of ``size`` in each slot; ``largest`` is the most that each level can cover."""
     found: list[tuple[int, ...]] = []
 
@@ -231,28 +332,16 @@ def _factorings(size: int, slots: tuple[Slot, ...], largest: tuple[int, ...]) ->
                 found.append(factors)
             return
         slot = slots[len(factors)]
-        for factor in _divisors(size // covered):
-            if factor <= slot.room and covered * factor <= largest[slot.level]:
+        for factor in divisors(size // covered):
+            if slot.least <= factor <= slot.most and covered * factor <= largest[slot.level]:
                 extend((*factors, factor), covered * factor)
 
     extend((), 1)
     return np.array(found, np.int64).reshape(-1, len(slots))
 
 
-def _mask(numbers: Iterable[int]) -> int:
-    return sum(1 << number for number in numbers)
-
-
-def _level_keep_sets(level: StorageLevel, layer: Layer, keep: KeepRule) -> tuple[int, ...]:
-    able = [number for number, tensor in enumerate(layer.tensors) if level.can_keep(tensor)]
-    room = int(min(len(able), level.usable_words))
-    if keep == "all":
-        return (_mask(able),) if room == len(able) else ()
-    sizes = range(room + 1) if keep == "free" else (room,)
-    return tuple(_mask(chosen) for size in sizes for chosen in combinations(able, size))
-
-
-def _divisors(size: int) -> list[int]:
+def divisors(size: int) -> list[int]:
+    """All divisors, ascending."""
     small = [number for number in range(1, int(size**0.5) + 1) if size % number == 0]
     return sorted({*small, *(size // number for number in small)})
 
@@ -262,10 +351,10 @@ def _padded(rows: Sequence[Sequence[int]]) -> Array:
     return np.array([[*row, *([0] * (width - len(row)))] for row in rows], np.int64)
 
 
-def _quotients(divisors: list[list[int]]) -> Array:
-    most = max(len(found) for found in divisors)
-    table = np.zeros((len(divisors), most, most), np.int64)
-    for index, found in enumerate(divisors):
+def _quotients(per_dim: list[list[int]]) -> Array:
+    most = max(len(found) for found in per_dim)
+    table = np.zeros((len(per_dim), most, most), np.int64)
+    for index, found in enumerate(per_dim):
         values = np.array(found)
         whole = values[None, :] % values[:, None] == 0
         table[index, : len(found), : len(found)] = np.where(whole, values[None, :] // values[:, None], 0)

@@ -56,11 +56,13 @@ def sample_rows(tables: SpaceTables, rows: Rows, work: SpaceWorkspace, place: tu
             _choose_keeps(tables, work)
             _count_ways(tables, work)
         _keep(rows, row, work.masks)
+        if not _has_ways(work):
+            continue
         for _ in range(ATTEMPTS):
             _draw_factors(tables, rows, row, work)
             if _choose_sides(tables, rows, row, work):
                 break
-        _shuffle(rows, row, work.state)
+        _shuffle(tables, rows, row, work.state)
 
 
 @entry
@@ -112,7 +114,8 @@ def _allowed(tables: SpaceTables, work: SpaceWorkspace, slot: int, dim: int, ste
     factor = tables.quotient[dim, before, after]
     level = tables.slot_level[slot]
     room = tables.largest[level, work.masks[level], dim]
-    return bool(0 < factor <= tables.slot_room[slot] and tables.divisors[dim, after] <= room)
+    least, most = tables.slot_least[slot, dim], tables.slot_most[slot, dim]
+    return bool(factor > 0 and least <= factor <= most and tables.divisors[dim, after] <= room)
 
 
 @inlined
@@ -130,6 +133,14 @@ def _count_ways(tables: SpaceTables, work: SpaceWorkspace) -> None:
                     if work.ways[dim, slot + 1, after] and _allowed(tables, work, slot, dim, (before, after)):
                         ways += work.ways[dim, slot + 1, after]
                 work.ways[dim, slot, before] = ways
+
+
+@inlined
+def _has_ways(work: SpaceWorkspace) -> bool:
+    fewest = work.ways[0, 0, 0]
+    for dim in range(work.ways.shape[0]):
+        fewest = min(fewest, work.ways[dim, 0, 0])
+    return bool(fewest > 0)
 
 
 @inlined
@@ -204,21 +215,30 @@ def _fits(
     sides, count = choice
     x, y = 1, 1
     for place in range(count):
-        factor = rows.spatial_x[row, level, spread[place]]
+        dim = spread[place]
+        factor = rows.spatial_x[row, level, dim]
         if (sides >> place) & 1:
+            if not tables.side_y[level, dim]:
+                return False
             y *= factor
         else:
+            if not tables.side_x[level, dim]:
+                return False
             x *= factor
     return bool(x <= tables.fanout_x[level] and y <= tables.fanout_y[level])
 
 
 @inlined
-def _shuffle(rows: Rows, row: int, state: Array) -> None:
-    """Put the loops of every level but the innermost, whose order costs nothing, into a random order."""
-    dims = rows.temporal.shape[2]
-    for level in range(1, rows.temporal.shape[1]):
-        for last in range(dims - 1, 0, -1):
-            other = _below(state, last + 1)
+def _shuffle(tables: SpaceTables, rows: Rows, row: int, state: Array) -> None:
+    """Put the loops of every level, but the innermost, into a random order that the rules allow."""
+    for level in range(rows.temporal.shape[1]):
+        for place in range(rows.temporal.shape[2]):
+            rows.permutation[row, level, place] = tables.order[level, place]
+        if level == 0:  # its order costs nothing
+            continue
+        start = tables.free_from[level]
+        for last in range(tables.free_to[level] - 1, start, -1):
+            other = start + _below(state, last - start + 1)
             dim = rows.permutation[row, level, last]
             rows.permutation[row, level, last] = rows.permutation[row, level, other]
             rows.permutation[row, level, other] = dim

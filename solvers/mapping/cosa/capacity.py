@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass, replace
-from itertools import combinations, islice, product
+from functools import partial
+from itertools import islice, product
 from math import inf, log2
 
-from costmodel.architecture import Architecture, StorageLevel
+from costmodel.architecture import Architecture
 from costmodel.workload import Layer, Role, Tensor
 from solvers.mapping.cosa.linear import Row, added, value
 from solvers.mapping.cosa.params import Params
 from solvers.mapping.cosa.variables import Variables
+from solvers.mapping.rules import allowed_keeps
+from solvers.mapping.space import MappingSpace
 
 Keep = tuple[frozenset[str], ...]
 """Per level, the names of the tensors it keeps."""
@@ -38,39 +41,39 @@ class Buffer:
         return sum(tensor.words(tile) for tensor in self.tensors) <= self.words
 
 
-def keep_choices(architecture: Architecture, layer: Layer, params: Params) -> Iterator[Keep]:
-    """What each level keeps: everything it can hold; where unit tiles do not fit together, what does.
+def keep_choices(space: MappingSpace, params: Params) -> Iterator[Keep]:
+    """What each level keeps, for the first ``params.keep_choices`` combinations over the levels.
 
-    A register of one word that can hold any tensor keeps one of them: each largest subset that fits is a
-    choice (weights before outputs before inputs), each combination over the levels has programs of its own,
-    for the first ``params.keep_choices`` of them. With ``params.keep`` "all" nothing is left out, and
-    such an architecture has no mapping. The polish may bypass more.
+    A level's choices are those of the space, the largest first, and weights before outputs before inputs: a
+    register of one word that can hold any tensor keeps one of them. Each combination has programs of its
+    own. The polish goes on to the others.
     """
-    per_level = [list(_level_choices(level, layer, params)) for level in architecture.levels]
-    yield from islice(product(*per_level), params.keep_choices)
+    everything = frozenset(tensor.name for tensor in space.layer.tensors)
+    inner = [
+        sorted(allowed_keeps(space.rules, level, space.layer), key=partial(_preference, space.layer))
+        for level in space.architecture.levels[:-1]
+    ]
+    yield from islice(product(*inner, [everything]), params.keep_choices)
 
 
-def _level_choices(level: StorageLevel, layer: Layer, params: Params) -> Iterator[frozenset[str]]:
+def _preference(layer: Layer, kept: frozenset[str]) -> tuple[int, list[int]]:
     rank: dict[Role, int] = {"weights": 0, "outputs": 1, "inputs": 2}
-    able = sorted((t for t in layer.tensors if level.can_keep(t)), key=lambda tensor: rank[tensor.role])
-    most = len(able) if params.keep == "all" else int(min(len(able), level.usable_words))
-    for chosen in combinations(able, most):
-        yield frozenset(tensor.name for tensor in chosen)
+    return -len(kept), sorted(rank[layer.tensor(name).role] for name in kept)
 
 
-def buffers_of(architecture: Architecture, layer: Layer, keep: Keep, params: Params) -> list[Buffer]:
+def buffers_of(space: MappingSpace, keep: Keep, params: Params) -> list[Buffer]:
     """The buffers whose tiles the programs make fit: whole levels, or the shares of their tensors."""
     found: list[Buffer] = []
-    for whole in _whole_levels(architecture, layer, keep):
+    for whole in _whole_levels(space.architecture, space.layer, keep):
         limits = list(_limits(whole, params.shares.get(whole.name, {})))
         even = params.sharing == "even" or (params.sharing == "auto" and len(whole.tensors) > FEW_TENSORS)
         found += [whole, *limits] if limits or not even else _even_shares(whole)
     return found
 
 
-def misfit(architecture: Architecture, layer: Layer, keep: Keep, params: Params) -> str:
+def misfit(space: MappingSpace, keep: Keep, params: Params) -> str:
     """The first buffer that cannot even hold tiles of one word, with its numbers; empty if there is none."""
-    for whole in _whole_levels(architecture, layer, keep):
+    for whole in _whole_levels(space.architecture, space.layer, keep):
         for buffer in (whole, *_limits(whole, params.shares.get(whole.name, {}))):
             if buffer.words < len(buffer.tensors):
                 names, needed = ", ".join(t.name for t in buffer.tensors), len(buffer.tensors)

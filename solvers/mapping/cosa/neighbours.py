@@ -1,4 +1,4 @@
-"""The neighbours of a mapping, as arrays: a prime factor moved, two exchanged, a loop reordered, a bypass."""
+"""The neighbours of a mapping, as arrays: a prime moved, two exchanged, a loop reordered, others kept."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.architecture import Architecture
 from costmodel.batch import MappingBatch
-from costmodel.workload import Layer
 from solvers.mapping.cosa.variables import prime_groups, slots_of
+from solvers.mapping.space import MappingSpace
 
 Array = NDArray[Any]
 KINDS = {"temporal": 0, "x": 1, "y": 2}
@@ -33,12 +32,14 @@ class Factors:
 
 
 class Neighbourhood:
-    """The small changes of mappings of one layer on one architecture.
+    """The small changes of mappings of one space; factors may leave the bounds that the user gave.
 
     A place is a block of loops, numbered kind * levels + level (kinds: temporal, x, y).
     """
 
-    def __init__(self, architecture: Architecture, layer: Layer) -> None:
+    def __init__(self, space: MappingSpace) -> None:
+        architecture, layer = space.architecture, space.layer
+        self._space = space
         self._levels = len(architecture.levels)
         slots = list(slots_of(architecture))
         places = [KINDS[slot.kind] * self._levels + slot.level for slot in slots]
@@ -48,12 +49,16 @@ class Neighbourhood:
         groups = [(d, g.prime) for d, (dim, size) in enumerate(layer.dims) for g in prime_groups(dim, size)]
         every = np.array([(d, prime, place) for d, prime in groups for place in places], dtype=np.int64)
         self._factors = Factors(*every.reshape(-1, 3).T)
-        able = np.array([[level.can_keep(t) for t in layer.tensors] for level in architecture.levels])
-        able[-1] = False
-        self._bypasses = np.argwhere(able)
+        bits = np.arange(len(layer.tensors))
+        keeps = [(level, mask) for level, masks in enumerate(space.keep_sets) for mask in masks]
+        self._keep_level = np.array([level for level, _ in keeps])
+        self._keep_sets = np.array([mask for _, mask in keeps])[:, None] >> bits & 1 == 1
 
     def around(self, mapping: MappingBatch) -> MappingBatch:
-        """All neighbours of the one row of ``mapping`` within the fan-outs; their tiles may not fit."""
+        """All neighbours of the one row of ``mapping`` within the fan-outs; their tiles may not fit.
+
+        Loops stand in an order that the rules allow.
+        """
         blocks = np.concatenate([mapping.temporal[0], mapping.spatial_x[0], mapping.spatial_y[0]])
         order = mapping.permutation[0]
         here = blocks[self._factors.place, self._factors.dim] % self._factors.prime == 0
@@ -113,15 +118,22 @@ class Neighbourhood:
     def _with_bypasses(
         self, mapping: MappingBatch, blocks: Array, rows: Array, orders: Array
     ) -> MappingBatch:
-        """The changed loops with the kept tensors of ``mapping``, and its loops with one bypass changed."""
-        bypasses = self._bypasses
-        rows = np.concatenate([rows, _repeated(blocks, len(bypasses))])
-        orders = np.concatenate([orders, _repeated(mapping.permutation[0], len(bypasses))])
+        """The changed loops with the kept tensors of ``mapping``, and its loops with others kept."""
+        levels, kept = self._other_keeps(mapping.keep[0])
+        rows = np.concatenate([rows, _repeated(blocks, len(kept))])
+        orders = np.concatenate([orders, _repeated(mapping.permutation[0], len(kept))])
         keep = _repeated(mapping.keep[0], len(rows))
-        last = np.arange(len(rows) - len(bypasses), len(rows))
-        keep[last, bypasses[:, 0], bypasses[:, 1]] ^= True
+        keep[np.arange(len(rows) - len(kept), len(rows)), levels] = kept
         temporal, x, y = np.split(rows, 3, axis=1)
-        return MappingBatch(temporal, orders, x, y, keep)
+        return MappingBatch(temporal, self._space.reordered(orders), x, y, keep)
+
+    def _other_keeps(self, keep: Array) -> tuple[Array, Array]:
+        """Levels, and allowed keep sets there that have one tensor more, one less, or another."""
+        here = keep[self._keep_level]
+        more = (self._keep_sets & ~here).sum(axis=1)
+        fewer = (here & ~self._keep_sets).sum(axis=1)
+        near = (more <= 1) & (fewer <= 1) & (more + fewer > 0)
+        return self._keep_level[near], self._keep_sets[near]
 
 
 def _exchanged(blocks: Array, exchanges: tuple[Factors, Factors]) -> Array:

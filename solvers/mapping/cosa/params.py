@@ -1,4 +1,4 @@
-"""What can be set in CoSA: objective and weights, engine, buffer shares, what is kept, the polish."""
+"""What can be set in CoSA: objective and weights, engine, buffer shares, choices of keeps, the polish."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from costmodel.workload import Role
 
 EngineName = Literal["cp-sat", "highs"]
 Surrogate = Literal["weighted-sum", "balanced"]
-KeepRule = Literal["fitting", "all"]
 Boundaries = Literal["network", "all"]
 Sharing = Literal["auto", "free", "even"]
 
@@ -21,7 +20,6 @@ CHOICES = (
     ("engine", EngineName),
     ("surrogate", Surrogate),
     ("sharing", Sharing),
-    ("keep", KeepRule),
     ("boundaries", Boundaries),
 )
 
@@ -40,7 +38,7 @@ class Params:
     there are none, ``sharing`` says how the programs split a buffer: "free" bounds the sum of the tiles,
     "even" gives each tensor the same words, "auto" is "free" for up to two tensors and "even" for more (a
     third of the time for mappings as good). The polish knows neither, only that the tiles fit together.
-    ``keep`` and ``keep_choices``: see :func:`solvers.mapping.cosa.capacity.keep_choices`.
+    ``keep_choices``: see :func:`solvers.mapping.cosa.capacity.keep_choices`.
     ``polish`` false returns the best pattern optimum as the programs found it; true descends from all of
     them on the exact objective. ``kicks`` 0 ends the polish there; n restarts it up to n times from random
     steps off the best, while that is far from the lower bound.
@@ -56,7 +54,6 @@ class Params:
     boundaries: Boundaries = "network"
     shares: ReadOnlyDict[str, ReadOnlyDict[Role, float]] = field(default_factory=dict)
     sharing: Sharing = "auto"
-    keep: KeepRule = "fitting"
     keep_choices: int = 3
     polish: bool = True
     kicks: int = 16

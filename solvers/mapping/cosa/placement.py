@@ -1,8 +1,8 @@
-"""Where factors may stand: every factor placed once, spatial factors within the fan-outs."""
+"""Where factors may stand: every factor placed once, within the fan-outs and the user's constraints."""
 
 from __future__ import annotations
 
-from math import log2
+from math import inf, log2
 
 from solvers.mapping.cosa.linear import Terms
 from solvers.mapping.cosa.variables import Slot, Variables
@@ -27,6 +27,20 @@ def respect_fanouts(variables: Variables) -> None:
         if x and y:
             for dim in dims:
                 _one_side(variables, dim, x, y)
+
+
+def respect_factor_rules(variables: Variables) -> None:
+    """The factors of a dim in a block are within the bounds that the user gave."""
+    for level, rules in enumerate(variables.level_rules):
+        for bounds, slots in (
+            (rules.temporal, variables.at([level], "temporal")),
+            (rules.spatial, variables.at([level], "x", "y")),
+        ):
+            for rule in bounds:
+                # Half a unit off the limits: between what is allowed and what is not, whatever the rounding.
+                low = log2(rule.least - 0.5) if rule.least > 1 else -inf
+                high = inf if rule.most is None else log2(rule.most + 0.5)
+                variables.program.require(variables.loops([rule.dim], slots), low=low, high=high)
 
 
 def _one_side(variables: Variables, dim: str, x: list[Slot], y: list[Slot]) -> None:

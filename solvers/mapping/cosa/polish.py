@@ -13,6 +13,7 @@ from costmodel.batch import BatchEvaluator, MappingBatch
 from costmodel.mapping import Mapping
 from solvers.mapping.cosa.neighbours import Neighbourhood
 from solvers.mapping.problem import MappingProblem, objective_values
+from solvers.mapping.space import MappingSpace
 
 Array = NDArray[Any]
 LEAST_GAIN = 1e-9
@@ -33,12 +34,14 @@ class Polish:
     bound: float
     in_time: Callable[[], bool]
     evaluations: int = 0
+    _space: MappingSpace = field(init=False)
     _evaluator: BatchEvaluator = field(init=False)
     _neighbourhood: Neighbourhood = field(init=False)
 
     def __post_init__(self) -> None:
         self._evaluator = BatchEvaluator(self.problem.architecture, self.problem.layer)
-        self._neighbourhood = Neighbourhood(self.problem.architecture, self.problem.layer)
+        self._space = MappingSpace(self.problem.architecture, self.problem.layer, self.problem.rules)
+        self._neighbourhood = Neighbourhood(self._space)
 
     def best(self, starts: list[Mapping], kicks: int, seed: int) -> Mapping:
         """The best local optimum below ``starts``, and below up to ``kicks`` random steps off the best."""
@@ -56,17 +59,18 @@ class Polish:
         return best.mapping(0, self.problem.layer)
 
     def _costs(self, rows: MappingBatch) -> Array:
-        """The objective of every row; infinite for what is no valid mapping."""
+        """The objective of every row; infinite for what is no valid mapping of the problem's space."""
         self.evaluations += len(rows)
-        return objective_values(self._evaluator.evaluate(rows), self.problem.objective)
+        values = objective_values(self._evaluator.evaluate(rows), self.problem.objective)
+        return np.where(self._space.allowed(rows), values, np.inf)
 
     def _descend(self, row: MappingBatch, cost: float) -> tuple[MappingBatch, float]:
         """The local optimum below ``row``, by the best neighbour of each step."""
         while cost > self.bound and self.in_time():
             neighbours = self._neighbourhood.around(row)
             costs = self._costs(neighbours)
-            best = int(costs.argmin())
-            if not costs[best] < cost * (1 - LEAST_GAIN):
+            best = int(costs.argmin()) if len(costs) else 0
+            if not len(costs) or not costs[best] < cost * (1 - LEAST_GAIN):
                 break
             row, cost = neighbours[slice(best, best + 1)], float(costs[best])
         return row, cost
@@ -76,6 +80,8 @@ class Polish:
         cost = np.inf
         for _ in range(random.integers(1, 4)):
             neighbours = self._neighbourhood.around(row)
+            if not len(neighbours):
+                break
             some = neighbours[random.integers(0, len(neighbours), HANDFUL)]
             costs = self._costs(some)
             valid = np.flatnonzero(np.isfinite(costs))

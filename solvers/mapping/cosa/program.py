@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, log2
 
-from costmodel.architecture import Architecture
 from costmodel.mapping import LevelMapping, Mapping
-from costmodel.workload import Layer
 from solvers.budget import Stopwatch
 from solvers.mapping.cosa.capacity import Keep, buffers_of, cut_off, respect_capacity
 from solvers.mapping.cosa.linear import UNIT, Engine, Goal, IntegerProgram
@@ -22,8 +20,9 @@ from solvers.mapping.cosa.objectives import (
 )
 from solvers.mapping.cosa.params import Params
 from solvers.mapping.cosa.patterns import Pattern, reuse_patterns
-from solvers.mapping.cosa.placement import place_every_factor, respect_fanouts
+from solvers.mapping.cosa.placement import place_every_factor, respect_factor_rules, respect_fanouts
 from solvers.mapping.cosa.variables import Variables
+from solvers.mapping.space import MappingSpace
 
 
 @dataclass(frozen=True)
@@ -37,14 +36,14 @@ class Solved:
 class Program:
     """The constraints for one choice of kept tensors, with a goal per reuse pattern."""
 
-    def __init__(self, architecture: Architecture, layer: Layer, keep: Keep, params: Params) -> None:
+    def __init__(self, space: MappingSpace, keep: Keep, params: Params) -> None:
         self.integer = IntegerProgram()
         self._keep = keep
-        self._variables = Variables(self.integer, architecture, layer)
-        self._buffers = buffers_of(architecture, layer, keep, params)
+        self._variables = Variables(self.integer, space)
+        self._buffers = buffers_of(space, keep, params)
         self._constrain()
-        self._orders = reuse_patterns(layer)
-        network = network_level(architecture)
+        self._orders = reuse_patterns(space.layer)
+        network = network_level(space.architecture)
         self._traffic = Traffic(self._variables, keep, network, self._orders, params.boundaries)
         # Right above the MACs, or at DRAM (whose order the program chooses), one program is all there is.
         self.patterns = self._orders if 0 < network < self._traffic.dram else self._orders[:1]
@@ -77,6 +76,7 @@ class Program:
     def _constrain(self) -> None:
         place_every_factor(self._variables)
         respect_fanouts(self._variables)
+        respect_factor_rules(self._variables)
         for buffer in self._buffers:
             respect_capacity(self._variables, buffer)
 
@@ -93,7 +93,9 @@ class Program:
     def _level(self, values: Sequence[int], level: int, orders: dict[int, Pattern]) -> LevelMapping:
         temporal, x, y = (self._variables.block(values, level, kind) for kind in ("temporal", "x", "y"))
         pattern = orders.get(level) or self._natural(level)
-        return LevelMapping(pattern.ordered(temporal), x, y, self._keep[level])
+        # Patterns know nothing of loop orders that the user asks for: those are put right afterwards.
+        ordered = self._variables.level_rules[level].ordered(pattern.ordered(temporal))
+        return LevelMapping(ordered, x, y, self._keep[level])
 
     def _natural(self, level: int) -> Pattern:
         """The order that a tensor kept just inside ``level`` likes best."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
+from costmodel.batch import BatchEvaluator
 from costmodel.bounds import lower_bounds
 from costmodel.evaluate import evaluate
 from costmodel.mapping import LevelMapping, Mapping, loops
@@ -13,10 +16,15 @@ from solvers.mapping.cosa.linear import Engine, Goal, IntegerProgram
 from solvers.mapping.cosa.params import Params
 from solvers.mapping.cosa.polish import Polish
 from solvers.mapping.cosa.program import Program, Solved
-from solvers.mapping.problem import MappingProblem, bound_of, objective_of
+from solvers.mapping.obstacles import obstacle
+from solvers.mapping.problem import MappingProblem, bound_of, objective_of, violations
+from solvers.mapping.space import MappingSpace
 from solvers.outcome import Outcome, Status
 
-VERSION = "1"
+VERSION = "2"
+
+DRAWN_BLOCKS = 64
+"""Blocks of random mappings that are looked through for one that fits."""
 
 _LOADED: set[tuple[str, bool]] = set()
 """The engines that this process has loaded, and whether with the polish."""
@@ -32,20 +40,23 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     level that the architecture does not have.
     """
     params.check_levels(problem.architecture)
-    choices, reasons = _fitting(problem, params)
+    space = MappingSpace(problem.architecture, problem.layer, problem.rules)
+    if reason := obstacle(space):
+        return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reason)
+    choices, reasons = _fitting(space, params)
     if not choices:
         return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reasons[0])
     serial = _serial(problem, choices[0])
     _load(problem, serial, params)
     clock = Stopwatch()
-    solved = list(_solved(problem, choices, budget, params, clock))
-    optima = list(dict.fromkeys(answer.mapping for answer in solved if answer.mapping)) or [serial]
+    solved = list(_solved(space, choices, budget, params, clock))
+    optima = [answer.mapping for answer in solved if answer.mapping is not None]
+    starts = _valid(problem, optima) or _valid(problem, [serial]) or _valid(problem, _drawn(space, budget))
     bound = bound_of(lower_bounds(problem.architecture, problem.layer), problem.objective)
-    if params.polish:
-        polish = Polish(problem, bound, lambda: clock.wall_seconds < budget.wall_seconds)
-        best, evaluations = polish.best(optima, params.kicks, budget.seed), polish.evaluations
-    else:
-        best, evaluations = min(optima, key=lambda mapping: _cost(problem, mapping)), len(optima)
+    if not starts:
+        times = clock.cpu_seconds, clock.wall_seconds
+        return Outcome(Status.UNKNOWN, None, None, bound, *times, "no program found an allowed mapping")
+    best, evaluations = _improved(problem, starts, bound, (budget, params, clock))
     objective = _cost(problem, best)
     return Outcome(
         Status.OPTIMAL if objective <= bound else Status.FEASIBLE,
@@ -59,11 +70,34 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     )
 
 
-def _fitting(problem: MappingProblem, params: Params) -> tuple[list[Keep], list[str]]:
+def _valid(problem: MappingProblem, mappings: list[Mapping]) -> list[Mapping]:
+    """Each of the mappings once that the problem allows: programs know no loop orders asked by the user."""
+    return [mapping for mapping in dict.fromkeys(mappings) if not violations(problem, mapping)]
+
+
+def _drawn(space: MappingSpace, budget: Budget) -> list[Mapping]:
+    """One drawn mapping that fits, for constraints that forbid the serial one; none if none of many fits."""
+    batch = space.sample(range(DRAWN_BLOCKS), budget.seed)
+    fitting = np.flatnonzero(BatchEvaluator(space.architecture, space.layer).evaluate(batch).valid)
+    return [batch.mapping(int(row), space.layer) for row in fitting[:1]]
+
+
+def _improved(
+    problem: MappingProblem, starts: list[Mapping], bound: float, limits: tuple[Budget, Params, Stopwatch]
+) -> tuple[Mapping, int]:
+    """The best mapping reached from ``starts``, and how many were evaluated."""
+    budget, params, clock = limits
+    if not params.polish:
+        return min(starts, key=lambda mapping: _cost(problem, mapping)), len(starts)
+    polish = Polish(problem, bound, lambda: clock.wall_seconds < budget.wall_seconds)
+    return polish.best(starts, params.kicks, budget.seed), polish.evaluations
+
+
+def _fitting(space: MappingSpace, params: Params) -> tuple[list[Keep], list[str]]:
     """The choices of kept tensors whose unit tiles fit, and why the others do not."""
     choices, reasons = [], []
-    for keep in keep_choices(problem.architecture, problem.layer, params):
-        if reason := misfit(problem.architecture, problem.layer, keep, params):
+    for keep in keep_choices(space, params):
+        if reason := misfit(space, keep, params):
             reasons.append(reason)
         else:
             choices.append(keep)
@@ -94,12 +128,12 @@ def _load(problem: MappingProblem, mapping: Mapping, params: Params) -> None:
 
 
 def _solved(
-    problem: MappingProblem, choices: list[Keep], budget: Budget, params: Params, clock: Stopwatch
+    space: MappingSpace, choices: list[Keep], budget: Budget, params: Params, clock: Stopwatch
 ) -> Iterator[Solved]:
     """Every program's answer; those beyond the budget are left unproven."""
     number = 0
     for keep in choices:
-        program = Program(problem.architecture, problem.layer, keep, params)
+        program = Program(space, keep, params)
         engine = _engine(program.integer, budget.seed, params)
         for pattern in program.patterns:
             number += 1

@@ -10,8 +10,9 @@ from typing import Literal
 
 from costmodel.architecture import Architecture
 from costmodel.mapping import Loop, loops
-from costmodel.workload import Axis, Layer, Tensor
+from costmodel.workload import Axis, Tensor
 from solvers.mapping.cosa.linear import IntegerProgram, Terms, summed
+from solvers.mapping.space import MappingSpace
 
 Kind = Literal["temporal", "x", "y"]
 
@@ -61,19 +62,24 @@ def slots_of(architecture: Architecture) -> Iterator[Slot]:
 class Variables:
     """``m[group, slot]`` of one program, and the logarithms that are linear in them."""
 
-    def __init__(self, program: IntegerProgram, architecture: Architecture, layer: Layer) -> None:
+    def __init__(self, program: IntegerProgram, space: MappingSpace) -> None:
         self.program = program
-        self.layer = layer
-        self.depth = len(architecture.levels)
-        self.groups = [group for dim, size in layer.dims for group in prime_groups(dim, size)]
-        self.slots = list(slots_of(architecture))
+        self.layer = space.layer
+        self.level_rules = space.level_rules
+        self.depth = len(space.architecture.levels)
+        self.groups = [group for dim, size in self.layer.dims for group in prime_groups(dim, size)]
+        self.slots = list(slots_of(space.architecture))
         self._index = {
             (group, slot): program.variable(upper)
             for group in self.groups
             for slot in self.slots
-            if (upper := _most(group, slot))
+            if self._allows(group, slot) and (upper := _most(group, slot))
         }
         self._extents: dict[tuple[Axis, int], Terms] = {}
+
+    def _allows(self, group: Group, slot: Slot) -> bool:
+        """Whether the user's constraints let the dim be there."""
+        return slot.kind == "temporal" or self.level_rules[slot.level].allows_side(group.dim, slot.kind)
 
     def count(self, group: Group, slots: Collection[Slot]) -> Terms:
         """How many primes of ``group`` stand in ``slots``."""

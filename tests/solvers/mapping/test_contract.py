@@ -18,6 +18,7 @@ from solvers.budget import Budget
 from solvers.catalogue import CATALOGUE, Entry
 from solvers.mapping.exhaustive import solve as look_at_all
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_of, violations
+from solvers.mapping.rules import SpaceRules
 from solvers.outcome import Outcome, Status
 
 ENTRIES = [entry for entry in CATALOGUE if entry.family == "mapping"]
@@ -146,11 +147,8 @@ def test_a_budget_of_nearly_nothing(entry: Entry, budget: Budget, medium_problem
 @every_solver
 def test_nothing_fits(entry: Entry) -> None:
     """Registers of one word cannot keep three tensors: solvers told to keep all must say why not."""
-    problem = MappingProblem(load_architecture("B_simba_like"), gemm("g", M=4, N=4, K=4))
-    if "keep" not in {field.name for field in fields(entry.load().Params)}:
-        assert solve(entry, problem, FEW).status is not Status.INFEASIBLE
-        return
-    outcome = solve(entry, problem, FEW, keep="all")
+    architecture, rules = load_architecture("B_simba_like"), SpaceRules("all")
+    outcome = solve(entry, MappingProblem(architecture, gemm("g", M=4, N=4, K=4), rules=rules), FEW)
     assert outcome.status is Status.INFEASIBLE
     assert outcome.solution is None
     assert "Registers" in outcome.note

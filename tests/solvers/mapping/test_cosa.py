@@ -16,6 +16,7 @@ from costmodel.workload import Layer, Tensor, batched_matmul, convolution, disti
 from solvers.budget import Budget
 from solvers.mapping.cosa import Params, solve
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_of, violations
+from solvers.mapping.rules import SpaceRules
 from solvers.outcome import Status
 
 CONVOLUTION = convolution("conv", K=64, C=32, P=14, Q=14, R=3, S=3, stride=(2, 2))
@@ -158,17 +159,18 @@ def test_small_registers_keep_what_fits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("params", "note"),
+    ("rules", "params", "note"),
     [
-        (Params(keep="all"), ["Registers", "Weights, Inputs, Outputs need 3 words", "1 are usable"]),
+        (SpaceRules("all"), Params(), ["Registers", "Weights, Inputs, Outputs need 3 words", "1 are usable"]),
         (
+            SpaceRules(),
             Params(shares={"AccumulationBuffer": {"outputs": 0.01}}),
             ["AccumulationBuffer", "0.01 of 64", "Outputs"],
         ),
     ],
 )
-def test_infeasible_says_which_buffer_and_numbers(params: Params, note: list[str]) -> None:
-    outcome = solve(problem_on("B_simba_like"), Budget(), params)
+def test_infeasible_says_which_buffer_and_numbers(rules: SpaceRules, params: Params, note: list[str]) -> None:
+    outcome = solve(replace(problem_on("B_simba_like"), rules=rules), Budget(), params)
     assert outcome.status is Status.INFEASIBLE
     assert outcome.solution is None
     assert all(part in outcome.note for part in note)
@@ -217,7 +219,6 @@ def test_an_architecture_without_fanout() -> None:
         ({"engine": "gurobi"}, "engine"),
         ({"surrogate": "difference"}, "surrogate"),
         ({"sharing": "fair"}, "sharing"),
-        ({"keep": "none"}, "keep"),
         ({"boundaries": "some"}, "boundaries"),
         ({"compute_weight": -1}, "compute_weight"),
         ({"traffic_weight": float("nan")}, "traffic_weight"),

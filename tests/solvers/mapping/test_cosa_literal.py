@@ -27,6 +27,7 @@ from solvers.mapping.cosa.linear import value
 from solvers.mapping.cosa.objectives import network_level
 from solvers.mapping.cosa.params import Boundaries
 from solvers.mapping.cosa.program import Program
+from solvers.mapping.space import MappingSpace
 
 SCALE = 1_000_000
 PARAMS = Params(compute_weight=3.0, utilisation_weight=0.0, traffic_weight=1.0, sharing="even")
@@ -175,7 +176,7 @@ class Literal:
 
 
 def counted_optimum(architecture: Architecture, layer: Layer, keep: Keep, params: Params) -> float:
-    program = Program(architecture, layer, keep, params)
+    program = Program(MappingSpace(architecture, layer), keep, params)
     engine = CpSat(program.integer, 0)
     optima = []
     for pattern in program.patterns:
@@ -230,6 +231,6 @@ def test_counting_and_patterns_reach_the_optimum_of_binaries_and_ranks(
     name: str, layer: Layer, boundaries: Boundaries
 ) -> None:
     architecture, params = SMALL.get(name) or load_architecture(name), replace(PARAMS, boundaries=boundaries)
-    keep = next(keep_choices(architecture, layer, params))
+    keep = next(keep_choices(MappingSpace(architecture, layer), params))
     literal = Literal(architecture, layer, keep).optimum(params)
     assert counted_optimum(architecture, layer, keep, params) == pytest.approx(literal, abs=2e-3)

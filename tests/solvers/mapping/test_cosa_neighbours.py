@@ -10,6 +10,8 @@ from costmodel.batch import BatchEvaluator, MappingBatch
 from costmodel.mapping import LevelMapping, Mapping, violations
 from costmodel.workload import Layer, convolution
 from solvers.mapping.cosa.neighbours import Neighbourhood
+from solvers.mapping.rules import SpaceRules
+from solvers.mapping.space import MappingSpace
 
 LAYER = convolution("layer", K=4, C=6, P=4, Q=2, R=3, S=1)
 ALL = frozenset({"Weights", "Inputs", "Outputs"})
@@ -28,7 +30,8 @@ def start(three_levels: Architecture) -> Mapping:
 
 
 def around(architecture: Architecture, layer: Layer, mapping: Mapping) -> list[Mapping]:
-    rows = Neighbourhood(architecture, layer).around(MappingBatch.of([mapping], architecture, layer))
+    space = MappingSpace(architecture, layer, SpaceRules("free"))
+    rows = Neighbourhood(space).around(MappingBatch.of([mapping], architecture, layer))
     return [rows.mapping(row, layer) for row in range(len(rows))]
 
 

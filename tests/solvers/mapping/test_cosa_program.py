@@ -20,6 +20,7 @@ from solvers.mapping.cosa.linear import Engine, Goal, IntegerProgram, Row, value
 from solvers.mapping.cosa.params import Surrogate
 from solvers.mapping.cosa.program import Program
 from solvers.mapping.cosa.variables import Variables, prime_groups
+from solvers.mapping.space import MappingSpace
 
 ENGINES = [CpSat, Highs]
 STRIDED = convolution("strided", K=2, C=1, P=6, Q=2, R=3, S=2, stride=(2, 1), dilation=(1, 3))
@@ -65,8 +66,8 @@ def test_placement_fanouts_strides_and_halo_against_enumeration(engine: type[CpS
     valid = [m for m in every_mapping(architecture, STRIDED) if not violations(architecture, STRIDED, m)]
     best = min(steps_and_words(STRIDED, mapping) for mapping in valid)
     params = Params(compute_weight=1.0, utilisation_weight=1.0, traffic_weight=0.0, sharing="free")
-    keep = next(keep_choices(architecture, STRIDED, params))
-    program = Program(architecture, STRIDED, keep, params)
+    keep = next(keep_choices(MappingSpace(architecture, STRIDED), params))
+    program = Program(MappingSpace(architecture, STRIDED), keep, params)
     solved = program.solve(program.patterns[0], engine(program.integer, 0), 60)
     assert solved.proven
     assert solved.mapping is not None
@@ -76,7 +77,7 @@ def test_placement_fanouts_strides_and_halo_against_enumeration(engine: type[CpS
 
 def test_tangents_and_cuts_keep_every_fitting_tile() -> None:
     """And a cut loses the overfull tile that it is made for."""
-    variables = Variables(IntegerProgram(), small(10**9), STRIDED)
+    variables = Variables(IntegerProgram(), MappingSpace(small(10**9), STRIDED))
     buffer = Buffer(0, "Buffer", 25, STRIDED.tensors)
     logs = {tensor: variables.words(tensor, 0) for tensor in STRIDED.tensors}
     engine = CpSat(variables.program, 0)
@@ -129,7 +130,8 @@ def test_the_engines_prove_the_same_optima(name: str, layer: Layer, surrogate: S
     weight = 0.2 if surrogate == "balanced" else 1.0
     params = Params(surrogate=surrogate, traffic_weight=weight, utilisation_weight=0.1)
     architecture = load_architecture(name)
-    program = Program(architecture, layer, next(keep_choices(architecture, layer, params)), params)
+    space = MappingSpace(architecture, layer)
+    program = Program(space, next(keep_choices(space, params)), params)
     for pattern in program.patterns:
         goal, optima = program.goal(pattern), []
         for engine in (CpSat(program.integer, 0), Highs(program.integer, 0)):
@@ -144,7 +146,8 @@ def test_the_balanced_objective_is_the_larger_of_traffic_and_compute() -> None:
     """With traffic left out it is the fewest steps; the paper's difference would be the most."""
     architecture, layer = load_architecture("simba"), gemm("gemm", M=8, N=64, K=64)
     params = Params(surrogate="balanced", traffic_weight=0.0)
-    program = Program(architecture, layer, next(keep_choices(architecture, layer, params)), params)
+    space = MappingSpace(architecture, layer)
+    program = Program(space, next(keep_choices(space, params)), params)
     mapping = program.solve(program.patterns[0], CpSat(program.integer, 0), 60).mapping
     assert mapping is not None
     steps = prod(bound for level in mapping.levels for _, bound in level.temporal)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain, combinations, permutations, product
+from itertools import combinations, permutations, product
 from math import prod
 
 import pytest
@@ -17,6 +17,8 @@ from costmodel.workload import Layer, convolution, gemm
 from solvers.budget import Budget
 from solvers.mapping.exhaustive import Params, Search, solve
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_of
+from solvers.mapping.problem import violations as problem_violations
+from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules
 from solvers.outcome import Status
 
 Cost = tuple[int, float]
@@ -84,19 +86,49 @@ def test_every_cost_that_a_mapping_can_have_is_met(
     request: pytest.FixtureRequest, name: str, layer: Layer
 ) -> None:
     architecture = request.getfixturevalue(name)
+    problem = MappingProblem(architecture, layer, rules=SpaceRules("free"))
     expected = costs_of(architecture, layer, every_mapping(architecture, layer))
-    batches = list(Search(MappingProblem(architecture, layer)).mappings())
-    mappings = chain.from_iterable(
-        (batch.mapping(row, layer) for row in range(len(batch))) for batch in batches
-    )
-    assert costs_of(architecture, layer, mappings) == expected
+    assert costs_of(architecture, layer, searched(problem)) == expected
     assert len(expected) > 5
+
+
+def searched(problem: MappingProblem) -> Iterator[Mapping]:
+    """The mappings that the search looks at."""
+    for batch in Search(problem).mappings():
+        yield from (batch.mapping(row, problem.layer) for row in range(len(batch)))
+
+
+ASKED = [
+    SpaceRules("fitting"),
+    SpaceRules("all"),
+    SpaceRules("free", (LevelRules("Buffer", keep=("A",), bypass=("outputs",)),)),
+    SpaceRules("free", (LevelRules("Buffer", temporal=(FactorRule("M", 2, 2), FactorRule("K", 1, 1))),)),
+    SpaceRules("free", (LevelRules("Buffer", spatial=(FactorRule("N", 2),), spatial_x=("N",)),)),
+    SpaceRules("free", (LevelRules("Buffer", spatial_x=(), spatial_y=("K", "M")),)),
+    SpaceRules("all", (LevelRules("DRAM", innermost=("M",), outermost=("N", "K")),)),
+    SpaceRules("free", (LevelRules("DRAM", (FactorRule("M", 1, 2),), innermost=("N",)),)),
+    SpaceRules("free", (LevelRules("DRAM", outermost=("M",)), LevelRules("Buffer", innermost=("K", "N")))),
+]
+
+
+@pytest.mark.parametrize("rules", ASKED, ids=SpaceRules.describe)
+def test_rules_leave_what_obeys_them(two_levels: Architecture, rules: SpaceRules) -> None:
+    """The mappings of the restricted search cost what those cost that the checker lets through."""
+    layer = gemm("g", M=4, N=2, K=2)
+    problem = MappingProblem(two_levels, layer, rules=rules)
+    obeying = (m for m in every_mapping(two_levels, layer) if not problem_violations(problem, m))
+    expected = costs_of(two_levels, layer, obeying)
+    found = list(searched(problem))
+    assert all(problem_violations(problem, mapping) == [] for mapping in found)
+    assert costs_of(two_levels, layer, iter(found)) == expected
+    everything = MappingProblem(two_levels, layer, rules=SpaceRules("free"))
+    assert 0 < len(expected) < len(costs_of(two_levels, layer, searched(everything)))
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_the_best_is_proven(two_levels: Architecture, objective: str) -> None:
     layer = gemm("g", M=2, N=4, K=2)
-    problem = MappingProblem(two_levels, layer, objective)  # type: ignore[arg-type]
+    problem = MappingProblem(two_levels, layer, objective, SpaceRules("free"))  # type: ignore[arg-type]
     outcome = solve(problem, Budget())
     best = min(
         objective_of(evaluate(two_levels, layer, mapping), problem.objective)

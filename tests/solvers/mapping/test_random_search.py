@@ -16,13 +16,14 @@ from solvers.budget import Budget
 from solvers.mapping import exhaustive
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_of, violations
 from solvers.mapping.random_search import BLOCK_ROWS, Params, solve
-from solvers.mapping.space import KeepRule, MappingSpace
+from solvers.mapping.rules import KeepRule, SpaceRules
+from solvers.mapping.space import MappingSpace
 from solvers.outcome import Status
 
 
 def literal(problem: MappingProblem, seed: int, victory: int, draws: int) -> tuple[Mapping | None, float]:
     """One draw after the other; stop after ``victory`` valid ones without a better one."""
-    space = MappingSpace(problem.architecture, problem.layer, "free")
+    space = MappingSpace(problem.architecture, problem.layer, problem.rules)
     batch = space.sample(range(-(-draws // BLOCK_ROWS)), seed, BLOCK_ROWS)
     best, lowest, unbeaten = None, inf, 0
     for row in range(draws):
@@ -90,18 +91,19 @@ def test_time_ends_the_search(medium_problem: MappingProblem) -> None:
 )
 def test_keep_rules(keep: KeepRule, kept: set[int]) -> None:
     """Registers of one word hold exactly one tensor, or with "free" perhaps none."""
-    problem = MappingProblem(load_architecture("B_simba_like"), gemm("g", M=16, N=16, K=16), "energy")
+    layer, rules = gemm("g", M=16, N=16, K=16), SpaceRules(keep)
+    problem = MappingProblem(load_architecture("B_simba_like"), layer, "energy", rules)
     seen = set()
     for seed in range(6):
-        outcome = solve(problem, Budget(iterations=300, seed=seed), Params(keep=keep))
+        outcome = solve(problem, Budget(iterations=300, seed=seed))
         assert outcome.solution is not None
         seen.add(len(outcome.solution.levels[0].keep))
     assert seen <= kept
 
 
 def test_all_that_cannot_be_kept_is_proven(two_levels: Architecture) -> None:
-    problem = MappingProblem(load_architecture("B_simba_like"), gemm("g", M=4, N=4, K=4))
-    outcome = solve(problem, Budget(), Params(keep="all"))
+    layer, rules = gemm("g", M=4, N=4, K=4), SpaceRules("all")
+    outcome = solve(MappingProblem(load_architecture("B_simba_like"), layer, rules=rules), Budget())
     assert outcome.status is Status.INFEASIBLE
     assert outcome.note == "Registers: tiles of one word each of A, B, Z need 3 words, 1 are usable"
 
@@ -116,7 +118,7 @@ def test_no_valid_draw_proves_nothing(three_levels: Architecture) -> None:
     assert unknown[0].bound is not None
 
 
-@pytest.mark.parametrize("given", [{"victory": 0}, {"victory": 1.5}, {"victory": True}, {"keep": "some"}])
+@pytest.mark.parametrize("given", [{"victory": 0}, {"victory": 1.5}, {"victory": True}])
 def test_wrong_parameters(given: dict[str, object]) -> None:
     (key,) = given
     with pytest.raises(InputError, match=f"random_search: {key}: expected"):

@@ -20,7 +20,9 @@ from costmodel.batch import BatchEvaluator
 from costmodel.evaluate import evaluate
 from costmodel.mapping import LevelMapping, Loop, Mapping, loops, violations
 from costmodel.workload import Layer, convolution, gemm
-from solvers.mapping.space import KeepRule, LoopOrders, MappingSpace
+from solvers.mapping.obstacles import obstacle
+from solvers.mapping.rules import KeepRule, SpaceRules
+from solvers.mapping.space import LoopOrders, MappingSpace
 
 
 def level(name: str, words: int | None, x: int = 1, y: int = 1, **other: Any) -> StorageLevel:
@@ -55,21 +57,21 @@ def named(layer: Layer, masks: tuple[int, ...]) -> list[str]:
     ],
 )
 def test_keep_sets(keep: KeepRule, words: int | None, expected: list[str]) -> None:
-    space = MappingSpace(stack(level("R", words), level("DRAM", None)), GEMM, keep)
+    space = MappingSpace(stack(level("R", words), level("DRAM", None)), GEMM, SpaceRules(keep))
     assert named(GEMM, space.keep_sets[0]) == expected
     assert named(GEMM, space.keep_sets[1]) == ["ABZ"]
-    assert bool(space.obstacle) == (not expected)
+    assert bool(obstacle(space)) == (not expected)
 
 
 def test_a_level_keeps_only_its_roles_and_what_fits_twice() -> None:
     hardware = level("R", 3, multiple_buffering=2, keeps=("weights", "outputs"))
-    space = MappingSpace(stack(hardware, level("DRAM", None)), GEMM, "fitting")
+    space = MappingSpace(stack(hardware, level("DRAM", None)), GEMM)
     assert named(GEMM, space.keep_sets[0]) == ["B", "Z"]
 
 
 def test_the_obstacle_names_the_level_and_the_words() -> None:
-    space = MappingSpace(stack(level("R", 2), level("DRAM", None)), GEMM, "all")
-    assert space.obstacle == "R: tiles of one word each of A, B, Z need 3 words, 2 are usable"
+    space = MappingSpace(stack(level("R", 2), level("DRAM", None)), GEMM, SpaceRules("all"))
+    assert obstacle(space) == "R: tiles of one word each of A, B, Z need 3 words, 2 are usable"
 
 
 def plain_ways(space: MappingSpace, dim: int, masks: tuple[int, ...]) -> set[tuple[int, ...]]:
@@ -77,7 +79,7 @@ def plain_ways(space: MappingSpace, dim: int, masks: tuple[int, ...]) -> set[tup
     candidates = product(range(1, size + 1), repeat=len(space.slots))
     found = set()
     for factors in candidates:
-        if prod(factors) != size or any(f > s.room for f, s in zip(factors, space.slots, strict=True)):
+        if prod(factors) != size or any(f > s.most[dim] for f, s in zip(factors, space.slots, strict=True)):
             continue
         tiles = {slot.level: prod(factors[: place + 1]) for place, slot in enumerate(space.slots)}
         words = [
@@ -91,7 +93,7 @@ def plain_ways(space: MappingSpace, dim: int, masks: tuple[int, ...]) -> set[tup
 
 @pytest.mark.parametrize("masks", [(7, 7, 7), (0, 7, 7), (2, 1, 7), (4, 0, 7)])
 def test_ways_to_factor_a_dim(masks: tuple[int, ...]) -> None:
-    space = MappingSpace(THREE, GEMM, "free")
+    space = MappingSpace(THREE, GEMM, SpaceRules("free"))
     assert [(slot.level, slot.spatial) for slot in space.slots] == [
         (0, False),
         (1, True),
@@ -117,7 +119,7 @@ def drawn(space: MappingSpace, seed: int, blocks: int) -> list[Mapping]:
 @pytest.mark.parametrize("keep", ["fitting", "free"])
 def test_drawn_mappings_fail_only_in_capacity_and_fanout(name: str, keep: KeepRule) -> None:
     layer = convolution("c", K=48, C=20, P=14, Q=9, R=3, S=5, stride=(2, 1), N=2)
-    space = MappingSpace(load_architecture(name), layer, keep)
+    space = MappingSpace(load_architecture(name), layer, SpaceRules(keep))
     batch = space.sample(range(12), seed=4, rows_per_block=16)
     valid = BatchEvaluator(space.architecture, layer).evaluate(batch).valid
     assert valid.sum() > 10
@@ -149,7 +151,7 @@ def splits(*factors: Loop) -> Iterator[tuple[tuple[Loop, ...], tuple[Loop, ...]]
 def test_ways_sides_and_orders_are_drawn_uniformly() -> None:
     """Chi-square, within 4 standard deviations; the seed is fixed, so the test cannot flicker."""
     layer = gemm("g", M=4, N=4, K=1)
-    space = MappingSpace(stack(level("Buffer", None, 4, 4), level("DRAM", None)), layer, "all")
+    space = MappingSpace(stack(level("Buffer", None, 4, 4), level("DRAM", None)), layer, SpaceRules("all"))
     counts = Counter(
         (mapping.levels[0].spatial_x, mapping.levels[0].spatial_y, mapping.levels[1].temporal)
         for mapping in drawn(space, seed=7, blocks=80)
