@@ -94,6 +94,19 @@ def hypervolume(points: ArrayLike, reference: ArrayLike) -> float:
     return float(moocore.hypervolume(values, ref=limit)) if len(values) else 0.0
 
 
+def recent_gain(points: ArrayLike, last: int) -> float:
+    """The share of the hypervolume of all ``points`` that the ``last`` ones alone brought, from 0 to 1.
+
+    Under the reference point of them all; 1 where there is no earlier point, 0 where there is no volume.
+    """
+    values = _finite(points)
+    if len(values) <= last:
+        return 1.0
+    reference = reference_point(values)
+    volume = hypervolume(values, reference)
+    return 1 - hypervolume(values[:-last], reference) / volume if volume else 0.0
+
+
 def knee(front: ArrayLike) -> int:
     """The index of the front point nearest to the ideal one, every objective scaled to the front's range."""
     values = _points(front)

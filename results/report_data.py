@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from results.certainty import certain_members, objective_bounds, possible_members
 from results.columns import Table
 from results.pareto import (
     AXIS_PREFIX,
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     import pandas
 
 DEFAULT_OBJECTIVES = ("energy_pj", "cycles", "area_um2")
-CERTAIN_GAP = 0.01
-"""A design is certain when energy and latency are proven to be within this share of the best possible."""
-
 _HEAVY = ("layer_shape", "architecture", "params", "mapping")
 
 
@@ -70,6 +68,33 @@ class RunData:
         return objective_points(self.designs, self.objectives)
 
     @cached_property
+    def bounds(self) -> Points:
+        """The proven lower bound of each objective of each design; -inf where there is none."""
+        return objective_bounds(self.designs, self.objectives)
+
+    @cached_property
+    def certain(self) -> frozenset[int]:
+        """Designs that are on the front whatever better mappings other designs may have."""
+        return frozenset(int(i) for i in np.flatnonzero(certain_members(self.points, self.bounds)))
+
+    @cached_property
+    def candidates(self) -> list[int]:
+        """Designs off the front whose bounds leave room to join it."""
+        possible = np.flatnonzero(possible_members(self.points, self.bounds))
+        return [int(i) for i in possible if int(i) not in self.on_front]
+
+    @cached_property
+    def discarded(self) -> list[int]:
+        """Designs that their lower bounds ruled out before any solve."""
+        return [int(i) for i in np.flatnonzero(self.designs["status"].eq("dominated"))]
+
+    @cached_property
+    def baseline(self) -> int | None:
+        """The design that the study compares others with, None where it names none."""
+        named = np.flatnonzero(self.designs["baseline"].eq(True).fillna(False))
+        return int(named[0]) if len(named) else None
+
+    @cached_property
     def judged(self) -> list[int]:
         return [int(i) for i in np.flatnonzero(np.isfinite(self.points).all(axis=1))]
 
@@ -77,6 +102,10 @@ class RunData:
     def front(self) -> list[int]:
         on_front = np.flatnonzero(front_mask(self.points))
         return sorted((int(i) for i in on_front), key=lambda i: (tuple(self.points[i]), i))
+
+    @cached_property
+    def on_front(self) -> frozenset[int]:
+        return frozenset(self.front)
 
     @cached_property
     def knee(self) -> int | None:
@@ -136,11 +165,6 @@ class RunData:
         """One scale per objective column, the same in the whole report."""
         return self._scales[column]
 
-    def certain(self, design: int) -> bool:
-        """Whether energy and latency are within CERTAIN_GAP of their proven bounds."""
-        gaps = (self.value(design, "energy_gap"), self.value(design, "cycles_gap"))
-        return all(gap is not None and gap <= CERTAIN_GAP for gap in gaps)
-
     def hover(self, design: int) -> str:
         """Lines for a hover box: number, axes, metrics with bounds."""
         if design not in self._hovers:
@@ -153,6 +177,7 @@ class RunData:
 
     def _hover(self, design: int) -> str:
         lines = [f"<b>Design {self.tag(design)}</b>".replace(" <", "<")]
+        lines[0] += " (baseline)" if design == self.baseline else ""
         lines += [f"{chart_text(axis)}: {chart_text(self.axis_text(design, axis))}" for axis in self.axes]
         metrics = dict.fromkeys((*self.objectives, "energy_pj", "cycles", "area_um2"))
         for name in metrics:

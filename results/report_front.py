@@ -1,4 +1,4 @@
-"""The front: every pair of objectives as a chart, and three of them in space."""
+"""The front: every pair of objectives as a chart, and three of them in space, with what is proven of it."""
 
 from __future__ import annotations
 
@@ -9,23 +9,18 @@ from typing import Any
 import numpy as np
 
 from results.pareto import Points, front_mask, hypervolume, reference_point
-from results.report_data import CERTAIN_GAP, RunData
+from results.report_data import RunData
 from results.report_html import Figure, Section, element, joined, paragraph
+from results.report_labels import label_places
 from results.report_units import Scale, percent
 
-FRONT_COLOR, DOMINATED_COLOR = "#0d8b9b", "#98a0aa"
+FRONT_COLOR, DOMINATED_COLOR, BASELINE_COLOR = "#0d8b9b", "#98a0aa", "#d55e00"
 MANY_POINTS = 3000
 """From here on charts are drawn by WebGL, because an SVG element per point makes a page slow."""
-LABEL_SHIFTS = {
-    "top center": (0.0, 0.055),
-    "middle right": (0.06, 0.0),
-    "bottom center": (0.0, -0.055),
-    "middle left": (-0.06, 0.0),
-}
-"""Where the name of a point may stand, and how far its middle is from the point, in shares of the chart."""
-MOST_NAMES = 60
-LABEL_SIZE = (0.055, 0.05)
-"""Width and height of a name and its margin, in shares of the chart."""
+WIDEST_INTERVALS = 3.0
+"""Intervals that would stretch an axis by more than this factor are drawn when the reader asks for them."""
+CERTAIN, OPEN = "front, certain", "front"
+INTERVALS, DISCARDED = "down to the proven bounds", "discarded, at their bounds"
 
 Trace = dict[str, Any]
 
@@ -42,7 +37,7 @@ def front_section(run: RunData) -> Section:
     if len(run.objectives) >= 3:
         pairs.append(space_figure(run))
     grid = element("div", *(element("div", f.html(), class_="panel") for f in pairs), class_="grid")
-    return Section("front", title, joined([paragraph(_summary(run)), grid]))
+    return Section("front", title, joined([*map(paragraph, (_summary(run), _certainty(run))), grid]))
 
 
 def _summary(run: RunData) -> str:
@@ -58,6 +53,23 @@ def _summary(run: RunData) -> str:
     )
 
 
+def _certainty(run: RunData) -> str:
+    text = (
+        f"{len(run.certain)} of the {len(run.front)} are certain (diamonds): no other complete design "
+        "would be at least as good everywhere and better somewhere even if it reached its proven bounds. "
+    )
+    if run.candidates:
+        text += f"{len(run.candidates)} designs off the front could still join it if mapped better. "
+    else:
+        text += "No design off the front could join it, however it is mapped. "
+    if run.discarded:
+        text += (
+            f"{len(run.discarded)} designs were discarded before any solve, because a finished design is at "
+            "least as good as their proven lower bounds; they are drawn at these bounds."
+        )
+    return text
+
+
 def pair_figure(run: RunData, x: int, y: int) -> Figure:
     """Two objectives: dominated designs grey, the front of all objectives marked, the pair's own a line."""
     names = (run.objectives[x], run.objectives[y])
@@ -69,7 +81,8 @@ def pair_figure(run: RunData, x: int, y: int) -> Figure:
         "margin": {"l": 64, "r": 16, "t": 56, "b": 52},
     }
     description = f"{scales[1].label} against {scales[0].label.lower()} of {len(run.judged)} designs"
-    traces = [_staircase(run, x, y), *_point_traces(run, (x, y), "scatter")]
+    behind = [_staircase(run, x, y), *_intervals(run, x, y), *_discarded(run, x, y)]
+    traces = [*behind, *_point_traces(run, (x, y), "scatter")]
     return Figure(f"front-{names[0]}-{names[1]}", description, traces, layout)
 
 
@@ -83,7 +96,8 @@ def single_figure(run: RunData) -> Figure:
         "y": [scale.number(run.points[i, 0]) for i in order],
         "hovertext": [run.hover(i) for i in order],
         "hoverinfo": "text",
-        "marker": {"color": [FRONT_COLOR if i in run.front else DOMINATED_COLOR for i in order]},
+        "customdata": [run.tag(i) for i in order],
+        "marker": {"color": [FRONT_COLOR if i in run.on_front else DOMINATED_COLOR for i in order]},
     }
     layout = {"xaxis": {"title": {"text": "Rank"}}, "yaxis": {"title": {"text": scale.title}}}
     return Figure(f"front-{run.objectives[0]}", f"{scale.label} of every design", [trace], layout)
@@ -103,55 +117,33 @@ def space_figure(run: RunData) -> Figure:
 
 
 def _point_traces(run: RunData, objectives: Sequence[int], kind: str) -> list[Trace]:
-    dominated = [i for i in run.judged if i not in set(run.front)]
-    certain = [i for i in run.front if run.certain(i)]
-    open_ = [i for i in run.front if i not in set(certain)]
+    certain = [i for i in run.front if i in run.certain]
+    open_ = [i for i in run.front if i not in run.certain]
     size = 6 if kind == "scatter3d" else 10
     places = label_places(run.points[run.judged][:, objectives], run.points[run.front][:, objectives])
     place_of = dict(zip(run.front, places, strict=True))
-    traces = [_points(run, dominated, objectives, kind, "dominated")]
-    traces[0]["marker"] = {"color": DOMINATED_COLOR, "size": size * 0.65, "opacity": 0.75}
-    for chosen, name, symbol in ((open_, "front", "circle"), (certain, _certain_name(), "diamond")):
-        if chosen:
-            trace = _points(run, chosen, objectives, kind, name)
-            trace["marker"] = {"color": FRONT_COLOR, "size": size, "symbol": symbol}
-            if any(places):
-                trace["mode"] = "markers+text"
-                trace["text"] = [run.tag(i) if place_of[i] else "" for i in chosen]
-                trace["textposition"] = [place_of[i] or "top center" for i in chosen]
-            traces.append(trace)
+    dominated = _points(run, [i for i in run.judged if i not in run.on_front], objectives, kind, "dominated")
+    dominated["marker"] = {"color": DOMINATED_COLOR, "size": size * 0.65, "opacity": 0.75}
+    traces = [dominated]
+    for chosen, name, symbol in ((open_, OPEN, "circle"), (certain, CERTAIN, "diamond")):
+        trace = _points(run, chosen, objectives, kind, name)
+        trace["marker"] = {"color": FRONT_COLOR, "size": size, "symbol": symbol}
+        if any(place_of[i] for i in chosen):
+            trace["mode"] = "markers+text"
+            trace["text"] = [run.tag(i) if place_of[i] else "" for i in chosen]
+            trace["textposition"] = [place_of[i] or "top center" for i in chosen]
+        traces.append(trace)
+    traces += _baseline(run, objectives, kind, size)
     return [trace for trace in traces if trace["x"]]
 
 
-def label_places(judged: Points, front: Points) -> list[str]:
-    """For each front point, a place for its name that hides no earlier name or front point; "" for none.
-
-    The first two of the objectives count; the chart is taken to span the ``judged`` points. A front of more
-    than MOST_NAMES points gets no names: the hover box has them.
-    """
-    if len(front) > MOST_NAMES:
-        return [""] * len(front)
-    low, span = judged[:, :2].min(axis=0), np.ptp(judged[:, :2], axis=0)
-    spots = [tuple(spot) for spot in (front[:, :2] - low) / np.where(span > 0, span, 1.0)]
-    taken, places = list(spots), []
-    for x, y in spots:
-        free = ""
-        for place, (right, up) in LABEL_SHIFTS.items():
-            middle = (x + right, y + up)
-            if not any(_overlap(middle, other) for other in taken if other != (x, y)):
-                free = place
-                taken.append(middle)
-                break
-        places.append(free)
-    return places
-
-
-def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
-    return all(abs(p - q) < size for p, q, size in zip(a, b, LABEL_SIZE, strict=True))
-
-
-def _certain_name() -> str:
-    return f"front, proven within {percent(CERTAIN_GAP)}"
+def _baseline(run: RunData, objectives: Sequence[int], kind: str, size: int) -> list[Trace]:
+    """A ring around the baseline, whose point has its own place on or off the front."""
+    if run.baseline is None or run.baseline not in run.judged:
+        return []
+    trace = _points(run, [run.baseline], objectives, kind, "baseline")
+    ring = {"symbol": "circle-open", "size": size * 1.8, "color": BASELINE_COLOR, "line": {"width": 2.5}}
+    return [trace | {"marker": ring}]
 
 
 def _points(run: RunData, chosen: list[int], objectives: Sequence[int], kind: str, name: str) -> Trace:
@@ -163,6 +155,60 @@ def _points(run: RunData, chosen: list[int], objectives: Sequence[int], kind: st
     trace["hovertext"] = [run.hover(i) for i in chosen]
     trace["customdata"] = [run.tag(i) for i in chosen]
     return trace
+
+
+def _intervals(run: RunData, x: int, y: int) -> list[Trace]:
+    """From each front point a line down to the bound of either objective, where that is proven."""
+    pair = [x, y]
+    found, bounds = run.points[run.front][:, pair], run.bounds[run.front][:, pair]
+    if not ((found > bounds) & (bounds > 0)).any():
+        return []
+    scales = [run.scale(run.objectives[objective]) for objective in pair]
+    ends: list[list[float | None]] = [[], []]
+    for point, bound in zip(found, bounds, strict=True):
+        for moved in (0, 1):
+            if bound[moved] > 0:  # on a logarithmic axis nothing else has a place
+                end = np.where(np.arange(2) == moved, bound, point)
+                for column, scale, a, b in zip(ends, scales, point, end, strict=True):
+                    column += [scale.number(a), scale.number(b), None]
+    return [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": INTERVALS,
+            "x": ends[0],
+            "y": ends[1],
+            "line": {"width": 1, "color": FRONT_COLOR},
+            "opacity": 0.55,
+            "hoverinfo": "skip",
+            "visible": True if _narrow(run.points[run.judged][:, pair], bounds) else "legendonly",
+        }
+    ]
+
+
+def _narrow(judged: Points, bounds: Points) -> bool:
+    low, high = judged.min(axis=0), judged.max(axis=0)
+    reach = np.minimum(low, np.where(bounds > 0, bounds, np.inf).min(axis=0))
+    return bool((high - reach <= WIDEST_INTERVALS * (high - low)).all())
+
+
+def _discarded(run: RunData, x: int, y: int) -> list[Trace]:
+    placed = [i for i in run.discarded if (run.bounds[i, [x, y]] > 0).all()]
+    if not placed:
+        return []
+    scales = (run.scale(run.objectives[x]), run.scale(run.objectives[y]))
+    return [
+        {
+            "type": "scattergl" if len(placed) > MANY_POINTS else "scatter",
+            "mode": "markers",
+            "name": DISCARDED,
+            "x": [scales[0].number(run.bounds[i, x]) for i in placed],
+            "y": [scales[1].number(run.bounds[i, y]) for i in placed],
+            "hovertext": [run.hover(i) for i in placed],
+            "hoverinfo": "text",
+            "marker": {"symbol": "x-thin", "size": 7, "line": {"width": 1.2, "color": DOMINATED_COLOR}},
+        }
+    ]
 
 
 def _staircase(run: RunData, x: int, y: int) -> Trace:

@@ -224,6 +224,46 @@ def write_example(path: Path, *, objectives: tuple[str, ...] = ("energy_pj", "cy
     return path
 
 
+SPACE = {"name": "all mappings of perfect factors"}
+BASELINE = 12
+DISCARDED = (24, 27, 28)
+
+
+def write_search(path: Path) -> Path:
+    """The example as a search with a portfolio would have left it.
+
+    Trials in another order than the grid's, a baseline, half of the solves proven, three designs discarded by
+    their bounds.
+    """
+    order = [7 * index % 36 for index in range(36)]
+    family = list(chips())
+    with RunWriter(path) as run:
+        run.write_lock_file(example_lock(("energy_pj", "cycles", "area_um2")))
+        for trial, index in enumerate(order):
+            answers = {name: _portfolio_answer(family[index], index, name) for name in RESNET18}
+            design = _example_design(family[index], index, answers)
+            design |= {"trial": trial, "baseline": index == BASELINE}
+            design["finished_at"] = NOON + timedelta(minutes=trial)
+            if index in DISCARDED:
+                note = "energy_pj >= 1, cycles >= 2: dominated by design a"
+                cost = dict.fromkeys((*COST, "energy_gap", "cycles_gap")) | {"solves": 0, "cpu_seconds": None}
+                design |= cost | {"status": "dominated", "feasible": None, "note": note}
+            elif design["status"] != "infeasible":
+                for row in answers.values():
+                    run.append("layers", row)
+            run.append("designs", design)
+    return path
+
+
+def _portfolio_answer(chip: ExampleChip, index: int, name: str) -> Row:
+    row = _example_answer(chip, index, name) | {"solver": "auto", "space": SPACE}
+    if row["status"] == "feasible" and index % 2 == 0:
+        proven = {name: row[name] for name in ("energy_pj", "cycles", "objective")}
+        bounds = dict(zip(("energy_bound_pj", "cycles_bound", "bound"), proven.values(), strict=True))
+        return row | bounds | {"status": "optimal", "gap": 0.0, "solved_by": "exact"}
+    return row | {"solved_by": "cosa" if row["status"] == "feasible" else None}
+
+
 def example_lock(objectives: tuple[str, ...]) -> Row:
     return {
         "study": {
@@ -319,6 +359,11 @@ def make_design() -> Callable[..., Row]:
 @pytest.fixture
 def make_example() -> Callable[..., Path]:
     return write_example
+
+
+@pytest.fixture
+def make_search() -> Callable[..., Path]:
+    return write_search
 
 
 @pytest.fixture

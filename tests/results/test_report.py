@@ -21,8 +21,9 @@ from results.errors import DamagedFileError, NotARunError, WrongRowError
 from results.parts import list_parts
 from results.report import build_page, write_report
 from results.report_data import RunData, study_objectives
-from results.report_front import MANY_POINTS, label_places, pair_figure
+from results.report_front import DISCARDED, INTERVALS, MANY_POINTS, pair_figure
 from results.report_html import Markup, chart_text, element, script_json, table
+from results.report_labels import label_places
 from results.report_spending import MOST_DESIGNS, design_layers, levels_figure, shown_designs
 from results.report_units import digits, percent, scale_for, seconds
 from results.store import RunWriter
@@ -174,12 +175,27 @@ def test_large_runs_are_drawn_by_webgl(run_path: Path, make_design: Make) -> Non
     assert "scattergl" in kinds
 
 
-def test_proven_designs_are_told_from_the_others(run_path: Path, make_design: Make) -> None:
+def test_certain_designs_are_told_from_the_others(run_path: Path, make_design: Make) -> None:
     with RunWriter(run_path) as run:
-        run.append("designs", make_design(0, energy_gap=0.0, cycles_gap=0.01))
-        run.append("designs", make_design(1))
-    names = [trace["name"] for trace in pair_figure(RunData.read(run_path), 0, 1).traces]
-    assert names == ["front of these two", "front", "front, proven within 1.0 %"]
+        run.append("designs", make_design(0, energy_bound_pj=1e9, cycles_bound=1e6))
+        run.append("designs", make_design(1, area_um2=1e6))  # at its bounds it dominates the other
+        run.append("designs", make_design(2, status="dominated", energy_pj=None, cycles=None))
+    data = RunData.read(run_path)
+    traces = {trace["name"]: trace for trace in pair_figure(data, 0, 1).traces}
+    assert list(traces) == ["front of these two", INTERVALS, DISCARDED, "front", "front, certain"]
+    assert traces["front"]["marker"]["symbol"] != traces["front, certain"]["marker"]["symbol"]
+    energy, cycles = data.scale("energy_pj"), data.scale("cycles")
+    (uncertain,) = set(data.front) - data.certain
+    assert traces["front"]["x"] == [energy.number(data.value(uncertain, "energy_pj"))]
+    x, y = traces[INTERVALS]["x"], traces[INTERVALS]["y"]
+    lines = {(a, b) for a, b in zip(zip(x, y, strict=True), zip(x[1:], y[1:], strict=True), strict=False)}
+    found = (energy.number(5e8), cycles.number(1_050_000))
+    assert (found, (energy.number(4e8), found[1])) in lines
+    assert (found, (found[0], cycles.number(945_000))) in lines
+    assert traces[DISCARDED]["x"] == [energy.number(0.8e9 / 3)]
+    text = " ".join(_page(run_path).text)
+    assert "1 of the 2 are certain" in text
+    assert "1 designs were discarded before any solve" in text
 
 
 def test_interrupted_and_damaged_runs_say_so(run_path: Path, make_layer: Make, make_design: Make) -> None:
