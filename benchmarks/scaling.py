@@ -27,7 +27,7 @@ from clusters.runtime import Runtime, RuntimeSettings, complete_all
 from results.store import RunWriter
 from sweep.plan import plan
 from sweep.run import Observer, Run
-from sweep.search import designs
+from sweep.search import ListedDesigns, designs
 from sweep.simulated_run import Cluster, Costs
 from sweep.simulation import MEASURED, forecast
 from sweep.study import AxisChoices, NetworkChoice, RandomSearch, Study
@@ -107,9 +107,9 @@ def run_loop(tasks: int) -> dict[str, Any]:
         proposed = designs(chosen)
         first = run.ledger.tasks(next(iter(planned.designs)))[0]
         with InProcessRuntime(Constant(run_task(first.content))) as runtime:
-            run.explore(islice(proposed, 500), runtime)
+            run.explore(ListedDesigns(islice(proposed, 500)), runtime)
             memory, cpu, before = memory_mb(), time.process_time(), len(run.ledger.answers)
-            run.explore(proposed, runtime)
+            run.explore(ListedDesigns(proposed), runtime)
             done = len(run.ledger.answers) - before
         cpu = time.process_time() - cpu
         growth = memory_mb() - memory

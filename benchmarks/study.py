@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from results.store import RunFolder, RunWriter
-from sweep.plan import plan
 from sweep.run import Observer, Run
+from sweep.search import search_of
 from sweep.session import Place, run_study
 from sweep.study import AxisChoices, NetworkChoice, RandomSearch, Study
 
@@ -47,12 +47,11 @@ def measure(workers: int, designs: int) -> dict[str, Any]:
     chosen = study(designs)
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "runs" / "benchmark"
-        planned = plan(chosen)
         before, start = resident_mib(), time.perf_counter()
         with RunWriter(path) as writer, Place(workers=workers).runtime(chosen) as runtime:
             ready = time.perf_counter()
             cpu = time.process_time()
-            Run(chosen, writer, Observer(), None).explore(planned.designs, runtime)
+            Run(chosen, writer, Observer(), None).explore(search_of(chosen), runtime)
             wall, driver = time.perf_counter() - ready, time.process_time() - cpu
         rows = RunFolder(path).read("layers").to_pandas()
         again = time.perf_counter()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -12,6 +12,7 @@ from functools import cached_property
 from sys import intern
 from typing import Any
 
+from costmodel.bounds import lower_bounds
 from costmodel.errors import InputError
 from costmodel.networks import load_network
 from costmodel.workload import Layer, distinct_layers
@@ -33,6 +34,11 @@ class Demand:
     weight: float
     layer: Layer
     count: int
+
+    @property
+    def runs(self) -> float:
+        """How often the layer runs in all: its count times the weight of its network."""
+        return self.count * self.weight
 
     @cached_property
     def named(self) -> Layer:
@@ -145,12 +151,11 @@ class DesignLedger:
         """One task a demand, in their order; equal shapes of different networks are equal tasks."""
         return [MappingTask(design.architecture, demand.named, self._settings) for demand in self.demands]
 
-    def open(self, design: Design) -> tuple[list[MappingTask], Row | None]:
-        """Wait for the design's answers; returns those of its tasks that nobody has asked for yet.
+    def open(self, design: Design, tasks: Sequence[MappingTask]) -> tuple[list[MappingTask], Row | None]:
+        """Wait for the answers to the design's ``tasks``; returns those that nobody has asked for yet.
 
         The row is there at once where every answer already is.
         """
-        tasks = self.tasks(design)
         ids = tuple(task.id for task in tasks)
         missing = {task_id for task_id in ids if task_id not in self.answers}
         if not missing:
@@ -203,6 +208,8 @@ def design_row(study: Study, design: Design) -> Row:
         "area_um2": architecture.area_um2,
         "finished_at": datetime.now(UTC),
         "feasible": design.feasible,
+        "trial": design.trial,
+        "baseline": design.baseline,
     }
     if not design.feasible:
         row |= {"status": "infeasible", "note": "; ".join(design.broken), "solves": 0}
@@ -224,25 +231,44 @@ def _without_mapping(bad: list[tuple[Demand, Answer]]) -> Row:
 
 def _totals(design: Design, demands: tuple[Demand, ...], answers: list[Answer]) -> Row:
     """Sums over all networks: layers one after the other, times their counts and the network's weight."""
-    weights = [demand.count * demand.weight for demand in demands]
-    energy = sum(w * a.energy_pj for w, a in zip(weights, answers, strict=True))
-    cycles = round(sum(w * a.cycles for w, a in zip(weights, answers, strict=True)))
-    energy_bound = sum(w * a.energy_bound_pj for w, a in zip(weights, answers, strict=True))
-    cycles_bound = sum(w * a.cycles_bound for w, a in zip(weights, answers, strict=True))
+    energy, cycles = _sums(demands, [(answer.energy_pj, answer.cycles) for answer in answers])
+    bounds = _sums(demands, [(answer.energy_bound_pj, answer.cycles_bound) for answer in answers])
     levels: Counter[str] = Counter()
-    for weight, answer in zip(weights, answers, strict=True):
-        levels.update({name: weight * pj for name, pj in answer.levels})
-    return {
+    for demand, answer in zip(demands, answers, strict=True):
+        levels.update({name: demand.runs * pj for name, pj in answer.levels})
+    return objectives(design, energy, round(cycles)) | {
         "status": "complete",
-        "energy_pj": energy,
-        "cycles": cycles,
-        "edp_pj_cycles": energy * cycles,
-        "latency_seconds": cycles / design.architecture.frequency_hz,
-        "energy_bound_pj": energy_bound,
-        "cycles_bound": cycles_bound,
-        "energy_gap": (energy - energy_bound) / energy,
-        "cycles_gap": (cycles - cycles_bound) / cycles,
+        "energy_bound_pj": bounds[0],
+        "cycles_bound": bounds[1],
+        "energy_gap": (energy - bounds[0]) / energy,
+        "cycles_gap": (round(cycles) - bounds[1]) / round(cycles),
         "energy_by_level_pj": dict(levels),
+    }
+
+
+def design_bounds(design: Design, demands: tuple[Demand, ...]) -> tuple[float, float]:
+    """Proven lower bounds on the design's energy_pj and cycles, whatever solver answers."""
+    found = [lower_bounds(design.architecture, demand.layer) for demand in demands]
+    return _sums(demands, [(bounds.energy_pj, bounds.cycles) for bounds in found])
+
+
+def _sums(demands: tuple[Demand, ...], parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """Energy and cycles of all runs of all layers, added in the order of the demands."""
+    energy = cycles = 0.0
+    for demand, (energy_pj, layer_cycles) in zip(demands, parts, strict=True):
+        energy += demand.runs * energy_pj
+        cycles += demand.runs * layer_cycles
+    return energy, cycles
+
+
+def objectives(design: Design, energy_pj: float, cycles: int) -> Row:
+    """The columns a study may minimise; each grows with energy and cycles, so bounds give bounds."""
+    return {
+        "area_um2": design.architecture.area_um2,
+        "energy_pj": energy_pj,
+        "cycles": cycles,
+        "edp_pj_cycles": energy_pj * cycles,
+        "latency_seconds": cycles / design.architecture.frequency_hz,
     }
 
 

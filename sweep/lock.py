@@ -14,7 +14,20 @@ from solvers.catalogue import solver
 from sweep.study import Study
 from sweep.task import content_hash
 
-PACKAGES = ("archsweep", "highspy", "numba", "numpy", "onnx", "ortools", "pyarrow", "ray")
+PACKAGES = (
+    "archsweep",
+    "clarabel",
+    "cvxpy",
+    "highspy",
+    "moocore",
+    "numba",
+    "numpy",
+    "onnx",
+    "optuna",
+    "ortools",
+    "pyarrow",
+    "ray",
+)
 
 
 def study_id(study: Study) -> str:

@@ -14,11 +14,11 @@ from costmodel.networks import load_network, unsupported_operators
 from costmodel.technology import energy_inversions
 from results.answers import find_answers
 from sweep.design_ledger import DesignLedger, demands
-from sweep.search import check_feasible, designs
+from sweep.search import check_feasible, design_space, designs
 from sweep.simulated_run import Cluster
 from sweep.simulation import Forecast, forecast
 from sweep.space import Design
-from sweep.study import Study
+from sweep.study import OptunaSearch, Study
 from sweep.task import MappingTask, run_task
 
 PILOT_SOLVES = 5
@@ -29,7 +29,8 @@ PILOT_SECONDS = 10.0
 class Proposed:
     """The ``count`` designs that a study's search looks at, made anew each time they are iterated.
 
-    A hundred thousand architectures would fill the driver's memory.
+    A hundred thousand architectures would fill the driver's memory. Of an Optuna search these are as many
+    random ones: it will propose others, but no more.
     """
 
     study: Study
@@ -54,6 +55,8 @@ class Plan:
     open: int
     warnings: tuple[str, ...] = ()
     """What a reader of the results should know: operators not counted, energy tables turned upside down."""
+    at_most: bool = False
+    """An Optuna search takes no more than these; ``infeasible`` are those of as many random designs."""
 
 
 def plan(study: Study, store: Path | None = None) -> Plan:
@@ -68,14 +71,13 @@ def plan(study: Study, store: Path | None = None) -> Plan:
     if count.infeasible == count.designs:
         check_feasible(study, list(designs(study)))
     known = find_answers(store, count.tasks, ("task_id",)) if store is not None and store.is_dir() else ()
-    return Plan(
-        Proposed(study, count.designs),
-        count.infeasible,
-        count.requested,
-        len(count.tasks),
-        len(count.tasks) - len(known),
-        (*_uncounted(study), *count.inverted.values()),
-    )
+    warnings = (*_uncounted(study), *count.inverted.values())
+    proposed = Proposed(study, count.designs)
+    if isinstance(study.search, OptunaSearch) and count.designs < design_space(study).size:
+        most = count.most_solves * count.designs
+        return Plan(proposed, count.infeasible, count.layers * count.designs, most, most, warnings, True)
+    distinct = len(count.tasks)
+    return Plan(proposed, count.infeasible, count.requested, distinct, distinct - len(known), warnings)
 
 
 def _uncounted(study: Study) -> list[str]:
@@ -90,12 +92,12 @@ class _Count:
     """What is counted over all designs, none of which is kept."""
 
     def __init__(self, study: Study) -> None:
-        self.designs = self.infeasible = self.requested = 0
+        self.designs = self.infeasible = self.requested = self.most_solves = 0
         self.tasks: set[str] = set()
         self.inverted: dict[str, str] = {}
         self._name = study.architecture
         self._ledger = DesignLedger(study, demands(study))
-        self._layers = sum(demand.count for demand in self._ledger.demands)
+        self.layers = sum(demand.count for demand in self._ledger.demands)
 
     def add(self, design: Design) -> None:
         self.designs += 1
@@ -104,8 +106,10 @@ class _Count:
         if not design.feasible:
             self.infeasible += 1
             return
-        self.requested += self._layers
-        self.tasks.update(task.id for task in self._ledger.tasks(design))
+        self.requested += self.layers
+        tasks = {task.id for task in self._ledger.tasks(design)}
+        self.most_solves = max(self.most_solves, len(tasks))
+        self.tasks |= tasks
 
 
 @dataclass(frozen=True)

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from clusters.pace import FEWEST_A_WORKER
 from clusters.runtime import Completion, Runtime, WorkersUnavailableError, complete_all
 from results.answers import find_answers
 from results.schema import ANSWERED
 from results.store import RunFolder, RunWriter
-from sweep.design_ledger import Answer, DesignLedger, demands, design_row
+from sweep.design_ledger import Answer, DesignLedger, Row, demands, design_row
 from sweep.lock import study_id
 from sweep.plan import Plan
+from sweep.pruning import BoundsPruning
+from sweep.search import Search
 from sweep.space import Design
 from sweep.study import Study
 from sweep.task import MappingTask, VersionMismatchError, architecture_content, architecture_id, layer_content
-
-DESIGNS_PER_LOOKUP = 64
-"""Designs whose tasks are looked up in the store at once."""
 
 
 class Observer:
@@ -45,39 +44,66 @@ class Run:
     def __init__(self, study: Study, writer: RunWriter, observer: Observer, store: Path | None) -> None:
         self.study, self.writer, self.observer, self.store = study, writer, observer, store
         self.ledger = DesignLedger(study, demands(study))
+        self.pruning = BoundsPruning(study, self.ledger.demands) if study.search.prune_by_bounds else None
         self._study_id = study_id(study)
         self._solving: dict[str, MappingTask] = {}
         rows = RunFolder(writer.path).read("layers", ["task_id", "status"]).to_pylist()
         self._held = {row["task_id"] for row in rows if row["status"] in ANSWERED}
 
-    def explore(self, proposed: Iterable[Design], runtime: Runtime) -> None:
+    def explore(self, search: Search, runtime: Runtime) -> None:
         """Run until every proposed design has its row; a failed solve is a row, not the end."""
-        for completion in complete_all(runtime, self._submissions(iter(proposed))):
+        self._search = search
+        for completion in complete_all(runtime, self._submissions(search, runtime)):
             _check_environment(completion)
             task = self._solving.pop(completion.key)
             row = self._identity(task) | _answer(completion)
             self.writer.append("layers", row)
             self._record(task.id, row)
 
-    def _submissions(self, proposed: Iterator[Design]) -> Iterator[tuple[str, Any]]:
-        while batch := list(islice(proposed, DESIGNS_PER_LOOKUP)):
-            for task in self._open(batch):
+    def _submissions(self, search: Search, runtime: Runtime) -> Iterator[tuple[str, Any] | None]:
+        """The solves nobody has done yet; None where the search is better asked once more is known."""
+        while not search.finished:
+            if search.learns and runtime.pending >= FEWEST_A_WORKER * runtime.workers:
+                yield None
+                continue
+            batch = [(design, self._tasks(design)) for design in search.ask()]
+            stored = self._stored(task for _, tasks in batch for task in tasks)
+            for design, tasks in batch:
+                yield from self._open(design, tasks, stored)
+
+    def _tasks(self, design: Design) -> list[MappingTask]:
+        return self.ledger.tasks(design) if design.feasible else []
+
+    def _stored(self, tasks: Iterable[MappingTask]) -> dict[str, dict[str, Any]]:
+        """What the store knows of these tasks and this run does not."""
+        wanted = {task.id for task in tasks} - self.ledger.answers.keys()
+        return find_answers(self.store, wanted) if self.store else {}
+
+    def _open(
+        self, design: Design, tasks: list[MappingTask], stored: dict[str, dict[str, Any]]
+    ) -> Iterator[tuple[str, Any]]:
+        """Open a design, and yield what is to be solved for it."""
+        row = self._without_solves(design, tasks, stored)
+        new, row = ([], row) if row else self.ledger.open(design, tasks)
+        if row is not None:
+            self._close(row)
+        for task in new:
+            if found := stored.get(task.id):
+                self._reuse(task, found)
+            else:
                 self._solving[task.id] = task
                 yield task.id, task.content
 
-    def _open(self, batch: list[Design]) -> list[MappingTask]:
-        """Open the designs of a batch; returns the tasks that nobody has solved yet."""
-        asked: list[MappingTask] = []
-        for design in batch:
-            tasks, row = self.ledger.open(design) if design.feasible else ([], design_row(self.study, design))
-            asked += tasks
-            if row is not None:
-                self._close(row)
-        found = find_answers(self.store, [task.id for task in asked]) if self.store else {}
-        for task in asked:
-            if row := found.get(task.id):
-                self._reuse(task, row)
-        return [task for task in asked if task.id not in found]
+    def _without_solves(
+        self, design: Design, tasks: list[MappingTask], stored: Collection[str]
+    ) -> Row | None:
+        """The row of a design that breaks a constraint, or that bounds discard before anything is solved."""
+        if not design.feasible:
+            return design_row(self.study, design)
+        known = (task.id in stored or task.id in self.ledger.answers for task in tasks)
+        if self.pruning and not all(known):
+            return self.pruning.discard(design)
+        return None
 
     def _reuse(self, task: MappingTask, row: dict[str, Any]) -> None:
         cached = {"cached": True, "from_study": row["from_study"] or row["study"]}
@@ -92,6 +118,9 @@ class Run:
 
     def _close(self, row: dict[str, Any]) -> None:
         self.writer.append("designs", row | {"study_id": self._study_id})
+        if self.pruning:
+            self.pruning.evaluated(row)
+        self._search.tell(row)
         self.observer.designed(row)
 
     def _identity(self, task: MappingTask) -> dict[str, Any]:

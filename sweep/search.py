@@ -1,25 +1,87 @@
-"""How designs are proposed: every one of the grid, or a random sample."""
+"""How designs are proposed: all of the grid, a random sample, or one after the other by what was found."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import Protocol
 
 from costmodel.errors import InputError
+from sweep.design_ledger import Row
 from sweep.space import Constraint, Design, DesignSpace
-from sweep.study import GridSearch, Study
+from sweep.study import GridSearch, OptunaSearch, RandomSearch, Study
+
+DESIGNS_PER_ASK = 64
+"""Designs of a fixed list that are handed out, and looked up in the store, at once."""
+
+
+class Search(Protocol):
+    """Proposes designs and is told the row of each: ask and tell, in the driver, in one thread."""
+
+    @property
+    def learns(self) -> bool:
+        """Whether proposals follow from what was told: then nobody should ask further ahead than needed."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing more to ask for."""
+
+    def ask(self) -> list[Design]:
+        """The next designs, each one once, infeasible ones included; none only when finished."""
+
+    def tell(self, row: Row) -> None:
+        """The ``designs`` row of a design that was asked for."""
+
+
+class ListedDesigns:
+    """Designs that are known beforehand, whatever is found."""
+
+    learns = False
+
+    def __init__(self, designs: Iterable[Design]) -> None:
+        self._left = iter(designs)
+        self.finished = False
+
+    def ask(self) -> list[Design]:
+        batch = list(islice(self._left, DESIGNS_PER_ASK))
+        self.finished = len(batch) < DESIGNS_PER_ASK
+        return batch
+
+    def tell(self, row: Row) -> None:
+        """Nothing follows from it."""
+
+
+def search_of(study: Study, journal: Path | None = None) -> Search:
+    """The study's search; an Optuna one goes on from its ``journal``, or keeps none if that is None."""
+    if isinstance(study.search, OptunaSearch):
+        from sweep.optuna_search import OptunaProposals
+
+        return OptunaProposals(study, design_space(study), journal)
+    return ListedDesigns(designs(study))
 
 
 def design_space(study: Study) -> DesignSpace:
     constraints = tuple(Constraint.parse(text) for text in study.constraints)
-    return DesignSpace(study.architecture, study.axis_values(), constraints)
+    return DesignSpace(study.architecture, study.axis_values(), constraints, study.baseline)
 
 
 def designs(study: Study) -> Iterator[Design]:
-    """The designs that the study's search looks at, each one once, infeasible ones included."""
+    """The designs that a grid or random search looks at, each one once, the baseline first.
+
+    Of an Optuna search: as many random ones, for nobody knows which it will propose.
+    """
     space = design_space(study)
     if isinstance(study.search, GridSearch):
-        return space.grid()
-    return space.sample(study.search.samples, study.search.seed)
+        family = space.grid()
+    elif isinstance(study.search, RandomSearch):
+        family = space.sample(study.search.samples, study.search.seed)
+    else:
+        family = space.sample(study.search.trials, study.search.seed)
+    baseline = space.baseline_design()
+    if baseline is None:
+        return family
+    return chain([baseline], (design for design in family if not design.baseline))
 
 
 def check_feasible(study: Study, proposed: list[Design]) -> None:

@@ -11,8 +11,10 @@ from results.store import RunFolder, RunWriter
 from sweep.lock import lock_content
 from sweep.plan import plan
 from sweep.run import Observer, Run
+from sweep.search import search_of
 from sweep.study import Study
 from sweep.task import run_task
+from sweep.trial_journal import journal_in
 
 GRACE_SECONDS = 30.0
 """How much longer than the solver's own budget a solve may take before its worker is ended."""
@@ -72,7 +74,8 @@ def run_study(
     """Run a study to its end and return its folder; with ``resume``, stored answers are used again.
 
     Wrong input raises InputError, a folder that cannot be written ResultsError, both before any solve. A
-    failed solve is a row with its error. No runtime is started where the store holds every answer.
+    failed solve is a row with its error. No runtime is started where the store holds every answer. An Optuna
+    search goes on from its journal in the folder; without ``resume`` it starts anew.
     """
     folder = run_folder(study, output)
     store = folder.parent if resume else None
@@ -81,7 +84,8 @@ def run_study(
         writer.write_lock_file(lock_content(study))
         run = Run(study, writer, observer or Observer(), store)
         run.observer.planned(planned)
+        search = search_of(study, journal_in(folder, resume))
         somewhere = place if planned.open else Place(in_process=True)
         with somewhere.runtime(study) as runtime:
-            run.explore(planned.designs, runtime)
+            run.explore(search, runtime)
     return RunFolder(folder)

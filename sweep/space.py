@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from math import prod
 from random import Random
@@ -14,6 +16,7 @@ from typing import Any
 from costmodel.architecture import Architecture
 from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
+from costmodel.frontends.quantities import AREA, BANDWIDTH, ENERGY, FREQUENCY, LEAKAGE, SIZE, reader
 
 Choice = Any
 """What a study may write for an axis: a number, a size with its unit, a fan-out ``[x, y]``."""
@@ -29,6 +32,26 @@ class Axis:
     def __post_init__(self) -> None:
         if not self.choices:
             raise InputError("study", "an axis with at least one value", "none", key=f"axes.{self.key}")
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the values grow or fall from one to the next: numbers, sizes, fan-outs by their product."""
+        sizes = [size for choice in self.choices if (size := _magnitude(choice)) is not None]
+        return len(sizes) == len(self.choices) and sizes in (sorted(sizes), sorted(sizes, reverse=True))
+
+
+_read_quantity = reader({**SIZE, **BANDWIDTH, **FREQUENCY, **ENERGY, **LEAKAGE, **AREA}, "64 KiB", zero=True)
+
+
+def _magnitude(choice: Choice) -> float | None:
+    """How large a number, a quantity with its unit or a fan-out is; None for anything else."""
+    if isinstance(choice, list | tuple):
+        parts = [_magnitude(part) for part in choice]
+        return None if None in parts else prod(part for part in parts if part is not None)
+    try:
+        return _read_quantity(choice).value
+    except InputError:
+        return None
 
 
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
@@ -77,6 +100,13 @@ class Constraint:
     def holds(self, architecture: Architecture) -> bool:
         return COMPARISONS[self.comparison](self.value(architecture), self.limit)
 
+    def excess(self, architecture: Architecture) -> float:
+        """By how much it is broken, as a share of the limit: 0 or less where it holds."""
+        beyond = self.value(architecture) - self.limit
+        share = (beyond if self.comparison.startswith("<") else -beyond) / (abs(self.limit) or 1.0)
+        # "<" and ">" are broken at the limit itself, where nothing is exceeded
+        return min(share, 0.0) if self.holds(architecture) else max(share, sys.float_info.epsilon)
+
     def __str__(self) -> str:
         return f"{self.quantity} {self.comparison} {self.limit:g}"
 
@@ -89,6 +119,10 @@ class Design:
     architecture: Architecture
     broken: tuple[str, ...] = field(default=())
     """The constraints it does not meet, with its own numbers; such a design costs no solve."""
+    trial: int | None = None
+    """Optuna's number of the proposal, where a sampler made it."""
+    baseline: bool = False
+    """Whether it is the design that the study names to compare with."""
 
     @property
     def feasible(self) -> bool:
@@ -102,36 +136,71 @@ class DesignSpace:
     base: str
     axes: tuple[Axis, ...]
     constraints: tuple[Constraint, ...] = ()
+    baseline: dict[str, Choice] | None = None
 
     @property
     def size(self) -> int:
         return prod(len(axis.choices) for axis in self.axes)
 
-    def design(self, indices: Sequence[int]) -> Design:
+    def design(self, indices: Sequence[int], trial: int | None = None) -> Design:
         """The design with the ``indices[i]``-th value of axis i."""
-        values = tuple((axis.key, axis.choices[i]) for axis, i in zip(self.axes, indices, strict=True))
-        architecture = load_architecture(self.base, dict(values))
+        values = {axis.key: axis.choices[i] for axis, i in zip(self.axes, indices, strict=True)}
+        design = self._made(values)
+        return replace(design, trial=trial, baseline=design.architecture == self._baseline_architecture)
+
+    def baseline_design(self) -> Design | None:
+        """The study's baseline; InputError where it breaks a constraint: there is nothing to compare."""
+        if self.baseline is None:
+            return None
+        design = self._made(self.baseline)
+        if design.broken:
+            raise InputError("study", "a design that meets the constraints", design.broken[0], key="baseline")
+        return replace(design, baseline=True)
+
+    def indices_of_baseline(self) -> tuple[int, ...] | None:
+        """Where the family has the baseline; None where it is not a member (or there is none)."""
+        if self.baseline is None:
+            return None
+        given = [(axis.choices, self.baseline[axis.key]) for axis in self.axes]
+        inside = all(value in choices for choices, value in given)
+        return tuple(choices.index(value) for choices, value in given) if inside else None
+
+    @cached_property
+    def _baseline_architecture(self) -> Architecture | None:
+        return None if self.baseline is None else self._made(self.baseline).architecture
+
+    def _made(self, values: Mapping[str, Choice]) -> Design:
+        architecture = load_architecture(self.base, values)
         broken = tuple(
             f"{constraint} (is {constraint.value(architecture):g})"
             for constraint in self.constraints
             if not constraint.holds(architecture)
         )
-        return Design(values, architecture, broken)
+        return Design(tuple(values.items()), architecture, broken)
 
     def grid(self) -> Iterator[Design]:
         """Every design, the last axis varying fastest."""
         for indices in product(*(range(len(axis.choices)) for axis in self.axes)):
             yield self.design(indices)
 
+    def indices(self, flat: int) -> tuple[int, ...]:
+        """The indices of the ``flat``-th design of the grid."""
+        indices = []
+        for axis in reversed(self.axes):
+            flat, index = divmod(flat, len(axis.choices))
+            indices.append(index)
+        return tuple(indices[::-1])
+
     def sample(self, count: int, seed: int) -> Iterator[Design]:
         """``count`` different designs drawn uniformly (all of them where the space is not larger)."""
         if count >= self.size:
             yield from self.grid()
             return
-        sizes = [len(axis.choices) for axis in self.axes]
         for flat in Random(seed).sample(range(self.size), count):
-            indices = []
-            for size in reversed(sizes):
-                flat, index = divmod(flat, size)
-                indices.append(index)
-            yield self.design(indices[::-1])
+            yield self.design(self.indices(flat))
+
+    def unseen(self, seen: Collection[tuple[int, ...]], seed: str) -> tuple[int, ...] | None:
+        """The indices of a random design that is not among those ``seen``; None where all are."""
+        # of one design more than were seen, one is new
+        draws = Random(seed).sample(range(self.size), min(self.size, len(seen) + 1))
+        return next((point for point in map(self.indices, draws) if point not in seen), None)

@@ -25,8 +25,8 @@ from clusters.ray_actors import RayRuntime
 from clusters.runtime import RuntimeSettings
 from results.errors import CannotWriteError
 from results.store import Buffering, RunFolder, RunWriter
-from sweep.plan import plan
 from sweep.run import Observer, Run
+from sweep.search import designs, search_of
 from sweep.study import Study, load_study
 from sweep.task import content_hash, run_task
 
@@ -126,7 +126,7 @@ class Scene:
         self.log.touch()
         self.started = time.monotonic()
         with InProcessRuntime(run_task) as runtime, RunWriter(folder / "undisturbed" / "faults") as writer:
-            Run(self.study, writer, Observer(), None).explore(plan(self.study).designs, runtime)
+            Run(self.study, writer, Observer(), None).explore(search_of(self.study), runtime)
         self.expected = self.objectives(folder / "undisturbed" / "faults")
 
     def hashes(self, count: int) -> list[str]:
@@ -134,7 +134,7 @@ class Scene:
         contents: list[str] = []
         with RunWriter(self.folder / "hashes") as writer:
             run = Run(self.study, writer, Observer(), None)
-            for design in itertools.islice(plan(self.study).designs, 100, 100 + count):
+            for design in itertools.islice(designs(self.study), 100, 100 + count):
                 contents += [content_hash(task.content) for task in run.ledger.tasks(design)]
         return contents
 
@@ -156,7 +156,7 @@ class Scene:
             RayRuntime(work, RuntimeSettings(**({"workers": WORKERS} | settings))) as runtime,
         ):
             run = Run(self.study, writer, observer or Observer(), self.run_path.parent)
-            run.explore(plan(self.study).designs, runtime)
+            run.explore(search_of(self.study), runtime)
 
     def outcome(self, fault: str, resume: Callable[[], Any] | None = None) -> Outcome:
         """Take stock, resume with a healthy solver, compare with the undisturbed run."""

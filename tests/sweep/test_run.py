@@ -11,7 +11,7 @@ from costmodel.errors import InputError
 from results.pareto import design_frame
 from results.store import RunFolder, RunWriter
 from sweep.run import Observer, Run
-from sweep.search import designs
+from sweep.search import search_of
 from sweep.session import Place, run_study
 from sweep.study import AxisChoices, Study
 from sweep.task import run_task
@@ -93,7 +93,7 @@ def test_failures_are_rows_and_are_tried_again(tiny: Study, tmp_path: Path, in_p
     path = tmp_path / "runs" / "tiny"
     with RunWriter(path) as writer:
         counter = Counter()
-        Run(tiny, writer, counter, path.parent).explore(designs(tiny), in_process(failing_for_small_sram))
+        Run(tiny, writer, counter, path.parent).explore(search_of(tiny), in_process(failing_for_small_sram))
     assert (counter.solved, counter.failed, counter.designs) == (2, 2, 4)
     folder = RunFolder(path)
     failed = [row for row in folder.read_rows("designs") if row["status"] == "failed"]
@@ -173,7 +173,7 @@ def test_an_answer_of_another_study_replaces_a_failure(
 ) -> None:
     path = tmp_path / "runs" / "tiny"
     with RunWriter(path) as writer:
-        Run(tiny, writer, Observer(), None).explore(designs(tiny), in_process(failing_for_small_sram))
+        Run(tiny, writer, Observer(), None).explore(search_of(tiny), in_process(failing_for_small_sram))
     run_study(tiny.model_copy(update={"name": "other"}), tmp_path / "runs" / "other", HERE)
     counter = Counter()
     folder = run_study(tiny, path, HERE, observer=counter)

@@ -11,8 +11,8 @@ from clusters.in_process import InProcessRuntime
 from clusters.runtime import WorkersUnavailableError
 from results.store import RunFolder, RunWriter
 from sweep import VERSION
-from sweep.plan import plan
 from sweep.run import Observer, Run
+from sweep.search import search_of
 from sweep.study import Study
 from sweep.task import run_task
 
@@ -34,7 +34,7 @@ def test_a_worker_of_another_version_ends_the_run(
     with RunWriter(tmp_path / "run") as writer:
         run = Run(tiny, writer, Observer(), None)
         with pytest.raises(WorkersUnavailableError, match=r"0\.0\.1-other of the driver.*same archsweep"):
-            run.explore(plan(tiny).designs, in_process(other))
+            run.explore(search_of(tiny), in_process(other))
     assert RunFolder(tmp_path / "run").read_rows("layers") == []
 
 
@@ -47,4 +47,4 @@ def test_a_worker_without_the_package_ends_the_run(tiny: Study, tmp_path: Path, 
     with RunWriter(tmp_path / "run") as writer:
         run = Run(tiny, writer, Observer(), None)
         with pytest.raises(WorkersUnavailableError, match="no_such_package_at_all"):
-            run.explore(plan(tiny).designs, in_process(missing))
+            run.explore(search_of(tiny), in_process(missing))

@@ -1,0 +1,255 @@
+"""Optuna's samplers as a search: ask for designs, tell what was found, keep every trial in a journal."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections import deque
+from collections.abc import Mapping, Sequence
+from math import inf
+from pathlib import Path
+from random import Random
+
+import optuna
+from optuna.exceptions import ExperimentalWarning
+from optuna.samplers import BaseSampler
+from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from results.pareto import recent_gain
+from sweep.design_ledger import Row, objectives, solve_settings
+from sweep.space import Axis, Design, DesignSpace
+from sweep.study import OptunaSearch, Study
+from sweep.task import content_hash
+from sweep.trial_journal import mend
+
+Point = tuple[int, ...]
+"""A design as the index of its value on each axis: what the samplers see."""
+
+TRIALS_PER_ASK = 64
+"""Trials of an earlier run that are handed out at once."""
+
+REPEATED_ASKS = 5
+"""Proposals in a row that were made before, after which a random new design is taken."""
+
+BEGUN = "begun"
+"""Attribute of an Optuna study whose first trials are all in its queue."""
+REPEATS = "repeats"
+"""Attribute of a trial that proposed what an earlier one had: the number of that one."""
+BOUNDS = "values are lower bounds"
+"""Attribute of a trial whose design was discarded by its bounds."""
+UNMAPPED = "a mapping for every layer"
+"""The constraint that a design breaks when its solves prove that a layer has no mapping."""
+
+
+class OptunaProposals:
+    """Designs of the study's family as one of Optuna's samplers proposes them (see ``sweep.search.Search``).
+
+    Every proposal follows from the study, the number of its trial and what was told before, for each trial
+    has a seed of its own: a search that was killed goes on, from its journal, as if it had not been. Trials
+    that were open then are handed out again under their numbers.
+
+    A design proposed again costs no solve: the sampler is told the answer (where that is still open, that the
+    trial failed) and asked again. After REPEATED_ASKS of these a random design that was never proposed takes
+    the place, so that a batch of proposals is never one design.
+    """
+
+    learns = True
+
+    def __init__(
+        self, study: Study, space: DesignSpace, journal: Path | None = None, first: Sequence[Point] = ()
+    ) -> None:
+        """``first``: the designs to begin a new search with; the baseline is before them."""
+        assert isinstance(study.search, OptunaSearch)
+        self._study, self._search, self._space = study, study.search, space
+        self._started = time.monotonic()
+        self._points: dict[Point, int] = {}
+        """Every design proposed -> the trial that did first."""
+        self._open: dict[int, Trial] = {}
+        self._evaluated: list[list[float]] = []
+        self._optuna = _opened(study, journal)
+        baseline, member = space.baseline_design(), space.indices_of_baseline()
+        self._again = deque([baseline] if baseline and member is None else [])
+        self._again.extend(self._of_earlier_runs())
+        self._queue([member, *first] if member else first)
+
+    @property
+    def repeats(self) -> int:
+        """Proposals that had been made before."""
+        return sum(REPEATS in trial.user_attrs for trial in self._trials())
+
+    @property
+    def finished(self) -> bool:
+        if self._again:
+            return False
+        if len(self._points) >= min(self._search.trials, self._space.size):
+            return True
+        seconds = self._search.wall_seconds
+        return (seconds is not None and time.monotonic() - self._started > seconds) or self._on_a_plateau()
+
+    def ask(self) -> list[Design]:
+        if self._again:
+            return [self._again.popleft() for _ in range(min(len(self._again), TRIALS_PER_ASK))]
+        return [self._proposed()]
+
+    def tell(self, row: Row) -> None:
+        if row["status"] == "complete":
+            self._evaluated.append([float(row[name]) for name in self._study.objectives])
+        trial = self._open.pop(row["trial"], None)
+        if trial is not None:
+            self._tell(trial, row)
+
+    def _on_a_plateau(self) -> bool:
+        plateau = self._search.plateau
+        if plateau is None or len(self._evaluated) <= plateau.trials:
+            return False
+        return recent_gain(self._evaluated, plateau.trials) <= plateau.tolerance
+
+    def _proposed(self) -> Design:
+        for _ in range(REPEATED_ASKS):
+            trial, point = self._asked()
+            if point not in self._points:
+                return self._new(trial, point)
+            self._repeat(trial, self._points[point])
+        unseen = self._space.unseen(self._points, f"{self._search.seed}/{len(self._trials())}")
+        assert unseen is not None, "a search that has proposed the whole family is finished"
+        self._optuna.enqueue_trial(self._values(unseen))
+        return self._new(*self._asked())
+
+    def _asked(self) -> tuple[Trial, Point]:
+        self._optuna.sampler = _sampler(self._search, len(self._trials()))
+        trial = self._optuna.ask()
+        return trial, self._point(trial)
+
+    def _new(self, trial: Trial, point: Point) -> Design:
+        self._points[point] = trial.number
+        self._open[trial.number] = trial
+        return self._space.design(point, trial.number)
+
+    def _repeat(self, trial: Trial, number: int) -> None:
+        """Answer a trial that proposes what trial ``number`` did."""
+        trial.set_user_attr(REPEATS, number)
+        earlier = self._trials()[number]
+        if earlier.state is TrialState.COMPLETE:
+            self._constrain(trial, earlier.constraints)
+            self._optuna.tell(trial, earlier.values)
+        else:
+            self._optuna.tell(trial, state=TrialState.FAIL)
+
+    def _tell(self, trial: Trial, row: Row) -> None:
+        """Tell the sampler what it shall learn; a failed solve is told as such, and tried again next time.
+
+        A design that breaks a constraint has no objectives: it is told infinities, and by how much it does.
+        """
+        if row["status"] == "failed":
+            self._optuna.tell(trial, state=TrialState.FAIL)
+            return
+        design = self._space.design(self._point(trial))
+        broken = {str(c): c.excess(design.architecture) for c in self._space.constraints}
+        self._constrain(trial, broken | {UNMAPPED: float(row["status"] == "infeasible" and design.feasible)})
+        columns = row
+        if row["status"] == "dominated":
+            trial.set_user_attr(BOUNDS, True)
+            columns = objectives(design, row["energy_bound_pj"], row["cycles_bound"])
+        infeasible = row["status"] == "infeasible"
+        self._optuna.tell(
+            trial, [inf if infeasible else float(columns[name]) for name in self._study.objectives]
+        )
+
+    def _constrain(self, trial: Trial, excesses: Mapping[str, float]) -> None:
+        """A constraint holds where its excess is 0 or less; a driver that died here may have set some."""
+        known = self._trials()[trial.number].constraints
+        for name, excess in excesses.items():
+            if name not in known:
+                trial.set_constraint(name, excess)
+
+    def _of_earlier_runs(self) -> list[Design]:
+        """The designs of the journal's trials, told ones first: their answers are in the store.
+
+        Those that bounds discarded come after what discarded them, those still open last.
+        """
+        designs: list[tuple[bool, bool, Design]] = []
+        for frozen in self._trials():
+            if REPEATS in frozen.user_attrs or frozen.state is TrialState.WAITING:
+                continue
+            trial, point = self._resumed(frozen)
+            if point in self._points:  # killed before it was answered
+                self._repeat(trial, self._points[point])
+                continue
+            is_open = frozen.state is TrialState.RUNNING
+            designs.append((is_open, BOUNDS in frozen.user_attrs, self._new(trial, point)))
+            if not is_open:
+                del self._open[frozen.number]
+        return [design for *_, design in sorted(designs, key=lambda entry: entry[:2])]
+
+    def _resumed(self, frozen: FrozenTrial) -> tuple[Trial, Point]:
+        """The trial, its values proposed as they would have been where the driver died over that."""
+        self._optuna.sampler = _sampler(self._search, frozen.number)
+        trial = Trial(self._optuna, frozen._trial_id)
+        return trial, self._point(trial)
+
+    def _queue(self, first: Sequence[Point]) -> None:
+        """Let a new search begin with the given designs."""
+        if BEGUN not in self._optuna.user_attrs:
+            for point in dict.fromkeys(first):
+                self._optuna.enqueue_trial(self._values(point), skip_if_exists=True)
+            self._optuna.set_user_attr(BEGUN, True)
+
+    def _trials(self) -> list[FrozenTrial]:
+        return self._optuna.get_trials(deepcopy=False)
+
+    def _values(self, point: Point) -> dict[str, int]:
+        return {axis.key: index for axis, index in zip(self._space.axes, point, strict=True)}
+
+    def _point(self, trial: Trial) -> Point:
+        return tuple(_suggest(trial, axis) for axis in self._space.axes)
+
+
+def _suggest(trial: Trial, axis: Axis) -> int:
+    """Neighbours of an ordered axis are near each other for the sampler; of another, all values are alike."""
+    if axis.ordered:
+        return trial.suggest_int(axis.key, 0, len(axis.choices) - 1)
+    return int(trial.suggest_categorical(axis.key, range(len(axis.choices))))
+
+
+def _sampler(search: OptunaSearch, number: int) -> BaseSampler:
+    """The sampler that proposes trial ``number``: all that it knows of earlier ones is in their records."""
+    seed = Random(f"{search.seed}/{number}").getrandbits(32)
+    population = search.population or 50
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)  # nsga3 and qmc still are that to Optuna
+        if search.sampler == "nsga2":
+            return optuna.samplers.NSGAIISampler(population_size=population, seed=seed)
+        if search.sampler == "nsga3":
+            return optuna.samplers.NSGAIIISampler(population_size=population, seed=seed)
+        if search.sampler == "tpe":
+            return optuna.samplers.TPESampler(multivariate=True, constant_liar=True, seed=seed)
+        if search.sampler == "qmc":  # one sequence, of which every trial is the next point
+            return optuna.samplers.QMCSampler(
+                scramble=True, seed=search.seed, warn_independent_sampling=False
+            )
+        return optuna.samplers.RandomSampler(seed=seed)
+
+
+def _opened(study: Study, journal: Path | None) -> optuna.Study:
+    """The study's trials so far; those of a study that asked for anything else stay apart in the file."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    asked = study.identity
+    for key in ("description", "search"):
+        del asked[key]
+    assert isinstance(study.search, OptunaSearch)
+    steering = study.search.model_dump(mode="json", exclude={"trials", "wall_seconds", "plateau"})
+    return optuna.create_study(
+        storage=_storage(journal),
+        study_name=f"{study.name}-{content_hash([asked, steering, solve_settings(study).content])}",
+        directions=["minimize"] * len(study.objectives),
+        load_if_exists=True,
+    )
+
+
+def _storage(journal: Path | None) -> BaseStorage:
+    if journal is None:
+        return InMemoryStorage()
+    mend(journal)
+    return JournalStorage(JournalFileBackend(str(journal)))
