@@ -21,8 +21,9 @@ def architecture_names() -> list[str]:
 def load_architecture(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> Architecture:
     """The architecture that a library name or a file describes.
 
-    A file is our YAML (or the same as JSON; see :mod:`costmodel.frontends.architecture_yaml`), or a JSON in
-    the form of the Timeloop cases: one architecture, or several by name with ``FILE.json#NAME``.
+    A file is our YAML (or the same as JSON; see :mod:`costmodel.frontends.architecture_yaml`), a Timeloop
+    file (``arch.yaml``, or several as one: ``arch.yaml+ERT.yaml``), or a JSON in the form of the Timeloop
+    cases: one architecture, or several by name with ``FILE.json#NAME``.
 
     ``overrides`` replace values of our files before any law is evaluated, so that ``{"SRAM.size": "64 KiB"}``
     moves capacity, energy and area together; an energy or area that the file states stays as it is stated.
@@ -44,7 +45,12 @@ def load_architecture(name_or_path: str | Path, overrides: Mapping[str, Any] | N
 
 def _from_yaml(path: Path, where: str, overrides: Mapping[str, Any] | None) -> Architecture:
     from costmodel.frontends.architecture_yaml import architecture_from_document
+    from costmodel.frontends.timeloop_files import is_timeloop, split_files
 
+    files = tuple(split_files(str(path)))
+    if len(files) > 1 or is_timeloop(_document(path, _stamp(path))):
+        document = _timeloop_document(files, tuple(map(_stamp, files)))
+        return architecture_from_document(document, str(files[0]), overrides)
     return architecture_from_document(_document(path, _stamp(path)), where, overrides)
 
 
@@ -88,6 +94,15 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 def _document(path: Path, stamp: tuple[int, int] | None) -> Any:
     """The parsed file, read again when its ``stamp`` changes: a study loads one thousands of times."""
     from costmodel.frontends.safe_json import load_json
-    from costmodel.frontends.safe_yaml import load_yaml
+    from costmodel.frontends.timeloop_files import parse_timeloop
 
-    return load_json(path) if path.suffix == ".json" else load_yaml(path)
+    return load_json(path) if path.suffix == ".json" else parse_timeloop(path)
+
+
+@lru_cache(maxsize=32)
+def _timeloop_document(files: tuple[Path, ...], stamps: tuple[object, ...]) -> Any:
+    """A Timeloop architecture as a file of ours, whose values a study can vary."""
+    from costmodel.frontends.timeloop_architecture import timeloop_architecture
+    from costmodel.frontends.timeloop_files import read_timeloop
+
+    return timeloop_architecture(read_timeloop(files), files[0].stem).document()

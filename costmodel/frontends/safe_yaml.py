@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +17,26 @@ MOST_NODES = 10_000
 MOST_DEPTH = 64
 
 
-def load_yaml(path: str | Path) -> Any:
+class TaggedDict(dict[str, Any]):
+    """A mapping that stood under a tag of its file's format, such as ``!Container``."""
+
+    tag: str = ""
+
+
+def load_yaml(path: str | Path, tags: Collection[str] = ()) -> Any:
     """The one document of a YAML file as dicts, lists and scalars; None when the file is empty.
 
-    Raises InputError naming the file (and the line) for what cannot be read: no such file, more than 2 MiB,
-    more than 10,000 nodes with aliases expanded, nesting deeper than 64, a syntax error, a key
-    given twice, a tag that is not plain data.
+    Mappings under one of ``tags`` come as :class:`TaggedDict`. Raises InputError naming the file (and the
+    line) for what cannot be read: no such file, more than 2 MiB, more than 10,000 nodes with aliases
+    expanded, nesting deeper than 64, a syntax error, a key given twice, any other tag.
     """
-    return parse_yaml(read_text(path, MOST_BYTES), str(path))
+    return parse_yaml(read_text(path, MOST_BYTES), str(path), tags)
 
 
-def parse_yaml(text: str, where: str) -> Any:
+def parse_yaml(text: str, where: str, tags: Collection[str] = ()) -> Any:
     """As :func:`load_yaml`, for text that is already there; ``where`` is what errors call it."""
     try:
-        loader = _BoundedLoader(text)
+        loader = _BoundedLoader(text, tags)
         try:
             return loader.get_single_data()
         finally:
@@ -83,8 +90,9 @@ class _Refused(Exception):  # noqa: N818 - carried to parse_yaml, which knows th
 class _BoundedLoader(yaml.SafeLoader):
     """PyYAML's safe loader that measures the document while it is composed, before anything is built."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, tags: Collection[str] = ()) -> None:
         super().__init__(text)
+        self._tags = tags
         self._nesting = 0
         self._read = 0
         self._measured: dict[yaml.Node, tuple[int, int]] = {}
@@ -114,6 +122,17 @@ class _BoundedLoader(yaml.SafeLoader):
                 found = f"{key.value!r} again (first on line {earlier.start_mark.line + 1})"
                 raise _Refused(key.start_mark, "every key once", found, "Remove one of the two")
         return node
+
+    def construct_tagged(self, _: str, node: yaml.Node) -> Iterator[Any]:
+        """PyYAML's steps for a mapping: first the object, then, when its parts are there, its content."""
+        if node.tag not in self._tags:
+            self.construct_undefined(node)
+        if not isinstance(node, yaml.MappingNode):
+            raise _Refused(node.start_mark, f"keys and values under {node.tag}", "something else")
+        found = TaggedDict()
+        found.tag = node.tag
+        yield found
+        found.update({str(key): value for key, value in self.construct_mapping(node).items()})
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
@@ -147,6 +166,8 @@ def _children(node: yaml.Node) -> list[yaml.Node]:
         return [child for pair in node.value for child in pair]
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
+
+_BoundedLoader.add_multi_constructor("!", _BoundedLoader.construct_tagged)
 
 # YAML 1.2 reads 4e6 as a number, YAML 1.1 (PyYAML) as the text "4e6"; hardware files mean the number.
 _BoundedLoader.add_implicit_resolver(

@@ -1,0 +1,68 @@
+"""A mapping to evaluate from Timeloop files: the input of Timeloop's model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from costmodel.architecture import Architecture
+from costmodel.errors import InputError
+from costmodel.frontends.timeloop import layer_of_problem
+from costmodel.frontends.timeloop_architecture import timeloop_architecture
+from costmodel.frontends.timeloop_constraints import LevelConstraint, read_constraints
+from costmodel.frontends.timeloop_files import CONSTRAINT_SECTIONS, TimeloopFiles, read_timeloop
+from costmodel.frontends.timeloop_mapping import read_mapping
+from costmodel.frontends.timeloop_reference import Case
+from costmodel.workload import Layer
+
+
+def read_timeloop_case(
+    paths: Sequence[str | Path], architecture: Architecture | None = None, layer: Layer | None = None
+) -> tuple[Case, tuple[LevelConstraint, ...]]:
+    """The case that the files are together, and the constraints they put on its mapping.
+
+    ``architecture`` and ``layer``, where given, stand in for files without those sections. Raises InputError
+    with file and key for what is wrong or missing, and where both are given.
+    """
+    files = read_timeloop(paths)
+    for key, given in (("architecture", architecture), ("problem", layer)):
+        if given is not None and key in files.sections:
+            raise InputError(files.sections[key].file, f"no second {key}", f"a section {key!r}", key=key)
+    layer = layer or problem_of(files)
+    if architecture is not None:
+        return _case(files, architecture, layer), _no_constraints(files)
+    described = timeloop_architecture(files, _stem(files.section("architecture").file))
+    mapping = read_mapping(files, described.build(), layer, described.fan_outs)
+    case = Case(_stem(files.section("mapping").file), described.build(), layer, mapping, _place(files), {})
+    return case, read_constraints(files, described, layer)
+
+
+def problem_of(files: TimeloopFiles) -> Layer:
+    """The layer of the section ``problem``, named after its file."""
+    section = files.section("problem")
+    try:
+        return layer_of_problem({"problem": section.data}, _stem(section.file))
+    except InputError as error:
+        raise error.at(section.file, error.where) from None
+
+
+def _case(files: TimeloopFiles, architecture: Architecture, layer: Layer) -> Case:
+    mapping = read_mapping(files, architecture, layer)
+    return Case(_stem(files.section("mapping").file), architecture, layer, mapping, _place(files), {})
+
+
+def _no_constraints(files: TimeloopFiles) -> tuple[LevelConstraint, ...]:
+    for name in CONSTRAINT_SECTIONS:
+        if name in files.sections:
+            remedy = "Give the architecture as a Timeloop file, or remove the section"
+            found = f"the section {name!r}"
+            raise InputError(files.sections[name].file, "no constraints", found, remedy, key=name)
+    return ()
+
+
+def _place(files: TimeloopFiles) -> str:
+    return ", ".join(files.files)
+
+
+def _stem(file: str) -> str:
+    return Path(file).name.rpartition(".")[0]
