@@ -31,8 +31,15 @@
     return result;
   }
 
+  // parallel coordinates draw their own axes, in the page's ink
+  function inked(trace) {
+    if (trace.type !== "parcoords") return trace;
+    const [label, tick] = [{ color: ink("--ink"), size: 13 }, { color: ink("--ink"), size: 12 }];
+    return { ...trace, labelfont: label, tickfont: tick, rangefont: { color: "rgba(0,0,0,0)" } };
+  }
+
   function draw(place, figure) {
-    Plotly.react(place, figure.data, themed(figure.layout), config);
+    Plotly.react(place, figure.data.map(inked), themed(figure.layout), config);
     const known = drawn.find((entry) => entry.place === place);
     if (known) known.figure = figure;
     else drawn.push({ place, figure });

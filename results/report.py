@@ -17,15 +17,21 @@ from results.report_data import RunData
 from results.report_designs import designs_section
 from results.report_front import front_section
 from results.report_html import Markup, Section, joined
+from results.report_importance import importance_section
+from results.report_parallel import parallel_section
+from results.report_progress import progress_section
 from results.report_run import headline, provenance_section
 from results.report_solves import failures_section, solves_section
 from results.report_spending import spending_section
 
 REPORT_FILE = "report.html"
 
-SECTIONS: tuple[Callable[[RunData], Section], ...] = (
+SECTIONS: tuple[Callable[[RunData], Section | None], ...] = (
     front_section,
     designs_section,
+    parallel_section,
+    importance_section,
+    progress_section,
     spending_section,
     solves_section,
     failures_section,
@@ -50,7 +56,7 @@ def build_page(run: RunData) -> str:
 
     study = run.lock.get("study")
     study = study if isinstance(study, dict) else {}
-    sections = [build(run) for build in SECTIONS]
+    sections = [section for build in SECTIONS if (section := build(run)) is not None]
     links = [Markup(f'<a href="#{section.key}">{escape(section.title)}</a>') for section in sections]
     return Template(_asset("report.html")).substitute(
         title=escape(str(study.get("name") or run.path.name)),

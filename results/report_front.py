@@ -21,6 +21,14 @@ WIDEST_INTERVALS = 3.0
 """Intervals that would stretch an axis by more than this factor are drawn when the reader asks for them."""
 CERTAIN, OPEN = "front, certain", "front"
 INTERVALS, DISCARDED = "down to the proven bounds", "discarded, at their bounds"
+_LEGEND_BELOW = {
+    "orientation": "h",
+    "yref": "container",
+    "y": 0.01,
+    "yanchor": "bottom",
+    "x": 0,
+    "font": {"size": 12},
+}
 
 Trace = dict[str, Any]
 
@@ -77,13 +85,13 @@ def pair_figure(run: RunData, x: int, y: int) -> Figure:
     layout = {
         "xaxis": _axis(scales[0], run.points[run.judged, x]),
         "yaxis": _axis(scales[1], run.points[run.judged, y]),
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-        "margin": {"l": 64, "r": 16, "t": 56, "b": 52},
+        "legend": _LEGEND_BELOW,
+        "margin": {"l": 64, "r": 16, "t": 32, "b": 132},
     }
     description = f"{scales[1].label} against {scales[0].label.lower()} of {len(run.judged)} designs"
     behind = [_staircase(run, x, y), *_intervals(run, x, y), *_discarded(run, x, y)]
     traces = [*behind, *_point_traces(run, (x, y), "scatter")]
-    return Figure(f"front-{names[0]}-{names[1]}", description, traces, layout)
+    return Figure(f"front-{names[0]}-{names[1]}", description, traces, layout, height=480)
 
 
 def single_figure(run: RunData) -> Figure:
@@ -113,7 +121,7 @@ def space_figure(run: RunData) -> Figure:
         "margin": {"l": 0, "r": 0, "t": 8, "b": 0},
     }
     traces = _point_traces(run, (0, 1, 2), "scatter3d")
-    return Figure("front-space", "The front in three objectives", traces, layout)
+    return Figure("front-space", "The front in three objectives", traces, layout, height=480)
 
 
 def _point_traces(run: RunData, objectives: Sequence[int], kind: str) -> list[Trace]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import isfinite
+from math import isfinite, prod
 from types import MappingProxyType
 
 from results.schema import TABLES
@@ -19,10 +19,13 @@ LABELS = MappingProxyType(
         "latency_seconds": "Latency",
         "edp_pj_cycles": "Energy-delay product",
         "area_um2": "Area",
+        "off_chip_bytes": "Off-chip traffic",
+        "off_chip_energy_pj": "Off-chip energy",
     }
 )
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _SMALL_PREFIXES = ((1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"))
+_SIZES = MappingProxyType({"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "K": 1e3, "M": 1e6, "G": 1e9})
 _BASES = MappingProxyType({"pJ": (1e-12, "J"), "pJ*cycles": (1e-12, "J·cycles"), "s": (1.0, "s")})
 
 
@@ -86,3 +89,13 @@ def seconds(value: float) -> str:
         if value >= size:
             return f"{value / size:.3g} {unit}" if value < 1000 * size else f"{value / size:,.0f} {unit}"
     return f"{value * 1e3:.3g} ms"
+
+
+def value_order(text: str) -> tuple[int, float, str]:
+    """Sort key of an axis' values: sizes as "64 KiB" and fan-outs as 14×12 by size, others by name."""
+    number, _, unit = text.partition(" ")
+    factors = [size for prefix, size in _SIZES.items() if unit.startswith(prefix)]
+    try:
+        return 0, prod(float(part) for part in number.split(TIMES)) * (factors or [1.0])[0], text
+    except ValueError:
+        return 1, 0.0, text

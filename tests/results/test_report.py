@@ -71,7 +71,7 @@ def _page(path: Path) -> Reader:
 def test_every_figure_is_one_that_plotly_accepts(make_example: Callable[..., Path], run_path: Path) -> None:
     page = _page(make_example(run_path))
     figures = {key: content for key, content in page.data.items() if "layout" in content}
-    assert len(figures) == 7
+    assert len(figures) == 11
     for content in figures.values():
         go.Figure(content)
 
