@@ -14,9 +14,9 @@ from solvers.budget import Budget, Stopwatch
 from solvers.mapping.cosa.capacity import Keep, keep_choices, misfit
 from solvers.mapping.cosa.linear import Engine, Goal, IntegerProgram
 from solvers.mapping.cosa.params import Params
-from solvers.mapping.cosa.polish import Polish
 from solvers.mapping.cosa.program import Program, Solved
 from solvers.mapping.obstacles import obstacle
+from solvers.mapping.polish import Polish
 from solvers.mapping.problem import MappingProblem, bound_of, objective_of, violations
 from solvers.mapping.space import MappingSpace
 from solvers.outcome import Outcome, Status

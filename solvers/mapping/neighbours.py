@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.batch import MappingBatch
-from solvers.mapping.cosa.variables import prime_groups, slots_of
 from solvers.mapping.space import MappingSpace
 
 Array = NDArray[Any]
@@ -41,13 +41,17 @@ class Neighbourhood:
         architecture, layer = space.architecture, space.layer
         self._space = space
         self._levels = len(architecture.levels)
-        slots = list(slots_of(architecture))
-        places = [KINDS[slot.kind] * self._levels + slot.level for slot in slots]
-        self._places = np.array(places)
         self._room = np.ones(3 * self._levels)
-        self._room[places] = [slot.room for slot in slots]
-        groups = [(d, g.prime) for d, (dim, size) in enumerate(layer.dims) for g in prime_groups(dim, size)]
-        every = np.array([(d, prime, place) for d, prime in groups for place in places], dtype=np.int64)
+        self._room[: self._levels] = np.inf
+        for level, hardware in enumerate(architecture.levels):
+            self._room[KINDS["x"] * self._levels + level] = hardware.fanout_x
+            self._room[KINDS["y"] * self._levels + level] = hardware.fanout_y
+        self._places = np.array(
+            [kind * self._levels + level for level in range(self._levels) for kind in range(3)]
+        )
+        self._places = self._places[self._room[self._places] > 1]
+        primes = [(d, prime) for d, (_, size) in enumerate(layer.dims) for prime in prime_divisors(size)]
+        every = np.array([(d, prime, place) for d, prime in primes for place in self._places], dtype=np.int64)
         self._factors = Factors(*every.reshape(-1, 3).T)
         bits = np.arange(len(layer.tensors))
         keeps = [(level, mask) for level, masks in enumerate(space.keep_sets) for mask in masks]
@@ -134,6 +138,19 @@ class Neighbourhood:
         fewer = (here & ~self._keep_sets).sum(axis=1)
         near = (more <= 1) & (fewer <= 1) & (more + fewer > 0)
         return self._keep_level[near], self._keep_sets[near]
+
+
+def prime_divisors(number: int) -> Iterator[int]:
+    """The primes that divide ``number``, each once, smallest first."""
+    prime = 2
+    while number > 1:
+        if prime * prime > number:
+            prime = number
+        if number % prime == 0:
+            yield prime
+        while number % prime == 0:
+            number //= prime
+        prime += 1
 
 
 def _exchanged(blocks: Array, exchanges: tuple[Factors, Factors]) -> Array:

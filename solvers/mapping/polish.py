@@ -1,4 +1,4 @@
-"""A descent from the patterns' optima on the cost model's own objective, a whole neighbourhood at a time."""
+"""A descent on the cost model's own objective from what a solver found, a neighbourhood at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from costmodel.batch import BatchEvaluator, MappingBatch
 from costmodel.mapping import Mapping
-from solvers.mapping.cosa.neighbours import Neighbourhood
+from solvers.mapping.neighbours import Neighbourhood
 from solvers.mapping.problem import MappingProblem, objective_values
 from solvers.mapping.space import MappingSpace
 

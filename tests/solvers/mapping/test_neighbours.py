@@ -9,7 +9,7 @@ from costmodel.architecture import Architecture
 from costmodel.batch import BatchEvaluator, MappingBatch
 from costmodel.mapping import LevelMapping, Mapping, violations
 from costmodel.workload import Layer, convolution
-from solvers.mapping.cosa.neighbours import Neighbourhood
+from solvers.mapping.neighbours import Neighbourhood
 from solvers.mapping.rules import SpaceRules
 from solvers.mapping.space import MappingSpace
 
