@@ -25,7 +25,8 @@ class Outcome(Generic[SolutionT]):
     ``objective`` is the cost model's, re-evaluated; ``bound`` a proven lower bound on the same objective
     or None; ``program_proven`` whether the solver's own program was solved to proven optimality (None:
     it has none); ``note`` explains (an INFEASIBLE one names the constraint and its numbers); times in
-    seconds, ``cpu_seconds`` of the solving process.
+    seconds, ``cpu_seconds`` of the solving process; ``solved_by`` names the member of a portfolio that found
+    the solution.
     """
 
     status: Status
@@ -37,6 +38,7 @@ class Outcome(Generic[SolutionT]):
     note: str = ""
     program_proven: bool | None = None
     evaluations: int = 0
+    solved_by: str = ""
 
     def __post_init__(self) -> None:
         answered = self.status in (Status.OPTIMAL, Status.FEASIBLE)

@@ -197,15 +197,22 @@ def solve_mapping(
     iterations: Annotated[int | None, typer.Option(help="Limit on what the solver counts.")] = None,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     params: Annotated[str, typer.Option(help="The solver's parameters as a JSON object.")] = "{}",
+    tolerance: Annotated[float | None, typer.Option(help="Gap at which a proving solver stops.")] = None,
+    keep: Annotated[str | None, typer.Option(help="What levels keep: fitting, all or free.")] = None,
+    padding: Annotated[
+        float | None, typer.Option(help="Pad dims by up to this fraction; 0: perfect factors.")
+    ] = None,
+    constraints: Annotated[
+        Path | None, typer.Option(help="YAML with keep, padding and constraints, as in a study's mapping.")
+    ] = None,
     as_json: JsonOut = False,
 ) -> None:
     """Map one layer on one architecture."""
     from solvers.budget import Budget
-    from sweep.command_line_solve import MappingRequest, solve_one
+    from sweep.command_line_mapping import MappingRequest, SpaceOptions, solve_one
 
-    request = MappingRequest(
-        architecture, layer, solver, objective, Budget(wall_seconds, iterations, seed), params
-    )
+    budget, space = Budget(wall_seconds, iterations, seed), SpaceOptions(keep, padding, constraints)
+    request = MappingRequest(architecture, layer, solver, objective, budget, params, tolerance, space)
     solve_one(request, as_json)
 
 

@@ -12,10 +12,12 @@ from functools import cached_property
 from sys import intern
 from typing import Any
 
+from costmodel.architectures import load_architecture
 from costmodel.bounds import lower_bounds
 from costmodel.errors import InputError
 from costmodel.networks import load_network
 from costmodel.workload import Layer, distinct_layers
+from sweep.mapping_space import check_rules
 from sweep.space import Design
 from sweep.study import Study
 from sweep.task import MappingTask, SolveSettings, canonical_json, checked_params, content_hash
@@ -62,8 +64,8 @@ def demands(study: Study) -> tuple[Demand, ...]:
 def solve_settings(study: Study) -> SolveSettings:
     """The study's solver with complete, checked parameters."""
     choice = study.mapping
-    params = canonical_json(asdict(checked_params(choice.solver, choice.params)))
-    return SolveSettings(choice.solver, choice.objective, params, choice.budget)
+    params = canonical_json(asdict(checked_params(choice.solver, choice.solver_params)))
+    return SolveSettings(choice.solver, choice.objective, params, choice.budget, choice.rules)
 
 
 _NUMBERS = ("energy_pj", "energy_bound_pj", "cycles_bound", "cpu_seconds")
@@ -146,6 +148,8 @@ class DesignLedger:
 
     def __post_init__(self) -> None:
         self._settings = solve_settings(self.study)
+        layers = [demand.layer for demand in self.demands]
+        check_rules(self._settings.rules, load_architecture(self.study.architecture), layers)
 
     def tasks(self, design: Design) -> list[MappingTask]:
         """One task a demand, in their order; equal shapes of different networks are equal tasks."""

@@ -12,6 +12,7 @@ from costmodel.errors import InputError, did_you_mean
 from costmodel.frontends.file_keys import Keys, check_keys
 from costmodel.frontends.safe_yaml import load_yaml
 from solvers.budget import Budget
+from sweep.mapping_space import SpaceKeys
 from sweep.space import Axis, Constraint
 
 DesignObjective = Literal["energy_pj", "cycles", "edp_pj_cycles", "latency_seconds", "area_um2"]
@@ -67,12 +68,16 @@ class AxisChoices(Keys):
         return tuple(f"{number} {self.unit}" for number in numbers) if self.unit else tuple(numbers)
 
 
-class MappingChoice(Keys):
-    """How every layer is mapped: a solver of the catalogue, its parameters, objective and budget."""
+class MappingChoice(SpaceKeys):
+    """How every layer is mapped: a solver of the catalogue, its parameters, objective, space and budget.
+
+    ``tolerance``: the gap at which a solver that proves bounds may stop; of its parameters.
+    """
 
     solver: str = "cosa"
     objective: Literal["energy", "cycles", "edp"] = "edp"
     params: dict[str, Any] = Field(default_factory=dict)
+    tolerance: Annotated[float, Field(ge=0, lt=1, strict=False)] | None = None
     wall_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 60.0
     iterations: Annotated[int, Field(ge=1)] | None = None
     seed: int = 0
@@ -80,6 +85,11 @@ class MappingChoice(Keys):
     @property
     def budget(self) -> Budget:
         return Budget(self.wall_seconds, self.iterations, self.seed)
+
+    @property
+    def solver_params(self) -> dict[str, Any]:
+        """The parameters, the tolerance among them if there is one."""
+        return self.params if self.tolerance is None else {**self.params, "tolerance": self.tolerance}
 
 
 class SearchKeys(Keys):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping as ReadOnlyDict
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -19,7 +19,13 @@ from costmodel.mapping import Mapping
 from costmodel.workload import Layer
 from solvers.budget import Budget
 from solvers.catalogue import solver
-from solvers.mapping.problem import MappingProblem, Objective
+from solvers.mapping.problem import (
+    MappingProblem,
+    Objective,
+    executed_layer,
+    padded_dims,
+)
+from solvers.mapping.rules import SpaceRules
 from solvers.outcome import Outcome
 from sweep import VERSION
 
@@ -42,6 +48,7 @@ class SolveSettings:
     objective: Objective
     params: str
     budget: Budget
+    rules: SpaceRules = field(default_factory=SpaceRules)
 
     @cached_property
     def content(self) -> dict[str, Any]:
@@ -60,7 +67,8 @@ class MappingTask:
     """Map ``layer`` on ``architecture``.
 
     Only what the answer depends on counts for :attr:`id`: the shape of the layer, the hardware without names,
-    areas and clock (:func:`bare`), the settings, and the versions of the solver and of the cost model.
+    areas and clock (:func:`bare`), the settings, the rules of the space that apply to the layer, and the
+    versions of the solver and of the cost model.
     """
 
     architecture: Architecture
@@ -75,13 +83,19 @@ class MappingTask:
             "archsweep_version": VERSION,
             "architecture": architecture_content(self.architecture),
             "layer": layer_content(self.layer),
+            "rules": self.rules.to_json(),
             **self.settings.content,
         }
+
+    @property
+    def rules(self) -> SpaceRules:
+        """The settings' rules as far as they speak of this layer."""
+        return self.settings.rules.for_layer(self.layer)
 
     @cached_property
     def id(self) -> str:
         parts = [architecture_id(self.architecture), _layer_id(self.layer), self.settings.content]
-        return content_hash(["mapping", *parts])
+        return content_hash(["mapping", *parts, self.rules.to_json()])
 
 
 def bare(architecture: Architecture) -> Architecture:
@@ -152,7 +166,11 @@ def run_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
     """
     check_versions(content)
     layer = Layer.from_json({**content["layer"], "name": "", "dims": dict(content["layer"]["dims"])})
-    problem = MappingProblem(Architecture.from_json(content["architecture"]), layer, content["objective"])
+    architecture, rules = (
+        Architecture.from_json(content["architecture"]),
+        SpaceRules.from_json(content["rules"]),
+    )
+    problem = MappingProblem(architecture, layer, content["objective"], rules)
     params = checked_params(content["solver"], content["params"])
     outcome = solver(content["solver"]).load().solve(problem, Budget(**content["budget"]), params)
     return answer_columns(problem, outcome)
@@ -160,28 +178,55 @@ def run_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
 
 def answer_columns(problem: MappingProblem, outcome: Outcome[Mapping]) -> dict[str, Any]:
     """The columns of a ``layers`` row that the solve decides (see ``results/schema.py``)."""
-    bounds = lower_bounds(problem.architecture, problem.layer)
     columns: dict[str, Any] = {
         "status": str(outcome.status),
         "objective": outcome.objective,
         "bound": outcome.bound,
         "gap": outcome.gap,
-        "energy_bound_pj": bounds.energy_pj,
-        "cycles_bound": float(bounds.cycles),
+        **_bounds(problem, outcome),
         "program_proven": outcome.program_proven,
+        "solved_by": outcome.solved_by or None,
+        "space": space_content(problem, outcome.solution),
         "cpu_seconds": outcome.cpu_seconds,
         "wall_seconds": outcome.wall_seconds,
         "note": outcome.note or None,
     }
-    if outcome.solution is None:
-        return columns
-    evaluation = evaluate(problem.architecture, problem.layer, outcome.solution)
+    return columns if outcome.solution is None else columns | _measured(problem, outcome.solution)
+
+
+def _bounds(problem: MappingProblem, outcome: Outcome[Mapping]) -> dict[str, float]:
+    """Proven bounds on energy and cycles of the problem's mappings, whatever was minimised."""
+    bounds = lower_bounds(problem.architecture, problem.layer)
+    proven = {"energy": bounds.energy_pj, "cycles": float(bounds.cycles)}
+    if problem.objective in proven and outcome.bound is not None:
+        proven[problem.objective] = max(proven[problem.objective], outcome.bound)
+    return {"energy_bound_pj": proven["energy"], "cycles_bound": proven["cycles"]}
+
+
+def space_content(problem: MappingProblem, solution: Mapping | None) -> dict[str, Any]:
+    """The space that status and bound speak of: a sentence, the rules, and the dims that the answer pads."""
+    content: dict[str, Any] = {"name": problem.rules.describe(), **problem.rules.to_json()}
+    if solution is not None and problem.rules.padding:
+        content["padded"] = padded_dims(problem, solution)
+    return content
+
+
+def useful_utilization(problem: MappingProblem, cycles: int) -> float:
+    """The layer's own MACs per MAC unit and cycle: what padding computes in vain is not useful."""
+    return problem.layer.macs / problem.architecture.mac_units / cycles
+
+
+def _measured(problem: MappingProblem, solution: Mapping) -> dict[str, Any]:
+    """What the cost model says of the answer."""
+    executed = executed_layer(problem, solution)
+    evaluation = evaluate(problem.architecture, executed, solution)
     energies = {level.name: level.energy_pj for level in evaluation.levels}
-    return columns | {
+    return {
         "energy_pj": evaluation.energy_pj,
         "cycles": evaluation.cycles,
         "edp_pj_cycles": evaluation.edp_pj_cycles,
         "utilization": evaluation.utilization,
+        "useful_utilization": useful_utilization(problem, evaluation.cycles),
         "energy_by_level_pj": energies | {"MAC": evaluation.mac_energy_pj},
-        "mapping": mapping_to_json(problem.architecture, problem.layer, outcome.solution),
+        "mapping": mapping_to_json(problem.architecture, executed, solution),
     }

@@ -109,7 +109,7 @@ def test_solve_mapping_prints_one_object_that_others_can_evaluate(archsweep: Com
 def test_an_infeasible_problem_ends_with_the_reason(archsweep: Command, tmp_path: Path) -> None:
     text = (Path(load_architecture.__code__.co_filename).parent / "eyeriss.yaml").read_text()
     (tmp_path / "small.yaml").write_text(text.replace("size: 512", "size: 2"))
-    arguments = ["--architecture", "small.yaml", "--layer", GEMM, "--params", '{"keep": "all"}']
+    arguments = ["--architecture", "small.yaml", "--layer", GEMM, "--keep", "all"]
     ended = archsweep("solve", "mapping", *arguments)
     assert ended.status == 1
     assert "infeasible" in ended.err

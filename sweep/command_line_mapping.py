@@ -1,0 +1,137 @@
+"""What ``archsweep solve mapping`` does."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from costmodel.architectures import load_architecture
+from costmodel.errors import InputError
+from costmodel.evaluate import evaluate
+from costmodel.frontends.timeloop_reference import mapping_to_json
+from costmodel.mapping import Mapping
+from costmodel.networks import load_layer
+from costmodel.technology import energy_inversions
+from solvers.budget import Budget
+from solvers.catalogue import solver
+from solvers.mapping.problem import MappingProblem, executed_layer
+from solvers.mapping.rules import SpaceRules
+from sweep.mapping_space import load_rules
+from sweep.task import checked_params, space_content, useful_utilization
+
+NOTES = Console(stderr=True)
+
+
+@dataclass(frozen=True)
+class SpaceOptions:
+    """``--keep``, ``--padding`` and ``--constraints``; the first two go before what the file says."""
+
+    keep: str | None = None
+    padding: float | None = None
+    constraints: Path | None = None
+
+    @property
+    def rules(self) -> SpaceRules:
+        rules = load_rules(self.constraints) if self.constraints else SpaceRules()
+        given = {key: value for key, value in asdict(self).items() if key != "constraints"}
+        return replace(rules, **{key: value for key, value in given.items() if value is not None})
+
+
+@dataclass(frozen=True)
+class MappingRequest:
+    """``archsweep solve mapping``'s options; ``params`` is JSON."""
+
+    architecture: str
+    layer: str
+    solver: str
+    objective: Any
+    budget: Budget
+    params: str = "{}"
+    tolerance: float | None = None
+    space: SpaceOptions = field(default_factory=SpaceOptions)
+
+    def problem(self) -> MappingProblem:
+        architecture, layer = load_architecture(self.architecture), load_layer(self.layer)
+        return MappingProblem(architecture, layer, self.objective, self.space.rules)
+
+    def checked_params(self) -> Any:
+        try:
+            given = json.loads(self.params)
+        except ValueError as error:
+            raise InputError("--params", "a JSON object", self.params, str(error)) from None
+        if not isinstance(given, dict):
+            raise InputError("--params", "a JSON object", self.params)
+        if self.tolerance is not None:
+            given["tolerance"] = self.tolerance
+        return checked_params(self.solver, given)
+
+
+def solve_one(request: MappingRequest, as_json: bool) -> None:
+    """Solve, evaluate and print; a problem without a mapping ends with status 1 and the reason."""
+    problem = request.problem()
+    for warning in energy_inversions(problem.architecture):
+        NOTES.print(f"warning: {warning}", markup=False, highlight=False)
+    answer = solved(problem, request)
+    if as_json:
+        print(json.dumps(answer))
+    elif answer["mapping"] is not None:
+        _print_answer(answer)
+    if answer["mapping"] is None:
+        NOTES.print(f"{answer['status']}: {answer['note']}", markup=False)
+        raise SystemExit(1)
+
+
+def solved(problem: MappingProblem, request: MappingRequest) -> dict[str, Any]:
+    """The JSON object that ``archsweep solve mapping --json`` prints."""
+    outcome = solver(request.solver).load().solve(problem, request.budget, request.checked_params())
+    return {
+        "status": str(outcome.status),
+        "objective": outcome.objective,
+        "bound": outcome.bound,
+        "gap": outcome.gap,
+        "program_proven": outcome.program_proven,
+        "solved_by": outcome.solved_by or request.solver,
+        "space": space_content(problem, outcome.solution),
+        "cpu_seconds": outcome.cpu_seconds,
+        "note": outcome.note,
+        **_measured(problem, outcome.solution),
+    }
+
+
+def _measured(problem: MappingProblem, found: Mapping | None) -> dict[str, Any]:
+    if found is None:
+        return {"mapping": None, "evaluation": None}
+    executed = executed_layer(problem, found)
+    evaluation = evaluate(problem.architecture, executed, found)
+    useful = {"useful_utilization": useful_utilization(problem, evaluation.cycles)}
+    return {
+        "mapping": mapping_to_json(problem.architecture, executed, found),
+        "evaluation": evaluation.to_json() | useful,
+    }
+
+
+def _print_answer(answer: dict[str, Any]) -> None:
+    table = Table(show_header=False, box=None)
+    evaluation = answer["evaluation"]
+    for key in ("status", "objective", "bound", "gap", "solved_by", "program_proven", "cpu_seconds"):
+        table.add_row(key.replace("_", " "), _shown(answer[key]))
+    table.add_row("space", answer["space"]["name"])
+    if padded := answer["space"].get("padded"):
+        table.add_row("padded to", " ".join(f"{dim}={size}" for dim, size in padded.items()))
+    for key in ("energy_pj", "cycles", "edp_pj_cycles", "utilization", "useful_utilization"):
+        table.add_row(key.replace("_", " "), _shown(evaluation[key]))
+    console = Console()
+    console.print(table)
+    for block in answer["mapping"]["levels"]:
+        loops = [f"{dim}{block['factors'][dim]}" for dim in reversed(block["permutation"])]
+        used = " ".join(loop for loop in loops if loop[1:] != "1")
+        console.print(f"{block['target']:>20} {block['type']:8} {used}", markup=False, highlight=False)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,108 @@
+"""The mapping space as studies and constraint files write it: what is kept, constraints, padding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, field_validator
+
+from costmodel.architecture import Architecture
+from costmodel.errors import InputError, did_you_mean
+from costmodel.frontends.file_keys import Keys, check_keys
+from costmodel.frontends.safe_yaml import load_yaml
+from costmodel.workload import Layer
+from solvers.mapping.rules import FactorRule, KeepRule, LevelRules, SpaceRules
+
+Names = Annotated[tuple[str, ...], Field(strict=False)]
+
+
+class FactorKeys(Keys):
+    """Bounds on the factor of a dim; a plain number fixes it."""
+
+    at_least: Annotated[int, Field(ge=1)] = 1
+    at_most: Annotated[int, Field(ge=1)] | None = None
+
+
+class ConstraintKeys(Keys):
+    """What the mapping at one level must look like; see :class:`solvers.mapping.rules.LevelRules`."""
+
+    level: str
+    temporal: dict[str, FactorKeys] = Field(default_factory=dict)
+    spatial: dict[str, FactorKeys] = Field(default_factory=dict)
+    innermost: Names = ()
+    outermost: Names = ()
+    spatial_x: Names | None = None
+    spatial_y: Names | None = None
+    keep: Names = ()
+    bypass: Names = ()
+
+    @field_validator("temporal", "spatial", mode="before")
+    @classmethod
+    def _fixed(cls, factors: Any) -> Any:
+        if not isinstance(factors, dict):
+            return factors
+        return {
+            dim: {"at_least": given, "at_most": given} if isinstance(given, int) else given
+            for dim, given in factors.items()
+        }
+
+    def rules(self) -> LevelRules:
+        return LevelRules(
+            self.level,
+            _factor_rules(self.temporal),
+            _factor_rules(self.spatial),
+            self.innermost,
+            self.outermost,
+            self.spatial_x,
+            self.spatial_y,
+            self.keep,
+            self.bypass,
+        )
+
+
+def _factor_rules(factors: dict[str, FactorKeys]) -> tuple[FactorRule, ...]:
+    return tuple(FactorRule(dim, keys.at_least, keys.at_most) for dim, keys in factors.items())
+
+
+class SpaceKeys(Keys):
+    """Which mappings are allowed; see :class:`solvers.mapping.rules.SpaceRules`."""
+
+    keep: KeepRule = "fitting"
+    padding: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, strict=False)] = 0.0
+    constraints: Annotated[tuple[ConstraintKeys, ...], Field(strict=False)] = ()
+
+    @field_validator("constraints")
+    @classmethod
+    def _consistent(cls, constraints: tuple[ConstraintKeys, ...]) -> tuple[ConstraintKeys, ...]:
+        SpaceRules(levels=tuple(constraint.rules() for constraint in constraints))
+        return constraints
+
+    @property
+    def rules(self) -> SpaceRules:
+        return SpaceRules(self.keep, tuple(asked.rules() for asked in self.constraints), self.padding)
+
+
+def load_rules(path: Path) -> SpaceRules:
+    """The space that a constraint file describes: the keys ``keep``, ``padding`` and ``constraints``."""
+    return check_keys(SpaceKeys, load_yaml(path), str(path)).rules
+
+
+def check_rules(rules: SpaceRules, architecture: Architecture, layers: Iterable[Layer]) -> None:
+    """Raise InputError for a level that there is not, or a dim or tensor that none of the layers has."""
+    layers = list(layers)
+    known = {name for layer in layers for name in _names(layer)}
+    for asked in rules.levels:
+        architecture.index(asked.level)
+        for name in (*sorted(asked.dims), *asked.keep, *asked.bypass):
+            if name not in known:
+                expected = f"dims, tensors or roles of some layer among {', '.join(sorted(known))}"
+                where = f"constraint on {asked.level}"
+                raise InputError(where, expected, name, did_you_mean(name, known), key="constraints")
+    for layer in layers:
+        rules.for_layer(layer).check(architecture, layer)
+
+
+def _names(layer: Layer) -> set[str]:
+    return {*layer.sizes, *(name for tensor in layer.tensors for name in (tensor.name, tensor.role))}
