@@ -31,6 +31,10 @@ innermost level, fills of it and, if it is not D, the compulsory words at D; lea
 cycles below. Its cycles are at least ``macs`` over the largest product of spatial factors that fit the
 fan-outs and divide ``macs``, and for every level what its instances need to move the words just named. Least
 energy, least cycles and least product are each the minimum over all choices and allocations.
+
+**Fewer or more mappings.** A :class:`Scope` may leave out innermost levels, and so choices. Or it may allow
+the dims to be larger (padding): MACs, words touched and irrelevant products only grow with the dims, shares
+are bounded for all sizes up to the largest at once, and for parallelism fan-outs count in full.
 """
 
 from __future__ import annotations
@@ -66,6 +70,21 @@ class Bounds:
     edp_pj_cycles: float
 
 
+@dataclass(frozen=True)
+class Scope:
+    """Which mappings the bounds are to hold for; as it stands all of the layer's.
+
+    ``innermost``: per tensor the levels (indices) of which one is the innermost that keeps it; None: any.
+    ``largest``: the layer with every dim as large as it may be padded to; None: no padding.
+    """
+
+    innermost: tuple[frozenset[int], ...] | None = None
+    largest: Layer | None = None
+
+
+ANY_MAPPING = Scope()
+
+
 class _Words(NamedTuple):
     """Words of one tensor at one level, in all its instances; arrays with an entry per allocation."""
 
@@ -92,19 +111,26 @@ class _Option(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def lower_bounds(architecture: Architecture, layer: Layer) -> Bounds:
-    """Bounds for all mappings of ``layer``, with any bypass; see the module for the proof."""
-    shares = allocations(architecture, layer)
+def lower_bounds(architecture: Architecture, layer: Layer, scope: Scope = ANY_MAPPING) -> Bounds:
+    """Bounds for all mappings of ``layer`` in ``scope``; see the module for the proof.
+
+    As ``scope`` stands by default that is all mappings, with any bypass.
+    """
+    padded = scope.largest is not None
+    shares = allocations(architecture, scope.largest or layer, any_factor=padded)
+    every = frozenset(range(len(architecture.levels)))
     options = [
-        _options(architecture, layer, tensor, shares[:, :, index])
-        for index, tensor in enumerate(layer.tensors)
+        _options(architecture, layer, tensor, (shares[:, :, index], allowed))
+        for index, (tensor, allowed) in enumerate(
+            zip(layer.tensors, scope.innermost or [every] * len(layer.tensors), strict=True)
+        )
     ]
-    fastest = layer.macs // largest_product(layer.macs, fanouts_to(architecture, len(architecture.levels)))
+    fastest = -(-layer.macs // _parallel(architecture, layer, len(architecture.levels), padded))
     energy = cycles = edp = inf
     for choice in product(*options):
         moved = _cycles(architecture, [words for option in choice for words in option.words])
         taken = np.maximum(np.ceil(moved * ROUNDING), fastest)
-        spent = layer.macs * architecture.compute.energy_pj + _leakage(architecture, layer, taken)
+        spent = layer.macs * architecture.compute.energy_pj + _leakage(architecture, layer, taken, padded)
         for option in choice:
             spent = spent + option.energy_pj
         energy = min(energy, float(spent.min()))
@@ -118,8 +144,20 @@ def touched_words(tensor: Tensor, layer: Layer) -> int:
     return prod(distinct_sums([(layer.sizes[dim], step) for dim, step in axis]) for axis in tensor.axes)
 
 
-def _options(architecture: Architecture, layer: Layer, tensor: Tensor, shares: Array) -> list[_Option]:
-    """The tensor's options; levels of unlimited bandwidth make one together, as cheap as the cheapest."""
+def _parallel(architecture: Architecture, layer: Layer, levels: int, padded: bool) -> int:
+    """The most MACs at once below the innermost ``levels`` levels' fan-outs."""
+    fanouts = fanouts_to(architecture, levels)
+    return prod(fanouts) if padded else largest_product(layer.macs, fanouts)
+
+
+def _options(
+    architecture: Architecture, layer: Layer, tensor: Tensor, sharing: tuple[Array, frozenset[int]]
+) -> list[_Option]:
+    """The tensor's options; levels of unlimited bandwidth make one together, as cheap as the cheapest.
+
+    ``sharing``: the tensor's shares, and the levels that may be its innermost.
+    """
+    shares, allowed = sharing
     dram, outermost = architecture.levels[-1], len(architecture.levels) - 1
     touched = touched_words(tensor, layer)
     least = _compulsory(tensor, outermost, np.full(len(shares), float(touched)))
@@ -128,7 +166,7 @@ def _options(architecture: Architecture, layer: Layer, tensor: Tensor, shares: A
     options: list[_Option] = []
     unlimited: list[Array] = []
     for index, level in enumerate(architecture.levels[:-1]):
-        if not level.can_keep(tensor):
+        if not level.can_keep(tensor) or index not in allowed:
             continue
         words = _operands(layer, tensor, index, shares)
         if not tensor.is_output:
@@ -140,6 +178,8 @@ def _options(architecture: Architecture, layer: Layer, tensor: Tensor, shares: A
             unlimited.append(energy)
     if unlimited:
         options.append(_Option(np.min(unlimited, axis=0), (least,)))
+    if outermost not in allowed and options:
+        return options
     words = _operands(layer, tensor, outermost, shares)
     return [*options, _Option(np.maximum(words.energy_pj(architecture), least_pj), (words,))]
 
@@ -180,10 +220,10 @@ def _cycles(architecture: Architecture, parts: Sequence[_Words]) -> Array:
     return slowest
 
 
-def _leakage(architecture: Architecture, layer: Layer, cycles: Array) -> Array:
+def _leakage(architecture: Architecture, layer: Layer, cycles: Array, padded: bool) -> Array:
     total = np.zeros_like(cycles)
     for index, level in enumerate(architecture.levels):
         if level.leakage_pj_per_cycle:
-            inside = largest_product(layer.macs, fanouts_to(architecture, index))
+            inside = _parallel(architecture, layer, index, padded)
             total += level.leakage_pj_per_cycle * np.maximum(cycles, layer.macs / inside)
     return total

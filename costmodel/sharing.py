@@ -76,8 +76,10 @@ def _effects(layer: Layer, dim: str) -> tuple[tuple[int, ...], tuple[int, ...], 
     return tuple(shared), tuple(long), tuple(short)
 
 
-def allocations(architecture: Architecture, layer: Layer) -> Array:
+def allocations(architecture: Architecture, layer: Layer, *, any_factor: bool = False) -> Array:
     """Bounds on the words shared: shape (n, levels, tensors), an entry per way to spend the fan-outs.
+
+    With ``any_factor`` they hold for all layers of the same form whose dims are no larger.
 
     ``[k, i, t]`` bounds the product of the multicast factors of tensor ``t`` at all levels up to ``i``. For
     every mapping there is a ``k`` whose bounds hold for all levels and tensors at once.
@@ -95,7 +97,8 @@ def allocations(architecture: Architecture, layer: Layer) -> Array:
     classes = dim_classes(layer)
     factors = np.ones((1, len(architecture.levels), len(classes)))
     for index, level in enumerate(architecture.levels):
-        ways = _level_ways(tuple(c.size for c in classes), level.fanout_x, level.fanout_y)
+        sizes = tuple(c.size for c in classes)
+        ways = (_any_ways if any_factor else _level_ways)(sizes, level.fanout_x, level.fanout_y)
         factors = _fewer(factors, MOST_ALLOCATIONS // len(ways)).repeat(len(ways), axis=0)
         factors[:, index, :] *= np.tile(ways, (len(factors) // len(ways), 1))
     totals = np.minimum(factors.cumprod(axis=1), [c.size for c in classes])
@@ -132,6 +135,33 @@ def _level_ways(sizes: tuple[int, ...], fanout_x: int, fanout_y: int) -> Array:
     across, along = (_maximal(np.array(list(_spent(sizes, fanout)))) for fanout in (fanout_x, fanout_y))
     together = (across[:, None, :] * along[None, :, :]).reshape(len(across) * len(along), len(sizes))
     return _maximal(np.minimum(together, sizes))
+
+
+MOST_EXACT_FANOUT = 32
+"""Above this, :func:`_any_ways` lets every class have the whole fan-out."""
+
+
+@lru_cache(maxsize=1024)
+def _any_ways(sizes: tuple[int, ...], fanout_x: int, fanout_y: int) -> Array:
+    """As :func:`_level_ways` for factors that need not divide anything, but are at most the sizes."""
+    across, along = (_any_spent(sizes, fanout) for fanout in (fanout_x, fanout_y))
+    together = (across[:, None, :] * along[None, :, :]).reshape(len(across) * len(along), len(sizes))
+    return _maximal(np.minimum(together, sizes))
+
+
+def _any_spent(sizes: tuple[int, ...], fanout: int) -> Array:
+    if fanout > MOST_EXACT_FANOUT:
+        return np.array([[min(size, fanout) for size in sizes]], float)
+
+    def spent(rest: tuple[int, ...], left: int) -> Iterator[tuple[int, ...]]:
+        if len(rest) == 1:
+            yield (min(rest[0], left),)
+            return
+        for factor in range(1, min(rest[0], left) + 1):
+            for others in spent(rest[1:], left // factor):
+                yield factor, *others
+
+    return _maximal(np.array(list(spent(sizes, fanout)) if sizes else [()], float))
 
 
 def _maximal(rows: Array) -> Array:

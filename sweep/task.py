@@ -11,7 +11,6 @@ from typing import Any
 
 from costmodel import MODEL_VERSION
 from costmodel.architecture import Architecture
-from costmodel.bounds import lower_bounds
 from costmodel.errors import InputError
 from costmodel.evaluate import evaluate
 from costmodel.frontends.timeloop_reference import mapping_to_json
@@ -26,6 +25,7 @@ from solvers.mapping.problem import (
     padded_dims,
 )
 from solvers.mapping.rules import SpaceRules
+from solvers.mapping.space_bounds import space_bounds
 from solvers.outcome import Outcome
 from sweep import VERSION
 
@@ -196,7 +196,7 @@ def answer_columns(problem: MappingProblem, outcome: Outcome[Mapping]) -> dict[s
 
 def _bounds(problem: MappingProblem, outcome: Outcome[Mapping]) -> dict[str, float]:
     """Proven bounds on energy and cycles of the problem's mappings, whatever was minimised."""
-    bounds = lower_bounds(problem.architecture, problem.layer)
+    bounds = space_bounds(problem)
     proven = {"energy": bounds.energy_pj, "cycles": float(bounds.cycles)}
     if problem.objective in proven and outcome.bound is not None:
         proven[problem.objective] = max(proven[problem.objective], outcome.bound)

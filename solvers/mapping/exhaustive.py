@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.batch import BatchEvaluator, MappingBatch
-from costmodel.bounds import lower_bounds
 from costmodel.errors import InputError
 from costmodel.evaluate import evaluate
 from costmodel.mapping import Mapping
 from solvers.budget import Budget, Stopwatch
 from solvers.mapping.obstacles import obstacle
-from solvers.mapping.problem import MappingProblem, bound_of, objective_of, objective_values
+from solvers.mapping.problem import MappingProblem, objective_of, objective_values
 from solvers.mapping.space import MappingSpace
+from solvers.mapping.space_bounds import space_bound
 from solvers.outcome import Outcome, Status
 
 VERSION = "2"
@@ -53,7 +53,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     search.load()
     clock = Stopwatch()
     note = search.run(min(params.limit, budget.iterations or params.limit), clock, budget.wall_seconds)
-    bound = bound_of(lower_bounds(problem.architecture, problem.layer), problem.objective)
+    bound = space_bound(problem)
     objective = None
     if search.best is not None:
         objective = objective_of(

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.batch import BatchEvaluator, MappingBatch
-from costmodel.bounds import lower_bounds
 from costmodel.errors import InputError
 from costmodel.evaluate import evaluate
 from costmodel.mapping import Mapping
 from solvers.budget import Budget, Stopwatch
 from solvers.mapping.obstacles import obstacle
-from solvers.mapping.problem import MappingProblem, bound_of, objective_of, objective_values
+from solvers.mapping.problem import MappingProblem, objective_of, objective_values
 from solvers.mapping.space import MappingSpace
+from solvers.mapping.space_bounds import space_bound
 from solvers.outcome import Outcome, Status
 
 VERSION = "2"
@@ -107,7 +107,7 @@ class Search:
 
 
 def _outcome(problem: MappingProblem, search: Search, clock: Stopwatch) -> Outcome[Mapping]:
-    bound = bound_of(lower_bounds(problem.architecture, problem.layer), problem.objective)
+    bound = space_bound(problem)
     if search.best is None:
         note = f"none of {search.evaluations} mappings drawn was valid; nothing shows that there is none"
         return Outcome(

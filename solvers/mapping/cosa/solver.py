@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from costmodel.batch import BatchEvaluator
-from costmodel.bounds import lower_bounds
 from costmodel.evaluate import evaluate
 from costmodel.mapping import LevelMapping, Mapping, loops
 from solvers.budget import Budget, Stopwatch
@@ -17,8 +16,9 @@ from solvers.mapping.cosa.params import Params
 from solvers.mapping.cosa.program import Program, Solved
 from solvers.mapping.obstacles import obstacle
 from solvers.mapping.polish import Polish
-from solvers.mapping.problem import MappingProblem, bound_of, objective_of, violations
+from solvers.mapping.problem import MappingProblem, objective_of, violations
 from solvers.mapping.space import MappingSpace
+from solvers.mapping.space_bounds import space_bound
 from solvers.outcome import Outcome, Status
 
 VERSION = "2"
@@ -52,7 +52,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     solved = list(_solved(space, choices, budget, params, clock))
     optima = [answer.mapping for answer in solved if answer.mapping is not None]
     starts = _valid(problem, optima) or _valid(problem, [serial]) or _valid(problem, _drawn(space, budget))
-    bound = bound_of(lower_bounds(problem.architecture, problem.layer), problem.objective)
+    bound = space_bound(problem)
     if not starts:
         times = clock.cpu_seconds, clock.wall_seconds
         return Outcome(Status.UNKNOWN, None, None, bound, *times, "no program found an allowed mapping")
