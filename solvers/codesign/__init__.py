@@ -1,0 +1,1 @@
+"""Architecture and mapping chosen at once."""

@@ -1,0 +1,192 @@
+"""Geometric programs over named variables, solved as exponential-cone programs by Clarabel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Mapping as ReadOnlyDict
+from dataclasses import dataclass
+from math import exp, log
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.mapping.thistle.signomial import Signomial, monomial
+
+Array = NDArray[np.float64]
+LARGEST_LOG = 42.0
+"""Variables lie below e^42 (2^60, the most that a layer may count); a wider range costs Clarabel precision."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """``expression <= at_most``, a monomial on the right.
+
+    An expression with negative terms is not one of a geometric program: see :meth:`posynomial`.
+    """
+
+    expression: Signomial
+    at_most: Signomial
+
+    def posynomial(self, near: ReadOnlyDict[str, float] | None = None) -> Signomial:
+        """A posynomial that is at most 1 only where the limit holds.
+
+        The negative terms go to the right, where by the inequality of arithmetic and geometric means a sum
+        is at least the monomial that equals it, in value and slope, at the point ``near``. Without a point
+        they are left out; beside a constant, which may be too small for that, the point is all 1, the
+        smallest tile.
+        """
+        right = self.at_most
+        negative = [(powers, -c) for powers, c in self.expression.terms if c < 0]
+        if near is None and not right.variables:
+            near = dict.fromkeys(self.expression.variables, 1.0)
+        if near is not None and negative:
+            right = _monomial_at(Signomial.collected([*right.terms, *negative]), near)
+        ((powers, coefficient),) = right.terms
+        inverse = monomial(1 / coefficient, {name: -exponent for name, exponent in powers})
+        return self.expression.positive_part * inverse
+
+    @property
+    def is_geometric(self) -> bool:
+        return self.expression.is_posynomial
+
+
+def _monomial_at(sums: Signomial, point: ReadOnlyDict[str, float]) -> Signomial:
+    total = sums.at(point)
+    powers: dict[str, float] = {}
+    log_coefficient = 0.0
+    for term in sums.terms:
+        weight = Signomial((term,)).at(point) / total
+        log_coefficient += weight * (log(term[1]) - log(weight)) if weight > 0 else 0.0
+        for name, exponent in term[0]:
+            powers[name] = powers.get(name, 0.0) + weight * exponent
+    return monomial(exp(log_coefficient), powers)
+
+
+class Optimum(NamedTuple):
+    """The optimal value, and every variable's value."""
+
+    value: float
+    point: dict[str, float]
+
+
+@dataclass(frozen=True)
+class GeometricProgram:
+    """Minimise a monomial subject to ``limits`` and ``equal_to_one`` (monomials).
+
+    Variables are at least 1, but for those of ``positive``, which are only above 0.
+    """
+
+    minimise: Signomial
+    limits: tuple[Limit, ...]
+    equal_to_one: tuple[Signomial, ...] = ()
+    positive: frozenset[str] = frozenset()
+
+    def solve(self, condensations: int = 0) -> Optimum | None:
+        """The global optimum of the program without negative terms, or None if nothing is feasible.
+
+        Each of ``condensations`` rounds then puts the negative terms back near the point of the round before
+        and can only improve on it: a local optimum of the program as stated.
+        """
+        best = self._solve_near(None)
+        if best is None or all(limit.is_geometric for limit in self.limits):
+            return best
+        for _ in range(condensations):
+            again = self._solve_near(best.point)
+            if again is None or again.value > best.value * (1 - 1e-6):
+                break
+            best = again
+        return best
+
+    def _solve_near(self, point: ReadOnlyDict[str, float] | None) -> Optimum | None:
+        return _Cones(self, [limit.posynomial(point) for limit in self.limits]).solve()
+
+
+class _Cones:
+    """The program in the logarithms y of its variables: minimise c y subject to b - A (y, t) in cones.
+
+    A posynomial of several terms at most 1 is ``sum(t) <= 1`` with ``exp(a y + log c) <= t``, a cone a term.
+    """
+
+    def __init__(self, program: GeometricProgram, posynomials: list[Signomial]) -> None:
+        self.program = program
+        names = sorted(
+            program.minimise.variables.union(
+                *(p.variables for p in posynomials), *(e.variables for e in program.equal_to_one)
+            )
+        )
+        self.column = {name: index for index, name in enumerate(names)}
+        self.single = [p for p in posynomials if len(p.terms) == 1]
+        self.several = [p for p in posynomials if len(p.terms) > 1]
+
+    def solve(self) -> Optimum | None:
+        import clarabel
+        from scipy import sparse
+
+        rows, columns, values, right, kinds = self._cones()
+        width = len(self.column) + sum(len(p.terms) for p in self.several)
+        matrix = sparse.csc_matrix((values, (rows, columns)), shape=(len(right), width))
+        cost = np.zeros(width)
+        ((powers, coefficient),) = self.program.minimise.terms
+        for name, exponent in powers:
+            cost[self.column[name]] = exponent
+        settings = clarabel.DefaultSettings()
+        settings.verbose = False
+        settings.max_threads = 1
+        equalities, inequalities, exponentials = kinds
+        cones = [clarabel.ZeroConeT(equalities), clarabel.NonnegativeConeT(inequalities)]
+        cones += [clarabel.ExponentialConeT()] * exponentials
+        nothing = sparse.csc_matrix((width, width))
+        answer = clarabel.DefaultSolver(nothing, cost, matrix, np.array(right), cones, settings).solve()
+        if str(answer.status) not in ("Solved", "AlmostSolved"):
+            return None
+        point = {name: exp(answer.x[index]) for name, index in self.column.items()}
+        return Optimum(coefficient * exp(answer.obj_val), point)
+
+    def _cones(self) -> tuple[list[int], list[int], list[float], list[float], tuple[int, int, int]]:
+        """Triplets of A, b, and how many equalities, inequalities and exponential cones there are."""
+        table = _Triplets()
+        for equality in self.program.equal_to_one:
+            self._row(table, equality.terms[0])
+        for name, column in self.column.items():
+            if name not in self.program.positive:
+                table.add([(column, -1.0)], 0.0)
+            table.add([(column, 1.0)], LARGEST_LOG)
+        for posynomial in self.single:
+            self._row(table, posynomial.terms[0])
+        term = len(self.column)
+        for posynomial in self.several:
+            count = len(posynomial.terms)
+            table.add([(term + place, 1.0) for place in range(count)], 1.0)
+            term += count
+        equalities = len(self.program.equal_to_one)
+        inequalities = len(table.right) - equalities
+        term = len(self.column)
+        for powers, coefficient in (entry for p in self.several for entry in p.terms):
+            table.add([(self.column[name], -exponent) for name, exponent in powers], log(coefficient))
+            table.add([], 1.0)
+            table.add([(term, -1.0)], 0.0)
+            term += 1
+        exponentials = term - len(self.column)
+        return table.rows, table.columns, table.values, table.right, (equalities, inequalities, exponentials)
+
+    def _row(self, table: _Triplets, entry: tuple[tuple[tuple[str, float], ...], float]) -> None:
+        powers, coefficient = entry
+        table.add([(self.column[name], exponent) for name, exponent in powers], -log(coefficient))
+
+
+class _Triplets:
+    """A sparse matrix and its right-hand side, row by row."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        self.columns: list[int] = []
+        self.values: list[float] = []
+        self.right: list[float] = []
+
+    def add(self, entries: Iterable[tuple[int, float]], right: float) -> None:
+        for column, value in entries:
+            self.rows.append(len(self.right))
+            self.columns.append(column)
+            self.values.append(value)
+        self.right.append(right)

@@ -1,0 +1,164 @@
+"""What one layer costs on open hardware in one class of loop orders: Thistle's Eq 3 and 5 for any levels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from costmodel.architecture import StorageLevel
+from costmodel.workload import Layer, Tensor
+from solvers.codesign.thistle.geometric_program import Limit
+from solvers.codesign.thistle.hardware import Hardware
+from solvers.codesign.thistle.loops import Loops
+from solvers.mapping.thistle.expressions import Block, Expressions
+from solvers.mapping.thistle.signomial import Signomial, monomial, variable
+
+CYCLES = variable("cycles")
+"""The layer's cycles: at least what every component takes (section V-B)."""
+NOTHING = Signomial(())
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """One tensor at one level: words per instance, as expressions of trip counts."""
+
+    reads: Signomial
+    fills: Signomial
+    updates: Signomial
+
+
+@dataclass(frozen=True)
+class LayerCosts:
+    """A layer with the loops ``loops`` on ``hardware``, of which every level keeps all that it can hold."""
+
+    hardware: Hardware
+    layer: Layer
+    loops: Loops
+
+    @cached_property
+    def energy(self) -> Signomial:
+        """pJ of all MACs, accesses and leakage; what is negative is elided first reads of partial sums."""
+        parts = [monomial(self.layer.macs * self.hardware.base.compute.energy_pj)]
+        for index, level in enumerate(self.hardware.base.levels):
+            accesses = [self._access_energy(level, traffic) for traffic in self._traffic_at(index)]
+            leakage = CYCLES * level.leakage_pj_per_cycle
+            parts.append(self._expressions.instances(index) * _sum([*accesses, leakage]))
+        return _sum(parts)
+
+    @cached_property
+    def cycle_limits(self) -> tuple[Limit, ...]:
+        """:data:`CYCLES` against the loops' iterations and each level's bandwidths."""
+        return (Limit(self._expressions.compute_cycles(), CYCLES), *self._bandwidth_limits())
+
+    @cached_property
+    def space_limits(self) -> tuple[Limit, ...]:
+        """Tiles within capacities, spatial loops within fan-outs."""
+        return (*self._capacity_limits(), *self._fanout_limits())
+
+    @cached_property
+    def whole_dims(self) -> tuple[Signomial, ...]:
+        """Monomials that are 1 where the trip counts of every tiled dim multiply to its size."""
+        fixed = dict(self.loops.fixed)
+        found = []
+        for dim, size in self.layer.dims:
+            names = [block.trips(dim) for block in self._expressions.blocks]
+            trips = monomial(1 / size, dict.fromkeys(names, 1.0)).with_constants(fixed)
+            found.append(trips)
+        return tuple(trips for trips in found if trips.variables)
+
+    @property
+    def has_leakage(self) -> bool:
+        """Whether the energy depends on the cycles."""
+        return any(level.leakage_pj_per_cycle for level in self.hardware.base.levels)
+
+    @cached_property
+    def _expressions(self) -> Expressions:
+        return Expressions(self.layer, self.hardware.fanned, self.loops.fixed)
+
+    def _kept(self, level: StorageLevel) -> list[Tensor]:
+        return [tensor for tensor in self.layer.tensors if level.can_keep(tensor)]
+
+    def _access_energy(self, level: StorageLevel, traffic: Traffic) -> Signomial:
+        energy = self.hardware.energy
+        return (
+            traffic.reads * energy(level, level.read_energy_pj)
+            + traffic.fills * energy(level, level.write_energy_pj)
+            + traffic.updates * energy(level, level.update_energy_pj)
+        )
+
+    def _bandwidth_limits(self) -> Iterator[Limit]:
+        for index, level in enumerate(self.hardware.base.levels):
+            reads = _sum(traffic.reads for traffic in self._traffic_at(index))
+            writes = _sum(traffic.fills + traffic.updates for traffic in self._traffic_at(index))
+            for bandwidth, words in (
+                (level.read_bandwidth, reads),
+                (level.write_bandwidth, writes),
+                (level.shared_bandwidth, reads + writes),
+            ):
+                if bandwidth is not None and words.terms:
+                    yield Limit(words, CYCLES * bandwidth)
+
+    def _capacity_limits(self) -> Iterator[Limit]:
+        for index, level in enumerate(self.hardware.base.levels):
+            capacity = self.hardware.capacity(level)
+            if capacity is not None and (kept := self._kept(level)):
+                yield Limit(_sum(self._expressions.footprint(tensor, index) for tensor in kept), capacity)
+
+    def _fanout_limits(self) -> Iterator[Limit]:
+        fixed = dict(self.loops.fixed)
+        for index, level in enumerate(self.hardware.base.levels):
+            if self.hardware.fanned[index]:
+                names = [Block(index, True).trips(dim) for dim, _ in self.layer.dims]
+                used = monomial(1.0, dict.fromkeys(names, 1.0)).with_constants(fixed)
+                yield Limit(used, self.hardware.fanout(level))
+
+    def _traffic_at(self, index: int) -> list[Traffic]:
+        return [traffic for levels in self._traffic if (traffic := levels[index])]
+
+    @cached_property
+    def _traffic(self) -> list[list[Traffic | None]]:
+        return [self._tensor_traffic(tensor) for tensor in self.layer.tensors]
+
+    def _tensor_traffic(self, tensor: Tensor) -> list[Traffic | None]:
+        """As :func:`costmodel.traffic.tensor_traffic` counts, level by level; None where it is bypassed."""
+        found: list[Traffic | None] = []
+        through = self._expressions.compute_cycles()
+        for index, level in enumerate(self.hardware.base.levels):
+            content = through * self._expressions.groups(tensor, index)
+            if level.can_keep(tensor):
+                delivered = self._delivered(tensor, index)
+                found.append(self._kept_traffic(tensor, index, content, delivered))
+                through = delivered
+            else:
+                found.append(None)
+                through = content
+        return found
+
+    def _delivered(self, tensor: Tensor, index: int) -> Signomial:
+        if index == len(self.hardware.base.levels) - 1:
+            return NOTHING
+        return self._expressions.delivered(tensor, index, self.loops.orders)
+
+    def _kept_traffic(self, tensor: Tensor, index: int, content: Signomial, delivered: Signomial) -> Traffic:
+        if not tensor.is_output:
+            return Traffic(content, delivered, NOTHING)
+        first_reads = self._share(tensor, index) * -1.0
+        fills = delivered + first_reads if delivered.terms else NOTHING
+        return Traffic(content + first_reads, fills, content)
+
+    def _share(self, tensor: Tensor, index: int) -> Signomial:
+        """Words of the output that belong to one instance: all over the spatial loops that divide it."""
+        fixed = dict(self.loops.fixed)
+        outside = (
+            Block(level, True).trips(dim)
+            for level in range(index + 1, len(self.hardware.fanned))
+            if self.hardware.fanned[level]
+            for dim in tensor.dims
+        )
+        words = float(tensor.words(self.layer.sizes))
+        return monomial(words, dict.fromkeys(outside, -1.0)).with_constants(fixed)
+
+
+def _sum(parts: Iterable[Signomial]) -> Signomial:
+    return Signomial.collected(term for part in parts for term in part.terms)

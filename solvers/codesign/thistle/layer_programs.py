@@ -1,0 +1,131 @@
+"""All programs of one layer on open hardware, one for every combination of loop orders, and the best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from solvers.codesign.problem import CodesignProblem, WeightedLayer
+from solvers.codesign.thistle.hardware import Hardware, fanouts_of, sizes_of
+from solvers.codesign.thistle.layer_costs import LayerCosts
+from solvers.codesign.thistle.loops import LoopChoices, Loops, Placement
+from solvers.codesign.thistle.params import Params
+from solvers.codesign.thistle.program import NOTHING_ELSE, Cost, Program, Relaxed
+
+CONDENSATIONS = 3
+"""Rounds in which negative terms are put back; the first one gains nearly all there is."""
+
+
+@dataclass(frozen=True)
+class RelaxedOptimum:
+    """The optimum over real sizes, fan-outs and trip counts, with the orders of loops that it takes.
+
+    ``objective`` is in the units of the problem's (pJ, cycles or their product over all occurrences), in the
+    expressions of Algorithm 1, which are not quite the cost model's. ``hardware`` are the values of its
+    variables, ``costs`` the layers' programs, ``layer_costs`` what one run of each layer costs there.
+    """
+
+    objective: float
+    hardware: dict[str, float]
+    costs: tuple[LayerCosts, ...]
+    layer_costs: tuple[Cost, ...]
+
+    @classmethod
+    def of(cls, found: Relaxed, costs: Sequence[LayerCosts]) -> RelaxedOptimum:
+        return cls(found.objective, found.hardware, tuple(costs), found.layers)
+
+    @property
+    def sizes_words(self) -> dict[str, float]:
+        """The free sizes in words, by level name."""
+        return sizes_of(self.hardware)
+
+    @property
+    def fanouts(self) -> dict[str, float]:
+        """The free fan-outs in instances, by level name."""
+        return fanouts_of(self.hardware)
+
+
+@dataclass(frozen=True)
+class LayerPrograms:
+    """The programs of one of the layers of ``problem``, as if it were the only one."""
+
+    problem: CodesignProblem
+    weighted: WeightedLayer
+    params: Params
+
+    def optimum(self) -> RelaxedOptimum | None:
+        """The best of all programs, the most promising ones with their negative terms, or None."""
+        ranked = self._ranked
+        if not ranked:
+            return None
+        condensed = (
+            (costs, again)
+            for costs, _ in ranked[: self.params.condensed]
+            if (again := self._program(costs).solve(CONDENSATIONS))
+        )
+        costs, relaxed = min((ranked[0], *condensed), key=lambda pair: pair[1].objective)
+        return RelaxedOptimum.of(relaxed, [costs])
+
+    def best_at(self, hardware: dict[str, float], elsewhere: Cost) -> LayerCosts:
+        """The costs of the program that is best on fixed ``hardware``, beside what the other layers cost.
+
+        Alone and on its own hardware a program costs no less; so for sums the search ends where that is more
+        than the best so far.
+        """
+        best, lowest = self._ranked[0][0], float("inf")
+        additive = self.problem.objective != "edp"
+        for costs, alone in self._ranked:
+            if additive and alone.objective >= lowest:
+                break
+            found = self._program(costs, elsewhere).solve(0, hardware)
+            if found is None:
+                continue
+            objective = found.layers[0].objective(self.problem.objective) * self.weighted.occurrences
+            value = objective if additive else found.objective
+            if value < lowest:
+                best, lowest = costs, value
+        return best
+
+    @cached_property
+    def _ranked(self) -> list[tuple[LayerCosts, Relaxed]]:
+        """The feasible programs with their optima, without negative terms, best first."""
+        choices = LoopChoices(self._hardware, self.weighted.layer, self.params.split_windows)
+        loops = choices.all() if choices.count <= self.params.most_programs else ()
+        solved = [self._solved(each) for each in loops] or list(self._level_by_level(choices))
+        return sorted((pair for pair in solved if pair), key=lambda pair: pair[1].objective)
+
+    @cached_property
+    def _hardware(self) -> Hardware:
+        problem = self.problem
+        return Hardware(problem.family, problem.free_sizes, problem.free_fanouts)
+
+    def _level_by_level(self, choices: LoopChoices) -> Iterator[tuple[LayerCosts, Relaxed] | None]:
+        """For every placement of the windows, one level's order improved at a time until none gets better."""
+        for placement in choices.placements:
+            yield from self._descent(choices, placement)
+
+    def _descent(
+        self, choices: LoopChoices, placement: Placement
+    ) -> Iterator[tuple[LayerCosts, Relaxed] | None]:
+        orders = [choices.classes[0]] * choices.ordered_levels
+        lowest, improved = float("inf"), True
+        while improved:
+            improved = False
+            for level in range(len(orders)):
+                for order in choices.classes:
+                    trial = [*orders[:level], order, *orders[level + 1 :]]
+                    solved = self._solved(choices.loops(trial, placement))
+                    yield solved
+                    if solved and solved[1].objective < lowest * (1 - 1e-6):
+                        orders, lowest, improved = trial, solved[1].objective, True
+
+    def _solved(self, loops: Loops) -> tuple[LayerCosts, Relaxed] | None:
+        costs = LayerCosts(self._hardware, self.weighted.layer, loops)
+        found = self._program(costs).solve()
+        return found and (costs, found)
+
+    def _program(self, costs: LayerCosts, elsewhere: Cost = NOTHING_ELSE) -> Program:
+        problem = self.problem
+        layers = ((costs, self.weighted.occurrences),)
+        return Program(self._hardware, problem.area_um2, problem.objective, layers, elsewhere)

@@ -1,0 +1,55 @@
+"""The parameters of Thistle's co-design, each trick with its switch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
+
+from costmodel.errors import InputError
+from solvers.catalogue import solver, solver_names
+
+ArchitectureRule = Literal["joint", "dominant"]
+"""How several layers get one architecture. "dominant": that of the layer which costs most when each has its
+own (section V-A); "joint": one program over all layers, weighted by how often they occur."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """``rule``: see :data:`ArchitectureRule`.
+
+    ``split_windows``: R and S may also loop whole one level further out, so that a small register file serves
+    large filters; off, they loop innermost, as the paper has it. ``most_programs``: programs a layer up to
+    which all combinations of loop orders are solved; above it, one level's order is improved at a time.
+    ``condensed``: how many of a layer's best programs are solved again with the negative terms that a
+    geometric program cannot have. ``rounds``: at most so many times the joint program and the layers' loop
+    orders are improved in turn.
+
+    ``neighbours``: nearest powers of two tried for each memory (the paper's N); without ``powers_of_two`` a
+    memory takes its relaxed number of words, rounded. ``judged``: how many whole architectures, those best at
+    their relaxed mappings, have every layer mapped by ``mapping_solver`` and evaluated.
+    """
+
+    rule: ArchitectureRule = "joint"
+    neighbours: int = 2
+    powers_of_two: bool = True
+    judged: int = 3
+    mapping_solver: str = "cosa"
+    split_windows: bool = True
+    most_programs: int = 512
+    condensed: int = 8
+    rounds: int = 4
+
+    def __post_init__(self) -> None:
+        where = "codesign thistle"
+        if self.rule not in get_args(ArchitectureRule):
+            raise InputError(where, f"one of {', '.join(get_args(ArchitectureRule))}", self.rule, key="rule")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            least = 0 if field.name in ("condensed", "rounds") else 1
+            if field.type == "bool" and not isinstance(value, bool):
+                raise InputError(where, "true or false", value, key=field.name)
+            if field.type == "int" and (type(value) is not int or value < least):
+                raise InputError(where, f"a whole number of at least {least}", value, key=field.name)
+        if solver(self.mapping_solver).family != "mapping":
+            expected = f"one of {', '.join(solver_names('mapping'))}"
+            raise InputError(where, expected, self.mapping_solver, key="mapping_solver")

@@ -1,0 +1,141 @@
+"""The geometric program of one architecture and one or several layers (Eq 5, for any levels and layers)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Mapping as ReadOnlyDict
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from solvers.codesign.thistle.geometric_program import GeometricProgram, Limit, Optimum
+from solvers.codesign.thistle.hardware import FANOUT, SIZE, Hardware
+from solvers.codesign.thistle.layer_costs import CYCLES, LayerCosts
+from solvers.mapping.problem import Objective
+from solvers.mapping.thistle.signomial import Signomial, monomial, variable
+
+TOTAL_ENERGY, TOTAL_CYCLES = variable("total.energy"), variable("total.cycles")
+"""Over all layers and occurrences, per MAC."""
+
+
+class Cost(NamedTuple):
+    """Energy in pJ, and cycles (0 where the objective leaves them open)."""
+
+    energy_pj: float
+    cycles: float
+
+    def objective(self, name: Objective) -> float:
+        if name == "energy":
+            return self.energy_pj
+        return self.cycles if name == "cycles" else self.energy_pj * self.cycles
+
+    def times(self, occurrences: int) -> Cost:
+        return Cost(self.energy_pj * occurrences, self.cycles * occurrences)
+
+
+NOTHING_ELSE = Cost(0.0, 0.0)
+
+
+class Relaxed(NamedTuple):
+    """An optimum: the objective in the cost model's units, the hardware's variables, each layer's one run."""
+
+    objective: float
+    hardware: dict[str, float]
+    layers: tuple[Cost, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """Choose the hardware's variables and all trip counts of layers whose orders of loops are given.
+
+    ``layers`` are (costs, occurrences); ``elsewhere`` is what other layers add to the sums.
+    """
+
+    hardware: Hardware
+    area_um2: float
+    objective: Objective
+    layers: tuple[tuple[LayerCosts, int], ...]
+    elsewhere: Cost = NOTHING_ELSE
+
+    def solve(self, condensations: int = 0, at: ReadOnlyDict[str, float] | None = None) -> Relaxed | None:
+        """The optimum, with the hardware's variables at the values ``at`` if given; None if there is none."""
+        limits = tuple(_with_constants(limit, at or {}) for limit in self._limits())
+        whole = tuple(
+            _of_layer(number, trips)
+            for number, (costs, _) in enumerate(self.layers)
+            for trips in costs.whole_dims
+        )
+        positive = TOTAL_ENERGY.variables | TOTAL_CYCLES.variables
+        found = GeometricProgram(self._goal, limits, whole, positive).solve(condensations)
+        return found and self._read(found, at or {})
+
+    @property
+    def _goal(self) -> Signomial:
+        goals = {"energy": TOTAL_ENERGY, "cycles": TOTAL_CYCLES, "edp": TOTAL_ENERGY * TOTAL_CYCLES}
+        return goals[self.objective]
+
+    @property
+    def _timed(self) -> bool:
+        """Whether cycles matter: else nothing would hold them down."""
+        return self.objective != "energy" or any(costs.has_leakage for costs, _ in self.layers)
+
+    def _limits(self) -> Iterator[Limit]:
+        yield self.hardware.area_limit(self.area_um2)
+        for number, (costs, _) in enumerate(self.layers):
+            for limit in (*costs.space_limits, *(costs.cycle_limits if self._timed else ())):
+                yield Limit(_of_layer(number, limit.expression), _of_layer(number, limit.at_most))
+        if self.objective != "cycles":
+            yield self._total(
+                [costs.energy for costs, _ in self.layers], self.elsewhere.energy_pj, TOTAL_ENERGY
+            )
+        if self.objective != "energy":
+            yield self._total([CYCLES for _ in self.layers], self.elsewhere.cycles, TOTAL_CYCLES)
+
+    def _total(self, costs: list[Signomial], elsewhere: float, total: Signomial) -> Limit:
+        terms = list((monomial(elsewhere) * (1 / self._macs)).terms)
+        for number, (cost, (_, occurrences)) in enumerate(zip(costs, self.layers, strict=True)):
+            terms += (_of_layer(number, cost) * (occurrences / self._macs)).terms
+        return Limit(Signomial.collected(terms), total)
+
+    @property
+    def _macs(self) -> int:
+        """What the sums are divided by, to be numbers of a moderate size."""
+        return sum(costs.layer.macs * occurrences for costs, occurrences in self.layers)
+
+    def _read(self, found: Optimum, at: ReadOnlyDict[str, float]) -> Relaxed:
+        hardware = {name: value for name, value in found.point.items() if _is_hardware(name)} | dict(at)
+        layers = tuple(
+            self._layer_cost(costs, _layer_point(found.point, number) | hardware)
+            for number, (costs, _) in enumerate(self.layers)
+        )
+        scale = self._macs ** (2 if self.objective == "edp" else 1)
+        return Relaxed(found.value * scale, hardware, layers)
+
+    def _layer_cost(self, costs: LayerCosts, point: dict[str, float]) -> Cost:
+        return Cost(costs.energy.at(point), point[CYCLES_NAME] if self._timed else 0.0)
+
+
+(CYCLES_NAME,) = CYCLES.variables
+
+
+def _with_constants(limit: Limit, values: ReadOnlyDict[str, float]) -> Limit:
+    return Limit(limit.expression.with_constants(values), limit.at_most.with_constants(values))
+
+
+def _is_hardware(name: str) -> bool:
+    return name.startswith((SIZE, FANOUT))
+
+
+def _of_layer(number: int, expression: Signomial) -> Signomial:
+    """The expression with the layer's own variables named after it; the hardware's are everybody's."""
+    return Signomial.collected(
+        (
+            tuple(sorted((name if _is_hardware(name) else f"{number}:{name}", e) for name, e in powers)),
+            coefficient,
+        )
+        for powers, coefficient in expression.terms
+    )
+
+
+def _layer_point(point: ReadOnlyDict[str, float], number: int) -> dict[str, float]:
+    prefix = f"{number}:"
+    return {name.removeprefix(prefix): value for name, value in point.items() if name.startswith(prefix)}
