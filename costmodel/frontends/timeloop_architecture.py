@@ -59,7 +59,7 @@ class TimeloopArchitecture:
     def document(self) -> dict[str, Any]:
         """The same as an architecture file of ours: what cannot be said there raises InputError."""
         seconds = self.parts[-1].attributes.get("global_cycle_seconds")
-        clock = {} if seconds is None else {"frequency": 1 / self._positive(seconds)}
+        clock = {} if seconds is None else {"frequency": round(1 / self._positive(seconds), 3)}
         table = {} if (name := self._technology()) is None else {"technology": name}
         meshes = [part.mesh for part in (*self.memories, self.parts[-1])]
         levels = [

@@ -81,6 +81,7 @@ def components(architecture: Any, file: str) -> list[Component]:
         raise InputError(file, "subtree (0.3) or nodes (0.4)", architecture, key="architecture")
     known_names(architecture, _TOP_KEYS, file, "architecture")
     if "nodes" in architecture:
+        known_names(architecture, [key for key in _TOP_KEYS if key != "subtree"], file, "architecture")
         found = list(_nodes(required(architecture, "nodes", list, top.where), top))
     else:
         found = list(_subtree({"name": "architecture", **architecture}, top, depth=0))
@@ -93,7 +94,7 @@ def components(architecture: Any, file: str) -> list[Component]:
 def _subtree(node: dict[str, Any], around: _Surroundings, depth: int) -> Iterator[Component]:
     """Version 0.3: what is local to a node, then what is below it."""
     if depth:
-        known_names(node, _TREE_KEYS, around.where, "subtree")
+        known_names(node, _TREE_KEYS, around.where, f"subtree {node.get('name', '')}".strip())
         around = _inside(node, around)
     for local in _listed(node, "local", around):
         yield _local(local, around)

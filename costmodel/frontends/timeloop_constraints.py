@@ -59,7 +59,8 @@ def read_constraints(
     """
     builders = {memory.name: _Builder(memory.name, layer) for memory in architecture.memories}
     for asked in _all_directives(files, architecture):
-        known_target(asked, [*builders, *architecture.fan_outs])
+        if not asked.inside:
+            known_target(asked, {*builders, *architecture.fan_outs})
         if asked.type == "spatial":
             fan_out = _fan_out(asked, architecture)
             builders[fan_out.level].add_spatial(asked, fan_out.sides)

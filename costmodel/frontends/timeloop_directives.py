@@ -148,7 +148,7 @@ def directive(target: str, entry: dict[str, Any], file: str, key: str) -> Direct
     data |= data.pop("attributes", None) or {}
     kind = TYPES[written]
     for name, value in data.items():
-        if name not in (*_KEYS[kind], *_CHANGES_NOTHING) and value not in ([], None):
+        if name not in (*_KEYS[kind], *_CHANGES_NOTHING) and value != []:
             expected = f"for {kind}: {', '.join(_KEYS[kind])}"
             remedy = did_you_mean(name, _KEYS[kind]) or "Other keys are not modelled"
             raise InputError(file, expected, name, remedy, key=f"{key}.{name}")
@@ -157,7 +157,7 @@ def directive(target: str, entry: dict[str, Any], file: str, key: str) -> Direct
 
 def known_target(directive: Directive, names: Iterable[str]) -> None:
     """InputError if the directive's target is none of ``names``."""
-    choices = list(names)
+    choices = sorted(names)
     if directive.target not in choices:
         expected = f"a component among {', '.join(choices)}"
         remedy = did_you_mean(directive.target, choices)

@@ -65,7 +65,7 @@ class MemoryAttributes:
                 allowed = " or ".join(map(str, _ONLY_AS[key])) or "no such attribute"
                 raise self._refused(key, allowed, "Only this is modelled")
             if key not in (*_KNOWN, *_ONLY_AS, *_PARAMETERS_OF_ESTIMATORS) and (
-                hint := did_you_mean(key, _KNOWN, cutoff=0.84)
+                hint := did_you_mean(key, _KNOWN, cutoff=0.8)
             ):
                 raise InputError(self.file, "an attribute that is known", key, hint, key=self._key(key))
 
