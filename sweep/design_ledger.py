@@ -13,10 +13,11 @@ from sys import intern
 from typing import Any
 
 from costmodel.architectures import load_architecture
-from costmodel.bounds import lower_bounds
 from costmodel.errors import InputError
 from costmodel.networks import load_network
 from costmodel.workload import Layer, distinct_layers
+from solvers.mapping.problem import MappingProblem
+from solvers.mapping.space_bounds import space_bounds
 from sweep.mapping_space import check_rules
 from sweep.space import Design
 from sweep.study import Study
@@ -250,10 +251,14 @@ def _totals(design: Design, demands: tuple[Demand, ...], answers: list[Answer]) 
     }
 
 
-def design_bounds(design: Design, demands: tuple[Demand, ...]) -> tuple[float, float]:
-    """Proven lower bounds on the design's energy_pj and cycles, whatever solver answers."""
-    found = [lower_bounds(design.architecture, demand.layer) for demand in demands]
+def design_bounds(tasks: Sequence[MappingTask], demands: tuple[Demand, ...]) -> tuple[float, float]:
+    """Proven lower bounds on energy_pj and cycles of a design with these tasks, whatever solver answers."""
+    found = [space_bounds(problem_of(task)) for task in tasks]
     return _sums(demands, [(bounds.energy_pj, bounds.cycles) for bounds in found])
+
+
+def problem_of(task: MappingTask) -> MappingProblem:
+    return MappingProblem(task.architecture, task.layer, task.settings.objective, task.rules)
 
 
 def _sums(demands: tuple[Demand, ...], parts: Iterable[tuple[float, float]]) -> tuple[float, float]:

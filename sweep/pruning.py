@@ -1,22 +1,45 @@
-"""Designs that need no solve: an evaluated design is at least as good as they could ever be."""
+"""Designs that need no solve: a layer has no mapping there, or an evaluated design is better in any case."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.mapping.obstacles import obstacle
+from solvers.mapping.space import MappingSpace
 from sweep.design_ledger import Demand, Row, design_bounds, design_row, objectives
 from sweep.space import Design
 from sweep.study import Study
+from sweep.task import MappingTask
+
+Objectives = NDArray[np.float64]
+"""One design's values, in the order of the study's objectives."""
+
+
+def without_mapping(study: Study, design: Design, tasks: Sequence[MappingTask]) -> Row | None:
+    """The row of a design on which a layer provably has no mapping, with the reason and its numbers."""
+    for task in tasks:
+        # a padded dim may have factors that get round what stands in the way of its own
+        if not task.rules.padding and (reason := _obstacle(task)):
+            row = design_row(study, design) | {"status": "infeasible", "feasible": False, "solves": 0}
+            return row | {"note": f"{task.layer.name}: {reason}"}
+    return None
+
+
+def _obstacle(task: MappingTask) -> str:
+    return obstacle(MappingSpace(task.architecture, task.layer, task.rules))
 
 
 class BoundsPruning:
     """Discards designs whose lower bounds are dominated by the objectives of an evaluated design.
 
     This never changes the front. Let ``f`` be the objectives of the evaluated design, ``b`` the bounds of the
-    discarded one and ``v`` what its solves would have given. Every layer's bounds hold for every mapping
-    (:mod:`costmodel.bounds`); sums with positive weights, the product and the quotient by the clock keep
-    their order, rounding included; the area is exact: ``b <= v`` in each objective. ``f`` dominates ``b``:
+    discarded one and ``v`` what its solves would have given. Every layer's bounds hold for every mapping that
+    the study allows (:mod:`solvers.mapping.space_bounds`); sums with positive weights, the
+    product and the quotient by the clock keep their order, rounding included; the area is exact: ``b <= v``
+    in each objective. ``f`` dominates ``b``:
     ``f <= b <= v``, and ``f < b <= v`` in one objective. So ``v`` is dominated by ``f`` and not on the front.
     Nor would ``v`` have taken another point ``w`` off the front: what ``v`` dominates, ``f`` dominates too.
 
@@ -35,27 +58,33 @@ class BoundsPruning:
             worse = (point <= self._front).all(axis=1)
             self._front = np.vstack([self._front[~worse], point])
 
-    def discard(self, design: Design) -> Row | None:
+    def discard(self, design: Design, tasks: Sequence[MappingTask]) -> Row | None:
         """The row of a design that cannot be on the front; None for one that may be."""
-        energy_pj, cycles = design_bounds(design, self.demands)
+        energy_pj, cycles = design_bounds(tasks, self.demands)
         bounds = self._point(objectives(design, energy_pj, round(cycles)))
-        dominates = (self._front <= bounds).all(axis=1) & (self._front < bounds).any(axis=1)
-        if not dominates.any():
+        better = self.dominating(bounds)
+        if better is None:
             return None
         return design_row(self.study, design) | {
             "status": "dominated",
             "solves": 0,
             "energy_bound_pj": energy_pj,
             "cycles_bound": cycles,
-            "note": self._note(bounds, self._front[dominates][0]),
+            "note": self._note(bounds, better),
         }
 
-    def _note(self, bounds: NDArray[np.float64], better: NDArray[np.float64]) -> str:
+    def dominating(self, bounds: Objectives) -> Objectives | None:
+        """The objectives of an evaluated design that dominate the ``bounds``, if there are any."""
+        dominate = (self._front <= bounds).all(axis=1) & (self._front < bounds).any(axis=1)
+        return self._front[dominate][0] if dominate.any() else None
+
+    def _note(self, bounds: Objectives, better: Objectives) -> str:
         pairs = zip(self.study.objectives, bounds, better, strict=True)
         return "; ".join(
             f"{name} at least {bound:.6g}, an evaluated design has {reached:.6g}"
             for name, bound, reached in pairs
         )
 
-    def _point(self, row: Row) -> NDArray[np.float64]:
-        return np.array([row[name] for name in self.study.objectives], dtype=np.float64)
+    def _point(self, row: Row) -> Objectives:
+        # nothing is known below what is not mapped: 0 is a bound on bytes and picojoules
+        return np.array([row.get(name, 0.0) for name in self.study.objectives], dtype=np.float64)

@@ -15,7 +15,7 @@ from results.store import RunFolder, RunWriter
 from sweep.design_ledger import Answer, DesignLedger, Row, demands, design_row
 from sweep.lock import study_id
 from sweep.plan import Plan
-from sweep.pruning import BoundsPruning
+from sweep.pruning import BoundsPruning, without_mapping
 from sweep.search import Search
 from sweep.space import Design
 from sweep.study import Study
@@ -61,15 +61,19 @@ class Run:
             self._record(task.id, row)
 
     def _submissions(self, search: Search, runtime: Runtime) -> Iterator[tuple[str, Any] | None]:
-        """The solves nobody has done yet; None where the search is better asked once more is known."""
+        """The solves nobody has done yet; None where it is better to know more before the next design."""
         while not search.finished:
-            if search.learns and runtime.pending >= FEWEST_A_WORKER * runtime.workers:
-                yield None
-                continue
+            yield from self._while_busy(search, runtime)
             batch = [(design, self._tasks(design)) for design in search.ask()]
             stored = self._stored(task for _, tasks in batch for task in tasks)
             for design, tasks in batch:
+                yield from self._while_busy(search, runtime)
                 yield from self._open(design, tasks, stored)
+
+    def _while_busy(self, search: Search, runtime: Runtime) -> Iterator[None]:
+        """Let workers that have enough to do finish some, where proposals or discards follow from that."""
+        while (search.learns or self.pruning) and runtime.pending >= FEWEST_A_WORKER * runtime.workers:
+            yield None
 
     def _tasks(self, design: Design) -> list[MappingTask]:
         return self.ledger.tasks(design) if design.feasible else []
@@ -97,13 +101,14 @@ class Run:
     def _without_solves(
         self, design: Design, tasks: list[MappingTask], stored: Collection[str]
     ) -> Row | None:
-        """The row of a design that breaks a constraint, or that bounds discard before anything is solved."""
+        """The row of a design that breaks a constraint, has no mapping, or is discarded by its bounds."""
         if not design.feasible:
             return design_row(self.study, design)
-        known = (task.id in stored or task.id in self.ledger.answers for task in tasks)
-        if self.pruning and not all(known):
-            return self.pruning.discard(design)
-        return None
+        unknown = [task for task in tasks if task.id not in stored and task.id not in self.ledger.answers]
+        row = without_mapping(self.study, design, unknown)
+        if row is None and self.pruning and unknown:
+            row = self.pruning.discard(design, tasks)
+        return row
 
     def _reuse(self, task: MappingTask, row: dict[str, Any]) -> None:
         cached = {"cached": True, "from_study": row["from_study"] or row["study"]}

@@ -179,3 +179,21 @@ def test_an_answer_of_another_study_replaces_a_failure(
     folder = run_study(tiny, path, HERE, observer=counter)
     assert (counter.cached, counter.solved) == (4, 0)
     assert {row["status"] for row in folder.read_rows("layers")} == {"feasible"}
+
+
+def test_a_design_on_which_a_layer_has_no_mapping_costs_no_solve(tiny: Study, tmp_path: Path) -> None:
+    """Three tensors must be kept in two words: what a solver would answer, before any is asked."""
+    axes = {"RegFile.size": AxisChoices(choices=(2, 64))}
+    rules = tiny.mapping.model_copy(update={"keep": "all"})
+    counter = Counter()
+    folder = run_study(
+        tiny.model_copy(update={"axes": axes, "mapping": rules}),
+        tmp_path / "runs" / "tiny",
+        HERE,
+        observer=counter,
+    )
+    small, large = sorted(folder.read_rows("designs"), key=lambda row: row["axes"]["RegFile.size"])
+    assert (counter.solved, counter.designs) == (1, 2)
+    assert (small["status"], small["feasible"], small["solves"]) == ("infeasible", False, 0)
+    assert "RegFile: tiles of one word each of A, B, Z need 3 words, 2 are usable" in small["note"]
+    assert large["status"] == "complete"

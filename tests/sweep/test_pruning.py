@@ -1,0 +1,99 @@
+"""Designs discarded by their proven bounds: the front stays the same, and each was rightly discarded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from results.pareto import design_frame, front_mask, front_of
+from results.store import RunFolder
+from sweep.pruning import BoundsPruning
+from sweep.session import Place, run_study
+from sweep.study import GridSearch, Study, load_study
+
+HERE = Place(in_process=True)
+FAMILY = """
+name: family
+networks: [problem.yaml]
+architecture: eyeriss
+axes:
+  SRAM.size: {choices: [2 KiB, 8 KiB, 32 KiB, 512 KiB]}
+  RegFile.size: {choices: [8, 64, 512]}
+  SRAM.fanout: {choices: [[4, 4], [2, 2]]}
+mapping: {solver: random_search, objective: edp, iterations: 3000, wall_seconds: 20}
+"""
+
+
+@pytest.fixture
+def family(write_study: Callable[[str], Path]) -> Study:
+    return load_study(str(write_study(FAMILY)))
+
+
+def front(folder: RunFolder, study: Study) -> set[str]:
+    return set(front_of(design_frame(folder), list(study.objectives))["design_id"])
+
+
+@pytest.mark.parametrize(
+    "chosen", [("energy_pj", "cycles", "area_um2"), ("edp_pj_cycles", "area_um2"), ("latency_seconds",)]
+)
+def test_the_front_of_a_grid_is_the_same_and_takes_fewer_solves(
+    family: Study, tmp_path: Path, chosen: tuple[str, ...]
+) -> None:
+    study = family.model_copy(update={"objectives": chosen})
+    pruned = study.model_copy(update={"search": GridSearch(prune_by_bounds=True)})
+    everything = run_study(study, tmp_path / "a" / "family", HERE)
+    some = run_study(pruned, tmp_path / "b" / "family", HERE)
+    assert front(some, pruned) == front(everything, study)
+    rows = some.read_rows("designs")
+    discarded = [row for row in rows if row["status"] == "dominated"]
+    assert discarded
+    assert len(rows) == 24
+    assert len(some.read_rows("layers")) == 24 - len(discarded)
+    solved = {row["design_id"]: row for row in everything.read_rows("designs")}
+    for row in discarded:
+        assert row["solves"] == 0
+        assert row["energy_pj"] is None
+        assert row["energy_bound_pj"] <= solved[row["design_id"]]["energy_pj"]
+        assert row["cycles_bound"] <= solved[row["design_id"]]["cycles"]
+        assert f"{chosen[0]} at least" in row["note"]
+
+
+def test_what_the_store_answers_is_not_discarded(family: Study, tmp_path: Path) -> None:
+    run_study(family, tmp_path / "family", HERE)
+    pruned = family.model_copy(update={"search": GridSearch(prune_by_bounds=True)})
+    rows = run_study(pruned, tmp_path / "family", HERE).read_rows("designs")
+    assert {row["status"] for row in rows} == {"complete"}
+
+
+Values = st.tuples(st.integers(1, 6), st.integers(1, 6))
+
+
+@given(st.lists(st.tuples(Values, Values), min_size=1, max_size=25))
+@settings(max_examples=200, deadline=None)
+def test_no_order_of_designs_and_no_bounds_change_the_front(
+    drawn: list[tuple[tuple[int, int], tuple[int, int]]],
+) -> None:
+    """Designs with any objectives, each with some bounds below: those not discarded have the same front."""
+    two = Study.model_validate(
+        {
+            "name": "two",
+            "networks": ["alexnet"],
+            "architecture": "eyeriss",
+            "objectives": ["energy_pj", "cycles"],
+        }
+    )
+    pruning = BoundsPruning(two, ())
+    values = np.array([value for value, _ in drawn], dtype=float)
+    bounds = np.minimum(values, [bound for _, bound in drawn])
+    kept = []
+    for number, (value, bound) in enumerate(zip(values, bounds, strict=True)):
+        if pruning.dominating(bound) is None:
+            pruning.evaluated({"status": "complete", "energy_pj": value[0], "cycles": value[1]})
+            kept.append(number)
+    front_of_kept = {kept[index] for index in np.flatnonzero(front_mask(values[kept]))}
+    assert front_of_kept == set(np.flatnonzero(front_mask(values)))
