@@ -74,22 +74,75 @@
     return { data: bars, layout };
   }
 
-  function setUpLayers() {
-    const place = document.getElementById("layers");
-    const select = document.getElementById("layer-design");
-    if (!place || !select) return;
-    const content = read("layers-data");
+  // below 1 the chosen design costs less than the baseline: bars grow from 1 on a logarithmic axis
+  function ratiosFigure(content, design) {
+    const rows = design.layers.map((_, row) => row);
+    const bars = [["energy", "Energy"], ["cycles", "Latency"]].map(([key, name], place) => ({
+      type: "bar", orientation: "h", name, y: rows, x: design.ratios[key].map((ratio) => ratio && ratio - 1), base: 1,
+      hovertext: rows.map((row) => `${design.layers[row]}<br>${name}: ×${design.ratios[key][row]}`), hoverinfo: "text",
+      marker: { color: content.ratioColors[place] },
+    }));
+    const far = Math.max(1.25, ...Object.values(design.ratios).flat().filter(Boolean).map((ratio) => Math.max(ratio, 1 / ratio)));
+    const reach = 1.05 * Math.log10(far);
+    const layout = {
+      barmode: "group", bargap: 0.3,
+      xaxis: { type: "log", range: [-reach, reach], title: { text: "Design / baseline, less on the left" }, dtick: far < 2 ? undefined : "D2" },
+      yaxis: { tickvals: rows, ticktext: design.layers, autorange: "reversed" },
+      shapes: [{ type: "line", x0: 1, x1: 1, y0: 0, y1: 1, yref: "paper", line: { width: 1, color: "#6b7785" } }],
+      legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, traceorder: "normal" },
+      margin: { l: 160, r: 16, t: 48, b: 52 },
+    };
+    return { data: bars, layout };
+  }
+
+  // a cell is text, {strong: text}, or [text, the number to sort by]
+  function tableRow(cells) {
+    const row = document.createElement("tr");
+    for (const content of cells) {
+      const cell = row.insertCell();
+      if (Array.isArray(content)) {
+        cell.className = "number";
+        cell.textContent = content[0];
+        if (content[1] !== null) cell.dataset.sort = content[1];
+      } else if (content.strong !== undefined) {
+        cell.append(Object.assign(document.createElement("b"), { textContent: content.strong }));
+      } else cell.textContent = content;
+    }
+    return row;
+  }
+
+  function fill(key, rows) {
+    const body = document.getElementById(key);
+    if (!body) return;
+    body.replaceChildren(...rows.map(tableRow));
+    body.closest("table").querySelectorAll("th").forEach((head) => head.removeAttribute("aria-sort"));
+  }
+
+  function drawIfThere(key, figure, rows, space) {
+    const place = document.getElementById(key);
+    if (!place) return;
+    place.style.height = `${space + 26 * rows}px`;
+    draw(place, figure);
+  }
+
+  function setUpChosen() {
+    const select = document.getElementById("chosen-design");
+    if (!select) return;
+    const content = read("chosen-data");
     const show = () => {
       const design = content.designs[Number(select.value)];
-      place.style.height = `${130 + 26 * design.layers.length}px`;
-      draw(place, layersFigure(content, design));
+      for (const name of ["metrics", "hardware", "certificates"]) fill(`chosen-${name}`, design[name]);
+      drawIfThere("layers", layersFigure(content, design), design.layers.length, 130);
+      // nothing to compare where the baseline itself is chosen
+      document.getElementById("ratios")?.parentElement.toggleAttribute("hidden", design === content.designs[content.baseline]);
+      drawIfThere("ratios", ratiosFigure(content, design), design.layers.length, 130);
     };
     select.addEventListener("change", show);
     show();
     for (const { place: chart } of drawn) {
       chart.on("plotly_click", (event) => {
         const tag = event.points[0].customdata;
-        const option = [...select.options].find((candidate) => candidate.dataset.tag === tag);
+        const option = [...select.options].find((candidate) => tag && candidate.dataset.tag === tag);
         if (option) { select.value = option.value; show(); }
       });
     }
@@ -115,7 +168,7 @@
   }
 
   for (const place of document.querySelectorAll("[data-figure]")) draw(place, read(place.dataset.figure));
-  setUpLayers();
+  setUpChosen();
   document.querySelectorAll("table").forEach(sortable);
   for (const media of ["(prefers-color-scheme: dark)", "print"]) matchMedia(media).addEventListener("change", redraw);
 })();

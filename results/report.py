@@ -13,6 +13,7 @@ from pathlib import Path
 from string import Template
 
 from results.parts import write_whole
+from results.report_chosen import chosen_section
 from results.report_data import RunData
 from results.report_designs import designs_section
 from results.report_front import front_section
@@ -33,6 +34,7 @@ SECTIONS: tuple[Callable[[RunData], Section | None], ...] = (
     importance_section,
     progress_section,
     spending_section,
+    chosen_section,
     solves_section,
     failures_section,
     provenance_section,

@@ -126,8 +126,10 @@ class RunData:
         return {name: scale_for(name, self.designs[name].astype("float64").dropna()) for name in names}
 
     def tag(self, design: int) -> str:
-        """The number of a front design in this report, such as #3; empty for the others."""
-        return f"#{self._places[design] + 1}" if design in self._places else ""
+        """The number of a front design in this report, such as #3; of others only the baseline has a name."""
+        if design in self._places:
+            return f"#{self._places[design] + 1}"
+        return "baseline" if design == self.baseline else ""
 
     def axis_text(self, design: int, axis: str) -> str:
         """The value of an axis; a list such as [8, 12] is shown as 8×12."""
@@ -177,7 +179,7 @@ class RunData:
 
     def _hover(self, design: int) -> str:
         lines = [f"<b>Design {self.tag(design)}</b>".replace(" <", "<")]
-        lines[0] += " (baseline)" if design == self.baseline else ""
+        lines[0] += " (baseline)" if design == self.baseline and design in self.on_front else ""
         lines += [f"{chart_text(axis)}: {chart_text(self.axis_text(design, axis))}" for axis in self.axes]
         metrics = dict.fromkeys((*self.objectives, "energy_pj", "cycles", "area_um2"))
         for name in metrics:

@@ -117,8 +117,8 @@ def space_figure(run: RunData) -> Figure:
     axes = {f"{letter}axis": {"title": {"text": s.title}} for letter, s in zip("xyz", scales, strict=True)}
     layout = {
         "scene": {**axes, "camera": {"eye": {"x": 1.75, "y": -1.75, "z": 0.9}}},
-        "legend": {"orientation": "h", "y": 1, "x": 0, "itemsizing": "constant"},
-        "margin": {"l": 0, "r": 0, "t": 8, "b": 0},
+        "legend": _LEGEND_BELOW | {"itemsizing": "constant"},
+        "margin": {"l": 0, "r": 0, "t": 8, "b": 64},
     }
     traces = _point_traces(run, (0, 1, 2), "scatter3d")
     return Figure("front-space", "The front in three objectives", traces, layout, height=480)

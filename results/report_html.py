@@ -75,6 +75,14 @@ def table(headers: Sequence[object], rows: Iterable[Sequence[Cell | object]], ca
     return element("div", inner, class_="scroll", tabindex=0, role="region", aria_label=caption)
 
 
+def live_table(key: str, headers: Sequence[object], caption: str) -> Markup:
+    """As ``table``, its rows to be filled in by ``report.js`` when the reader has chosen something."""
+    head = element("thead", element("tr", *(element("th", header, scope="col") for header in headers)))
+    body = element("tbody", id=key)
+    inner = element("table", element("caption", caption), head, body)
+    return element("div", inner, class_="scroll", tabindex=0, role="region", aria_label=caption)
+
+
 def paragraph(*children: object, class_: str | None = None) -> Markup:
     return element("p", *children, class_=class_)
 

@@ -36,8 +36,8 @@ def _definition(run: RunData) -> str:
         f"model, one effect for each value of each axis, is fitted to the {len(run.judged)} complete designs "
         "by least squares; a share is the variance of an axis' effects over its values, each counted once, "
         f'less what noise alone would give. What depends on two axes at once is in "{REST}". A search looks '
-        "closer where it is good, and constraints tie axes together: shares then speak of the region that was "
-        "looked at, and small ones are uncertain."
+        "closer where it is good, and constraints tie axes together: shares then speak of the region that "
+        "was looked at, and small ones are uncertain."
     )
 
 

@@ -178,6 +178,13 @@ SCRATCHPADS = Table(
             "",
             "order and, per tensor, residency intervals with addresses, spills, retrievals",
         ),
+        Column("block_bytes", "json", "bytes", "size of each tensor's block in the plan, by its name"),
+        Column(
+            "parameter_bytes",
+            "json",
+            "bytes",
+            "size of each operator's block of parameters, which is there for its own step, by its name",
+        ),
         *_EFFORT,
     ),
     SCHEMA_VERSION,

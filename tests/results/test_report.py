@@ -24,7 +24,8 @@ from results.report_data import RunData, study_objectives
 from results.report_front import DISCARDED, INTERVALS, MANY_POINTS, pair_figure
 from results.report_html import Markup, chart_text, element, script_json, table
 from results.report_labels import label_places
-from results.report_spending import MOST_DESIGNS, design_layers, levels_figure, shown_designs
+from results.report_layers import design_layers
+from results.report_spending import MOST_DESIGNS, levels_figure, shown_designs
 from results.report_units import digits, percent, scale_for, seconds
 from results.store import RunWriter
 
@@ -136,7 +137,7 @@ def test_designs_without_details_are_shown_in_one_piece(run_path: Path, make_des
     with RunWriter(run_path) as run:
         run.append("designs", make_design(0, energy_by_level_pj=None))
         run.append("designs", make_design(1, networks=None))
-    data = _page(run_path).data["layers-data"]
+    data = _page(run_path).data["chosen-data"]
     assert set(data["names"]) == {"RegFile", "DRAM", "MAC", "not itemised"}
     assert sorted(len(design["layers"]) for design in data["designs"]) == [0, 1]
 

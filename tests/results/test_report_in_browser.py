@@ -19,6 +19,7 @@ import pytest
 
 from results.pareto import front_table
 from results.report import write_report
+from results.report_front import INTERVALS
 from results.store import RunFolder, RunWriter
 
 pytestmark = pytest.mark.slow
@@ -197,17 +198,21 @@ def test_the_front_is_drawn_with_every_design(
     assert 2 < on_front < judged < 36
     for x, y in combinations(objectives, 2):
         chart = f"#front-{x}-{y}"
-        traces = page.run(
-            f"[...document.querySelectorAll('{chart} .scatterlayer .trace')]"
-            ".map(trace => trace.querySelectorAll('.point').length)"
+        counts = page.run(
+            f"Object.fromEntries([...document.querySelectorAll('{chart} .scatterlayer .trace')]"
+            ".map((trace, i) => ["
+            f"document.querySelector('{chart}')._fullData[i].name, trace.querySelectorAll('.point').length]))"
         )
-        assert traces == [0, judged - on_front, on_front]  # the staircase is a line without markers
-        names = page.run(f"document.querySelector('{chart}')._fullData.map(trace => trace.name)")
-        assert names == ["front of these two", "dominated", "front"]
+        # the staircase and the intervals are lines without markers
+        assert counts.pop("front of these two") == counts.pop(INTERVALS) == 0
+        assert counts.pop("dominated") == judged - on_front
+        assert set(counts) == {"front", "front, certain"}
+        assert sum(counts.values()) == on_front
         colors = page.run(
-            f"[1, 2].map(i => document.querySelector('{chart}')._fullData[i].marker.color)",
+            f"Object.fromEntries(document.querySelector('{chart}')._fullData"
+            ".map(trace => [trace.name, trace.marker?.color]))"
         )
-        assert colors[0] != colors[1]
+        assert colors["front"] == colors["front, certain"] != colors["dominated"]
     assert page.run("document.querySelectorAll('#front-space canvas').length") > 0
     assert "WebGL is not" not in page.run("document.getElementById('front').textContent")
     cards = page.run("[...document.querySelectorAll('.cards dd:not(.remark)')].map(e => e.textContent)")
@@ -237,7 +242,7 @@ def test_choosing_a_design_redraws_its_layers(
     energies = "JSON.stringify(document.getElementById('layers').data.map(t => t.x))"
     before = page.run(energies)
     assert page.run("document.getElementById('layers').layout.yaxis.ticktext.length") == 12
-    choose = "const s = document.getElementById('layer-design'); s.value = s.value === '0' ? '1' : '0';"
+    choose = "const s = document.getElementById('chosen-design'); s.value = s.value === '0' ? '1' : '0';"
     page.run(f"(() => {{ {choose} s.dispatchEvent(new Event('change')); }})()")
     assert page.run(energies) != before
     order = "[...document.querySelectorAll('#designs tbody tr')].map(r => Number(r.cells[5].dataset.sort))"
@@ -299,7 +304,7 @@ def test_names_from_files_stay_text(
     ):
         shown = " ".join(page.hover(selector))
         assert any(word in shown for word in ("<script>", "<img", "<b>bold</b> %{x} $")), (selector, shown)
-    select = "const s = document.getElementById('layer-design')"
+    select = "const s = document.getElementById('chosen-design')"
     page.run(f"(() => {{ {select}; s.value = '1'; s.dispatchEvent(new Event('change')); }})()")
     page.check_quiet()
 
