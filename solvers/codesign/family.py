@@ -15,6 +15,9 @@ from costmodel.errors import InputError
 PROBES_WORDS = (256, 1024, 4096)
 """Sizes at which a level's laws are read off; the third one checks what the first two say."""
 
+Sides = tuple[int, int]
+"""A fan-out: instances in X and in Y."""
+
 
 @dataclass(frozen=True)
 class SizeLaw:
@@ -45,17 +48,23 @@ class ArchitectureFamily:
         """The member that the file states."""
         return load_architecture(self.source, dict(self.overrides))
 
-    def member(self, sizes_words: ReadOnlyDict[str, int], fanouts: ReadOnlyDict[str, int]) -> Architecture:
-        """The architecture with these sizes (words) and fan-outs (instances) by level name.
+    def member(self, sizes_words: ReadOnlyDict[str, int], fanouts: ReadOnlyDict[str, Sides]) -> Architecture:
+        """The architecture with these sizes (words) and fan-outs by level name; the rest is the base's.
 
-        A fan-out stands on one side, which allows every split into spatial factors that an X by Y array of as
-        many instances does: the paper's logical grid. InputError for what the file cannot be.
+        InputError for what the file cannot be.
         """
         changes: dict[str, Any] = {f"{name}.size": size for name, size in sizes_words.items()}
-        for name, fanout in fanouts.items():
-            if fanout != self._level(name).fanout:
-                changes[f"{name}.fanout"] = self._sides(name, fanout)
+        changes |= {f"{name}.fanout": list(sides) for name, sides in fanouts.items()}
         return load_architecture(self.source, dict(self.overrides) | changes)
+
+    def in_line(self, name: str, instances: int) -> Sides:
+        """So many instances on one side of the level's fan-out, Y where the base has them there.
+
+        That allows every split into spatial factors that an X by Y array of as many instances does: the
+        paper's logical grid.
+        """
+        level = self._level(name)
+        return (1, instances) if level.fanout_x == 1 < level.fanout_y else (instances, 1)
 
     def law(self, name: str) -> SizeLaw:
         """The laws of the level called ``name``, as the loader applies them.
@@ -90,10 +99,6 @@ class ArchitectureFamily:
 
     def _at_size(self, name: str, size_words: int) -> StorageLevel:
         return self.member({name: size_words}, {}).levels[self.base.index(name)]
-
-    def _sides(self, name: str, fanout: int) -> list[int]:
-        level = self._level(name)
-        return [1, fanout] if level.fanout_x == 1 < level.fanout_y else [fanout, 1]
 
 
 def _growth(small: StorageLevel, large: StorageLevel) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
@@ -94,6 +95,11 @@ class CodesignProblem:
         budget = family.base.area_um2 if area_um2 is None else area_um2
         return cls(family, weighted, budget, objective, sizes, fanouts)
 
+    def member(self, sizes_words: ReadOnlyDict[str, int], fanouts: ReadOnlyDict[str, int]) -> Architecture:
+        """The family's member with these sizes (words), and so many instances in a line for each fan-out."""
+        sides = {name: self.family.in_line(name, instances) for name, instances in fanouts.items()}
+        return self.family.member(sizes_words, sides)
+
     @cached_property
     def macs(self) -> int:
         """Multiply-accumulates of all occurrences."""
@@ -169,4 +175,5 @@ def _as_member(problem: CodesignProblem, architecture: Architecture) -> Architec
     if set(levels) != {level.name for level in problem.family.base.levels}:
         return None
     sizes = {name: size for name in problem.free_sizes if (size := levels[name].size_words) is not None}
-    return problem.family.member(sizes, {name: levels[name].fanout for name in problem.free_fanouts})
+    fanouts = {name: (levels[name].fanout_x, levels[name].fanout_y) for name in problem.free_fanouts}
+    return problem.family.member(sizes, fanouts)

@@ -3,5 +3,6 @@
 from solvers.codesign.thistle.layer_programs import RelaxedOptimum
 from solvers.codesign.thistle.params import Params
 from solvers.codesign.thistle.relaxation import relaxed_optimum
+from solvers.codesign.thistle.solver import VERSION, solve
 
-__all__ = ["Params", "RelaxedOptimum", "relaxed_optimum"]
+__all__ = ["VERSION", "Params", "RelaxedOptimum", "relaxed_optimum", "solve"]

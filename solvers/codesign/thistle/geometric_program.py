@@ -15,7 +15,7 @@ from solvers.mapping.thistle.signomial import Signomial, monomial
 
 Array = NDArray[np.float64]
 LARGEST_LOG = 42.0
-"""Variables lie below e^42 (2^60, the most that a layer may count); a wider range costs Clarabel precision."""
+"""Variables lie below e^42, the most that a layer may count (2^60); a wider range costs precision."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,126 @@
+"""From a relaxed optimum to architectures that can be built (section IV): whole sizes and fan-outs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as ReadOnlyDict
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import floor, inf, log2, prod
+
+from costmodel.architecture import Architecture
+from costmodel.mapping import Mapping
+from solvers.codesign.problem import CodesignProblem
+from solvers.codesign.thistle.hardware import FANOUT, SIZE, Hardware
+from solvers.codesign.thistle.layer_programs import RelaxedOptimum
+from solvers.codesign.thistle.params import Params
+from solvers.codesign.thistle.program import Program
+
+
+@dataclass(frozen=True)
+class Member:
+    """Whole sizes (words) and fan-outs (instances) by level name; the objective of relaxed mappings there."""
+
+    sizes_words: dict[str, int]
+    fanouts: dict[str, int]
+    relaxed_objective: float
+
+
+@dataclass(frozen=True)
+class Members:
+    """The candidates near a relaxed optimum of ``problem``."""
+
+    problem: CodesignProblem
+    relaxed: RelaxedOptimum
+    params: Params
+
+    def ranked(self) -> list[Member]:
+        """All candidates within the area, those first on which relaxed mappings are best.
+
+        Fan-outs are as large as the area lets them be beside the sizes: idle instances cost nothing.
+        """
+        found = [
+            Member(sizes, fanouts, self._relaxed_objective(sizes, fanouts))
+            for sizes in self._sizes()
+            if (fanouts := self._fanouts(sizes)) is not None
+        ]
+        return sorted(found, key=lambda member: member.relaxed_objective)
+
+    def _sizes(self) -> Iterator[dict[str, int]]:
+        choices = [self._near(words) for words in self.relaxed.sizes_words.values()]
+        for chosen in product(*choices):
+            yield dict(zip(self.relaxed.sizes_words, chosen, strict=True))
+
+    def _near(self, words: float) -> list[int]:
+        """The nearest powers of two, in proportion; or just the number, rounded."""
+        if not self.params.powers_of_two:
+            return [max(1, round(words))]
+        powers = sorted(range(42), key=lambda power: abs(power - log2(words)))
+        return [2**power for power in powers[: self.params.neighbours]]
+
+    def _fanouts(self, sizes: dict[str, int]) -> dict[str, int] | None:
+        """The relaxed fan-outs, all smaller by one factor until they fit, then each as large as it can be."""
+        share, fanouts = 1.0, self._scaled(1.0)
+        while not self._fits(sizes, fanouts):
+            if set(fanouts.values()) <= {1}:
+                return None
+            share *= 0.95
+            fanouts = self._scaled(share)
+        for name in fanouts:
+            fanouts[name] = self._largest(sizes, fanouts, name)
+        return fanouts
+
+    def _scaled(self, share: float) -> dict[str, int]:
+        return {name: max(1, floor(share * value + 1e-6)) for name, value in self.relaxed.fanouts.items()}
+
+    def _largest(self, sizes: dict[str, int], fanouts: dict[str, int], name: str) -> int:
+        """The area is linear in one fan-out; no layer has work for more instances than it has MACs."""
+        here = fanouts[name]
+        area = self._area(sizes, fanouts)
+        each = self._area(sizes, fanouts | {name: here + 1}) - area
+        most = max(weighted.layer.macs for weighted in self.problem.layers)
+        return most if each <= 0 else min(most, here + floor((self.problem.area_um2 - area) / each + 1e-9))
+
+    def _fits(self, sizes: dict[str, int], fanouts: dict[str, int]) -> bool:
+        return self._area(sizes, fanouts) <= self.problem.area_um2
+
+    def _area(self, sizes: dict[str, int], fanouts: dict[str, int]) -> float:
+        return self._hardware.area.at(_point(sizes, fanouts))
+
+    def _relaxed_objective(self, sizes: dict[str, int], fanouts: dict[str, int]) -> float:
+        counts = (weighted.occurrences for weighted in self.problem.layers)
+        layers = tuple(zip(self.relaxed.costs, counts, strict=True))
+        program = Program(self._hardware, self.problem.area_um2, self.problem.objective, layers)
+        found = program.solve(0, _point(sizes, fanouts))
+        return inf if found is None else found.objective
+
+    @cached_property
+    def _hardware(self) -> Hardware:
+        return self.relaxed.costs[0].hardware
+
+
+def _point(sizes: ReadOnlyDict[str, int], fanouts: ReadOnlyDict[str, int]) -> dict[str, float]:
+    return {SIZE + name: float(words) for name, words in sizes.items()} | {
+        FANOUT + name: float(fanout) for name, fanout in fanouts.items()
+    }
+
+
+def trimmed(
+    problem: CodesignProblem, architecture: Architecture, mappings: Sequence[Mapping]
+) -> Architecture:
+    """``architecture`` without the instances of free fan-outs that no mapping uses."""
+    sizes = {
+        level.name: level.size_words
+        for level in architecture.levels
+        if level.name in problem.free_sizes and level.size_words is not None
+    }
+    used = {
+        name: max(_spatial(mapping, architecture.index(name)) for mapping in mappings)
+        for name in problem.free_fanouts
+    }
+    return problem.member(sizes, used)
+
+
+def _spatial(mapping: Mapping, level: int) -> int:
+    return prod(bound for _, bound in mapping.levels[level].spatial)
