@@ -71,6 +71,7 @@ class SpaceKeys(Keys):
 
     keep: KeepRule = "fitting"
     padding: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, strict=False)] = 0.0
+    padded_dims: Names | None = None
     constraints: Annotated[tuple[ConstraintKeys, ...], Field(strict=False)] = ()
 
     @field_validator("constraints")
@@ -81,7 +82,8 @@ class SpaceKeys(Keys):
 
     @property
     def rules(self) -> SpaceRules:
-        return SpaceRules(self.keep, tuple(asked.rules() for asked in self.constraints), self.padding)
+        levels = tuple(asked.rules() for asked in self.constraints)
+        return SpaceRules(self.keep, levels, self.padding, self.padded_dims)
 
 
 def load_rules(path: Path) -> SpaceRules:
@@ -93,13 +95,17 @@ def check_rules(rules: SpaceRules, architecture: Architecture, layers: Iterable[
     """Raise InputError for a level that there is not, or a dim or tensor that none of the layers has."""
     layers = list(layers)
     known = {name for layer in layers for name in _names(layer)}
-    for asked in rules.levels:
-        architecture.index(asked.level)
-        for name in (*sorted(asked.dims), *asked.keep, *asked.bypass):
+    spoken_of = {
+        f"constraint on {asked.level}": [*sorted(asked.dims), *asked.keep, *asked.bypass]
+        for asked in rules.levels
+    }
+    for where, names in {**spoken_of, "padded_dims": rules.padded_dims or ()}.items():
+        for name in names:
             if name not in known:
                 expected = f"dims, tensors or roles of some layer among {', '.join(sorted(known))}"
-                where = f"constraint on {asked.level}"
-                raise InputError(where, expected, name, did_you_mean(name, known), key="constraints")
+                raise InputError(where, expected, name, did_you_mean(name, known), key="mapping")
+    for asked in rules.levels:
+        architecture.index(asked.level)
     for layer in layers:
         rules.for_layer(layer).check(architecture, layer)
 

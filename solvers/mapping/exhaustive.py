@@ -17,6 +17,7 @@ from costmodel.evaluate import evaluate
 from costmodel.mapping import Mapping
 from solvers.budget import Budget, Stopwatch
 from solvers.mapping.obstacles import obstacle
+from solvers.mapping.padding import over_padded_sizes
 from solvers.mapping.problem import MappingProblem, objective_of, objective_values
 from solvers.mapping.space import MappingSpace
 from solvers.mapping.space_bounds import space_bound
@@ -39,6 +40,7 @@ class Params:
             raise InputError("exhaustive", "a whole number of at least 1", self.limit, key="limit")
 
 
+@over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:
     """The best of all mappings that the problem's rules allow; OPTIMAL when all were looked at.
 

@@ -48,6 +48,8 @@ class MappingProblem:
 
     def largest_size(self, dim: str) -> int:
         """What the dim may at most be padded to."""
+        if self.rules.padded_dims is not None and dim not in self.rules.padded_dims:
+            return self.layer.sizes[dim]
         # A fraction such as 0.1 is not exact in binary: 10 padded by 0.1 is to be 11.
         return floor(self.layer.sizes[dim] * (1 + self.rules.padding) + 1e-9)
 

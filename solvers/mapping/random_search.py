@@ -14,6 +14,7 @@ from costmodel.evaluate import evaluate
 from costmodel.mapping import Mapping
 from solvers.budget import Budget, Stopwatch
 from solvers.mapping.obstacles import obstacle
+from solvers.mapping.padding import over_padded_sizes
 from solvers.mapping.problem import MappingProblem, objective_of, objective_values
 from solvers.mapping.space import MappingSpace
 from solvers.mapping.space_bounds import space_bound
@@ -37,6 +38,7 @@ class Params:
             raise InputError("random_search", "a whole number of at least 1", self.victory, key="victory")
 
 
+@over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:
     """The best of the mappings drawn (:meth:`MappingSpace.sample`) until victory, time or iterations end it.
 

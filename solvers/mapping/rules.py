@@ -173,13 +173,14 @@ class SpaceRules:
     """The mapping space of a problem, beyond what layer and architecture say.
 
     ``keep``: see :data:`KeepRule`. ``levels``: the user's constraints, at most one entry a level.
-    ``padding``: every dim may be made larger by up to this fraction of its size, and then counts as it is
-    executed; 0 is perfect factors only.
+    ``padding``: a dim may be made larger by up to this fraction of its size, and then counts as it is
+    executed; 0 is perfect factors only. ``padded_dims`` are the dims that may (None: any).
     """
 
     keep: KeepRule = "fitting"
     levels: tuple[LevelRules, ...] = ()
     padding: float = 0.0
+    padded_dims: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.keep not in get_args(KeepRule):
@@ -200,16 +201,22 @@ class SpaceRules:
     def for_layer(self, layer: Layer) -> SpaceRules:
         """The rules that speak of ``layer``: one constraint of a study is for all layers with its dims."""
         applying = (rules.for_layer(layer) for rules in self.levels)
-        return replace(self, levels=tuple(rules for rules in applying if rules != LevelRules(rules.level)))
+        padded = self.padded_dims
+        return replace(
+            self,
+            levels=tuple(rules for rules in applying if rules != LevelRules(rules.level)),
+            padded_dims=None if padded is None else tuple(dim for dim in padded if dim in layer.sizes),
+        )
 
     def check(self, architecture: Architecture, layer: Layer) -> None:
         """Raise InputError for a level, dim or tensor that there is not, or that cannot be kept as asked."""
+        for dim in self.padded_dims or ():
+            _check_dim("mapping space", dim, layer, "padded_dims")
         for rules in self.levels:
             level = architecture.levels[architecture.index(rules.level)]
             where = f"constraint on {level.name}"
-            for dim in sorted(rules.dims - set(layer.sizes)):
-                known = list(layer.sizes)
-                raise InputError(where, f"dims of the layer among {known}", dim, did_you_mean(dim, known))
+            for dim in sorted(rules.dims):
+                _check_dim(where, dim, layer)
             for key in ("keep", "bypass"):
                 for name in getattr(rules, key):
                     _check_tensor(where, key, name, layer)
@@ -219,19 +226,32 @@ class SpaceRules:
 
     def describe(self) -> str:
         """One sentence that names the space, for a result's reader."""
-        padding = f"dims padded by at most {self.padding:.6g}" if self.padding else "perfect factors"
         levels = [text for rules in self.levels if (text := rules.describe())]
-        return "; ".join([padding, KEEP_SENTENCES[self.keep], *levels])
+        return "; ".join([self._describe_padding(), KEEP_SENTENCES[self.keep], *levels])
+
+    def _describe_padding(self) -> str:
+        if not self.padding:
+            return "perfect factors"
+        dims = "dims" if self.padded_dims is None else f"dims {', '.join(self.padded_dims)}"
+        return f"{dims} padded by at most {self.padding * 100:.6g} %"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; equal for equal rules."""
         levels = sorted((rules.to_json() for rules in self.levels), key=lambda data: str(data["level"]))
-        return {"keep": self.keep, "levels": levels, "padding": float(self.padding)}
+        data: dict[str, Any] = {"keep": self.keep, "levels": levels, "padding": float(self.padding)}
+        return data if self.padded_dims is None else data | {"padded_dims": sorted(self.padded_dims)}
 
     @classmethod
     def from_json(cls, data: ReadOnlyDict[str, Any]) -> SpaceRules:
         levels = tuple(LevelRules.from_json(level) for level in data["levels"])
-        return cls(data["keep"], levels, data["padding"])
+        padded_dims = data.get("padded_dims")
+        return cls(data["keep"], levels, data["padding"], padded_dims and tuple(padded_dims))
+
+
+def _check_dim(where: str, dim: str, layer: Layer, key: str = "") -> None:
+    if dim not in layer.sizes:
+        known = list(layer.sizes)
+        raise InputError(where, f"dims of the layer among {known}", dim, did_you_mean(dim, known), key=key)
 
 
 def _check_tensor(where: str, key: str, name: str, layer: Layer) -> None:

@@ -15,6 +15,7 @@ from solvers.mapping.cosa.linear import Engine, Goal, IntegerProgram
 from solvers.mapping.cosa.params import Params
 from solvers.mapping.cosa.program import Program, Solved
 from solvers.mapping.obstacles import obstacle
+from solvers.mapping.padding import over_padded_sizes
 from solvers.mapping.polish import Polish
 from solvers.mapping.problem import MappingProblem, objective_of, violations
 from solvers.mapping.space import MappingSpace
@@ -30,6 +31,7 @@ _LOADED: set[tuple[str, bool]] = set()
 """The engines that this process has loaded, and whether with the polish."""
 
 
+@over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008
     """The best mapping reached from the optima of CoSA's programs, judged by the cost model.
 

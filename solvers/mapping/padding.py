@@ -1,0 +1,161 @@
+"""Padded dims for any mapping solver: which sizes to solve, in which order, what is proven of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import update_wrapper
+from math import inf
+from typing import Concatenate, ParamSpec
+
+from costmodel.mapping import Mapping
+from solvers.budget import Budget, Stopwatch
+from solvers.mapping.padded_sizes import Sizes, at_sizes, count_sizes, every_size, promising_sizes
+from solvers.mapping.problem import MappingProblem
+from solvers.mapping.space_bounds import space_bound
+from solvers.outcome import Outcome, Status
+
+Rest = ParamSpec("Rest")
+MappingSolve = Callable[Concatenate[MappingProblem, Budget, Rest], Outcome[Mapping]]
+
+MOST_LISTED = 3000
+"""Up to so many sizes each has a bound of its own, and all are solved in turn if the solver proves optima."""
+
+
+def over_padded_sizes(solve: MappingSolve[Rest]) -> MappingSolve[Rest]:
+    """A solver for perfect factors, made one that also pads.
+
+    Without padding it is the solver itself. With padding it solves one size after the other: the layer's own,
+    then, as long as that is an improvement, those that differ from the best in one dim
+    (:func:`promising_sizes`), the lowest bound first, and none whose bound is above the best. The bound is
+    the least that is proven for any size: by the solver where it ran, else by :func:`space_bound`.
+    ``budget.iterations`` is for the solve of each size.
+    """
+
+    def padded(
+        problem: MappingProblem, budget: Budget, /, *args: Rest.args, **kwargs: Rest.kwargs
+    ) -> Outcome[Mapping]:
+        if not problem.rules.padding:
+            return solve(problem, budget, *args, **kwargs)
+
+        def solve_one(size: MappingProblem, its_budget: Budget) -> Outcome[Mapping]:
+            return solve(size, its_budget, *args, **kwargs)
+
+        return PaddedSearch(problem, budget, solve_one).run()
+
+    update_wrapper(padded, solve)
+    return padded
+
+
+class PaddedSearch:
+    """The sizes solved so far, and the best of their answers."""
+
+    def __init__(
+        self,
+        problem: MappingProblem,
+        budget: Budget,
+        solve: Callable[[MappingProblem, Budget], Outcome[Mapping]],
+    ) -> None:
+        self._problem, self._budget, self._solve = problem, budget, solve
+        self._clock = Stopwatch()
+        self._own: Sizes = tuple(size for _, size in problem.layer.dims)
+        self._promising = [promising_sizes(problem, dim) for dim, _ in problem.layer.dims]
+        self._count = count_sizes(problem)
+        self._solved: dict[Sizes, Outcome[Mapping]] = {}
+        self._bounds: dict[Sizes, float] = {}
+        self._best = self._own
+
+    def run(self) -> Outcome[Mapping]:
+        self._look_at(self._own, share=2)
+        while self._improved():
+            pass
+        if self._count <= MOST_LISTED:
+            self._close()
+        return self._outcome()
+
+    def _improved(self) -> bool:
+        """Whether some size that differs from the best in one dim is better; then that is the best."""
+        before = self._best
+        neighbours = sorted(self._neighbours(before), key=self._bound)
+        for number, sizes in enumerate(neighbours):
+            if self._bound(sizes) >= self._objective or not self._in_time():
+                break
+            self._look_at(sizes, share=len(neighbours) - number + 1)
+        return self._best != before and self._in_time()
+
+    def _neighbours(self, sizes: Sizes) -> Iterator[Sizes]:
+        for place, choices in enumerate(self._promising):
+            for size in choices:
+                changed = (*sizes[:place], size, *sizes[place + 1 :])
+                if changed not in self._solved:
+                    yield changed
+
+    def _close(self) -> None:
+        """Solve all other sizes that might be better, if the solver proves what it finds."""
+        if not any(outcome.status is Status.OPTIMAL for outcome in self._solved.values()):
+            return
+        rest = sorted(self._unsolved(), key=self._bound)
+        for number, sizes in enumerate(rest):
+            if self._bound(sizes) >= self._objective or not self._in_time():
+                break
+            self._look_at(sizes, share=len(rest) - number)
+
+    def _look_at(self, sizes: Sizes, share: int) -> None:
+        """Solve one size in a ``share``-th of the time that is left."""
+        left = max(self._budget.wall_seconds - self._clock.wall_seconds, 1e-3)
+        budget = replace(self._budget, wall_seconds=left / share)
+        outcome = self._solve(at_sizes(self._problem, sizes), budget)
+        self._solved[sizes] = outcome
+        if outcome.objective is not None and outcome.objective < self._objective:
+            self._best = sizes
+
+    def _bound(self, sizes: Sizes) -> float:
+        if sizes not in self._bounds:
+            self._bounds[sizes] = space_bound(at_sizes(self._problem, sizes))
+        return self._bounds[sizes]
+
+    @property
+    def _objective(self) -> float:
+        best = self._solved.get(self._best)
+        return inf if best is None or best.objective is None else best.objective
+
+    def _in_time(self) -> bool:
+        return self._clock.wall_seconds < self._budget.wall_seconds
+
+    def _proven(self) -> float:
+        """No padded mapping costs less."""
+        proven = [self._proven_of(sizes, outcome) for sizes, outcome in self._solved.items()]
+        if len(self._solved) < self._count:
+            proven.append(self._unsolved_bound())
+        return min(proven)
+
+    def _proven_of(self, sizes: Sizes, outcome: Outcome[Mapping]) -> float:
+        if outcome.status is Status.INFEASIBLE:
+            return inf
+        return self._bound(sizes) if outcome.bound is None else outcome.bound
+
+    def _unsolved_bound(self) -> float:
+        if self._count > MOST_LISTED:
+            return space_bound(self._problem)
+        return min(self._bound(sizes) for sizes in self._unsolved())
+
+    def _unsolved(self) -> Iterator[Sizes]:
+        return (sizes for sizes in every_size(self._problem) if sizes not in self._solved)
+
+    def _outcome(self) -> Outcome[Mapping]:
+        best, bound = self._solved[self._best], self._proven()
+        if best.objective is None:
+            status = Status.INFEASIBLE if bound == inf else Status.UNKNOWN
+        else:
+            status = Status.OPTIMAL if best.objective <= bound else Status.FEASIBLE
+            bound = min(bound, best.objective)
+        solved = f"{len(self._solved)} of {self._count} padded sizes solved"
+        return replace(
+            best,
+            status=status,
+            bound=None if bound == inf else bound,
+            cpu_seconds=self._clock.cpu_seconds,
+            wall_seconds=self._clock.wall_seconds,
+            evaluations=sum(outcome.evaluations for outcome in self._solved.values()),
+            note="; ".join(part for part in (best.note, solved) if part),
+        )
