@@ -36,6 +36,14 @@ CATALOGUE: tuple[Entry, ...] = (
         "CoSA's mixed-integer program, one for every reuse pattern, re-evaluated and polished",
     ),
     Entry(
+        "exact",
+        "mapping",
+        "solvers.mapping.exact",
+        OBJECTIVES,
+        True,
+        "branch and bound over all mappings of the space: the best one, proven",
+    ),
+    Entry(
         "random_search",
         "mapping",
         "solvers.mapping.random_search",

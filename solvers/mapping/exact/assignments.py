@@ -1,0 +1,72 @@
+"""The assignments of a problem (spatial factors and kept tensors) in the order of their lower bounds."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from itertools import product
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.mapping.exact.spatial import spreads
+from solvers.mapping.exact.tables import Assignment, Lattice, Space, assignment_room
+from solvers.mapping.space import MappingSpace
+
+Array = NDArray[Any]
+
+
+class Assignments:
+    """A queue of assignments: first by a bound that costs a microsecond, then by one of about a millisecond.
+
+    An assignment is a number; ``room`` and ``lattice`` hold those of the one loaded last.
+    """
+
+    def __init__(self, tables: Space, space: MappingSpace, lattice: Lattice) -> None:
+        from solvers.mapping.exact.bound_kernel import first_bounds
+
+        self._tables = tables
+        self._spreads = spreads(space)
+        self._keeps = np.array(list(product(*space.keep_sets)), np.int64)
+        self.room: Assignment = assignment_room(tables)
+        self.lattice = lattice
+        bounds = np.empty((len(self._keeps), len(self._spreads)))
+        for row, keep in enumerate(self._keeps):
+            first_bounds(tables, self._spreads, keep, self.room, bounds[row])
+        self._first_bounds = bounds.reshape(-1)
+        self._order = np.argsort(self._first_bounds, kind="stable")
+        self._next = 0
+        self._bounded: list[tuple[float, int]] = []
+
+    @property
+    def bound(self) -> float:
+        """No mapping of the assignments still in the queue costs less; infinite when there is none."""
+        return min(self._first(), self._bounded[0][0] if self._bounded else inf)
+
+    def pop(self, limit: float) -> int | None:
+        """The assignment of the least bound, loaded; None if no bound is below ``limit``."""
+        while self.bound < limit:
+            if not self._bounded or self._first() <= self._bounded[0][0]:
+                number = int(self._order[self._next])
+                self._next += 1
+                bound = max(self._load(number), float(self._first_bounds[number]))
+                if bound < inf:
+                    heappush(self._bounded, (bound, number))
+            else:
+                _, number = heappop(self._bounded)
+                self._load(number)
+                return number
+        return None
+
+    def _first(self) -> float:
+        return float(self._first_bounds[self._order[self._next]]) if self._next < len(self._order) else inf
+
+    def _load(self, number: int) -> float:
+        """Fill ``room`` and ``lattice``; the assignment's bound."""
+        from solvers.mapping.exact.bound_kernel import bound_of_assignment
+
+        keep, spread = divmod(number, len(self._spreads))
+        self.room.spatial[:] = self._spreads[spread]
+        self.room.keep[:] = self._keeps[keep]
+        return float(bound_of_assignment(self._tables, self.room, self.lattice))

@@ -1,0 +1,466 @@
+"""Compiled: an assignment's numbers, and for every tile a lower bound on what the loops inside it cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.compiled import entry, inlined
+
+if TYPE_CHECKING:
+    from solvers.mapping.exact.tables import Assignment, Lattice, Space
+
+Array = NDArray[Any]
+Int = Any
+"""A 64-bit integer of compiled code."""
+Real = Any
+"""A 64-bit floating-point number of compiled code."""
+
+
+@entry
+def first_bounds(space: Space, spatial: Array, keep: Array, room: Assignment, bounds: Array) -> None:
+    """Fill ``bounds`` [n] for the assignments ``spatial`` [n, levels, dims] with the keep sets ``keep``."""
+    for row in range(len(spatial)):
+        copy_rows(spatial[row], room.spatial)
+        copy(keep, room.keep)
+        assign(space, room)
+        energy = room.numbers[1]
+        for level in range(len(keep) - 1):
+            for tensor in range(room.ratio.shape[1]):
+                if keep[level] >> tensor & 1:
+                    energy += boundary_pj(space, room, level, tensor, room.floor_words[level, tensor])
+        bounds[row] = value(space, room, energy, room.demand)
+
+
+@entry
+def bound_of_assignment(space: Space, room: Assignment, lattice: Lattice) -> float:
+    """A lower bound on the objective of all mappings with the factors and keep sets of ``room``."""
+    assign(space, room)
+    fill_lattice(space, room, lattice)
+    top = len(room.keep) - 1
+    whole = place(space, lattice, top, 0) + lattice.size[0] - 1
+    return value(space, room, room.numbers[1] + lattice.opened[whole], room.demand)
+
+
+@inlined
+def value(space: Space, room: Assignment, energy_pj: float, demand: Array) -> float:
+    """The objective, given the energy without leakage and the words per instance read and written."""
+    if energy_pj == np.inf:  # nothing fits
+        return float(np.inf)
+    cycles = float(room.numbers[2])
+    for level in range(len(room.keep)):
+        read, write = demand[0, level], demand[1, level]
+        cycles = max(cycles, read / space.model.read_bandwidth[level])
+        cycles = max(cycles, write / space.model.write_bandwidth[level])
+        cycles = max(cycles, (read + write) / space.model.shared_bandwidth[level])
+    if space.objective == 1:
+        return cycles
+    for level in range(len(room.keep)):
+        energy_pj += space.model.leakage_pj[level] * room.instances[level] * cycles
+    return energy_pj if space.objective == 0 else energy_pj * cycles
+
+
+@inlined
+def assign(space: Space, room: Assignment) -> None:
+    """Fill all of ``room`` from its ``spatial`` and ``keep``."""
+    levels, dims = room.spatial.shape
+    model = space.model
+    room.numbers[0] = 1.0
+    for dim in range(dims):
+        covered = 1
+        for level in range(levels):
+            covered *= room.spatial[level, dim]
+            room.covered[level, dim] = covered
+        room.rest[dim] = model.sizes[dim] // covered
+        room.numbers[0] *= room.rest[dim]
+    room.instances[levels - 1] = 1.0
+    for level in range(levels - 2, -1, -1):
+        room.instances[level] = room.instances[level + 1]
+        for dim in range(dims):
+            room.instances[level] *= room.spatial[level + 1, dim]
+    room.numbers[1] = model.mac_energy_pj
+    room.numbers[2] = max(room.numbers[0], space.least_cycles)
+    room.demand[:] = 0.0
+    _groups(space, room)
+    _shares(space, room)
+    for tensor in range(room.ratio.shape[1]):
+        _chain(space, room, tensor)
+        _operands(space, room, tensor)
+
+
+@inlined
+def _groups(space: Space, room: Assignment) -> None:
+    """Item 5. On an axis with several spread dims at least as many children differ as the sum of the factors
+    less one a dim, for so many values has a sum of that many numbers (``|A + B| >= |A| + |B| - 1``)."""
+    model = space.model
+    for level in range(room.groups.shape[0]):
+        for tensor in range(room.groups.shape[1]):
+            room.groups[level, tensor] = 1.0
+            for axis in range(model.axes[tensor]):
+                room.groups[level, tensor] *= _sum_set(space, room.spatial[level], tensor, axis)
+
+
+@inlined
+def _sum_set(space: Space, points: Array, tensor: int, axis: int) -> Int:
+    """At least so many positions does an axis take when its dims run over ``points``."""
+    different = 1
+    for term in range(space.model.term_dims.shape[2]):
+        dim = space.model.term_dims[tensor, axis, term]
+        if dim >= 0:
+            different += points[dim] - 1
+    return different
+
+
+@inlined
+def _shares(space: Space, room: Assignment) -> None:
+    """Item 9: of an output whose axes are single dims without coefficient every spread relevant dim divides
+    the share exactly; of others the share is at most that of the level outside."""
+    model, output = space.model, space.model.output
+    levels = len(room.spatial)
+    share, plain = 1.0, True
+    for axis in range(model.axes[output]):
+        extent = 1
+        for term in range(model.term_dims.shape[2]):
+            dim = model.term_dims[output, axis, term]
+            if dim >= 0:
+                step = model.term_steps[output, axis, term]
+                plain = plain and term == 0 and step == 1
+                extent += step * (model.sizes[dim] - 1)
+        share *= extent
+    for level in range(levels - 1, -1, -1):
+        room.shares[level] = share
+        if plain:
+            share /= room.groups[level, output]
+
+
+@inlined
+def _chain(space: Space, room: Assignment, tensor: int) -> None:
+    """Fill what the boundaries between the tensor's levels have in common: parents, ratios, floors."""
+    levels = len(room.spatial)
+    outer = -1
+    for level in range(levels - 1, -1, -1):
+        room.parent[level, tensor] = outer
+        if room.keep[level] >> tensor & 1:
+            if outer >= 0:
+                room.ratio[level, tensor] = room.instances[outer] / room.instances[level]
+                for between in range(level + 1, outer + 1):
+                    room.ratio[level, tensor] *= room.groups[between, tensor]
+            outer = level
+    inner = -1
+    for level in range(levels):
+        room.child[level, tensor] = inner
+        if room.keep[level] >> tensor & 1:
+            inner = level
+            _floor(space, room, level, tensor)
+
+
+@inlined
+def _floor(space: Space, room: Assignment, level: int, tensor: int) -> None:
+    """The different positions that each axis takes in one instance, at least, and the words they make."""
+    model = space.model
+    levels = len(room.spatial)
+    words = room.instances[level]
+    for axis in range(model.axes[tensor]):
+        different, whole = 1, True
+        for term in range(model.term_dims.shape[2]):
+            dim = model.term_dims[tensor, axis, term]
+            if dim >= 0:
+                outside = room.covered[levels - 1, dim] // room.covered[level, dim]
+                whole = whole and outside == 1
+                different += model.sizes[dim] // outside - 1
+        if whole:
+            different = space.touched[tensor, axis]
+        room.axis_words[level, tensor, axis] = different
+        words *= different
+    room.floor_words[level, tensor] = words
+
+
+@inlined
+def _operands(space: Space, room: Assignment, tensor: int) -> None:
+    """What the MAC units ask of the tensor's innermost level (items 4, 5, 7), whatever the loops."""
+    model = space.model
+    level, words = 0, room.numbers[0] * room.groups[0, tensor]
+    while not room.keep[level] >> tensor & 1:
+        level += 1
+        words *= room.groups[level, tensor]
+    share = room.shares[level] if tensor == model.output else 0.0
+    reads = max(0.0, words - share)
+    updates = words if tensor == model.output else 0.0
+    room.demand[0, level] += reads
+    room.demand[1, level] += updates
+    energy = reads * model.read_pj[level] + updates * model.update_pj[level]
+    room.numbers[1] += room.instances[level] * energy / model.block_size[level]
+
+
+@inlined
+def boundary_pj(space: Space, room: Assignment, level: int, tensor: int, words: float) -> Real:
+    """Energy of ``words`` delivered into all instances of ``level``, there and at the parent, at least."""
+    return moved_pj(space, room, (level, tensor), words, words * room.ratio[level, tensor])
+
+
+@inlined
+def moved_pj(space: Space, room: Assignment, where: tuple[int, int], words: float, sent: float) -> Real:
+    """The same for ``sent`` words from the parent's instances.
+
+    Blocks (item 10) are not rounded up here: ``ceil(n / block) >= n / block``.
+    """
+    level, tensor = where
+    model, outer = space.model, room.parent[level, tensor]
+    fill_pj = model.write_pj[level] / model.block_size[level]
+    read_pj = model.read_pj[outer] / model.block_size[outer]
+    if tensor != model.output:
+        return words * fill_pj + sent * read_pj
+    fills = max(0.0, words - room.shares[level] * room.instances[level])
+    reads = max(0.0, sent - room.shares[outer] * room.instances[outer])
+    return fills * fill_pj + reads * read_pj + sent * model.update_pj[outer] / model.block_size[outer]
+
+
+@inlined
+def copy(source: Array, to: Array) -> None:
+    """``to[: len(source)] = source``, which compiled code without allocations cannot say."""
+    for index in range(len(source)):
+        to[index] = source[index]
+
+
+@inlined
+def copy_rows(source: Array, to: Array) -> None:
+    for index in range(len(source)):
+        copy(source[index], to[index])
+
+
+@inlined
+def place(space: Space, lattice: Lattice, level: int, run: int) -> Int:
+    """Where the bounds of a level and a set of tensors begin in ``lattice.opened`` and ``closed``."""
+    return (level * len(space.runs) + run) * lattice.size[0]
+
+
+@inlined
+def fill_lattice(space: Space, room: Assignment, lattice: Lattice) -> None:
+    """Bounds for all tiles and levels, from the inside out. See ``bounds.md``-style notes in the package."""
+    _number(space, room, lattice)
+    size, top = lattice.size[0], len(room.keep) - 1
+    for run in range(len(space.runs)):
+        start = place(space, lattice, 0, run)
+        lattice.opened[start : start + size] = 0.0
+    for level in range(1, top + 1):
+        _close(space, room, lattice, level)
+        _open(space, room, lattice, level)
+
+
+@inlined
+def _number(space: Space, room: Assignment, lattice: Lattice) -> None:
+    """The divisors of what is left of each dim, and the numbering of their vectors."""
+    size = 1
+    for dim in range(len(room.rest)):
+        count = 0
+        for index in range(space.divisor_count[dim]):
+            if room.rest[dim] % space.divisors[dim, index] == 0:
+                lattice.value[dim, count] = space.divisors[dim, index]
+                count += 1
+        lattice.counts[dim] = count
+        lattice.stride[dim] = size
+        size *= count
+    lattice.size[0] = size
+    lattice.digits[:] = 0
+
+
+@inlined
+def _next(lattice: Lattice) -> None:
+    """Step ``lattice.digits`` to the vector of the next number, after the last to the first."""
+    dim = 0
+    while dim < len(lattice.digits):
+        lattice.digits[dim] += 1
+        if lattice.digits[dim] < lattice.counts[dim]:
+            return
+        lattice.digits[dim] = 0
+        dim += 1
+
+
+@inlined
+def _close(space: Space, room: Assignment, lattice: Lattice, level: int) -> None:
+    """``lattice.closed`` of a level: the tile inside its loops and fan-out is known, so is what fills it."""
+    inner = level - 1
+    tensors = room.ratio.shape[1]
+    for vector in range(lattice.size[0]):
+        for dim in range(len(lattice.digits)):
+            lattice.tile[dim] = lattice.value[dim, lattice.digits[dim]] * room.covered[inner, dim]
+        fits = _fits(space, room, inner, lattice.tile)
+        for run in range(len(space.runs)):
+            energy = np.inf
+            if fits:
+                energy = _least_opened(space, room, lattice, (inner, run, vector))
+                for tensor in range(tensors):
+                    if room.keep[inner] >> tensor & 1 and not space.runs[run] >> tensor & 1:
+                        words = moved_words(space, room, inner, tensor, lattice.tile)
+                        energy += boundary_pj(space, room, inner, tensor, words)
+            lattice.closed[place(space, lattice, level, run) + vector] = energy
+        _next(lattice)
+
+
+@inlined
+def _fits(space: Space, room: Assignment, level: int, tile: Array) -> bool:
+    words = 0
+    for tensor in range(room.ratio.shape[1]):
+        if room.keep[level] >> tensor & 1:
+            words += tile_words(space, tensor, tile)
+    return bool(words <= space.model.usable_words[level])
+
+
+@inlined
+def tile_words(space: Space, tensor: int, tile: Array) -> Int:
+    words = 1
+    for axis in range(space.model.axes[tensor]):
+        words *= extent(space, tensor, axis, tile)
+    return words
+
+
+@inlined
+def extent(space: Space, tensor: int, axis: int, tile: Array) -> Int:
+    """Length of one axis of a tile's bounding box."""
+    length = 1
+    for term in range(space.model.term_dims.shape[2]):
+        dim = space.model.term_dims[tensor, axis, term]
+        if dim >= 0:
+            length += space.model.term_steps[tensor, axis, term] * (tile[dim] - 1)
+    return length
+
+
+@inlined
+def _least_opened(space: Space, room: Assignment, lattice: Lattice, at: tuple[int, int, int]) -> float:
+    """The least of the level's opened bounds for the tensors of ``run`` or those of them that pass on.
+
+    Only a tensor that the level keeps can be moved again by loops inside it."""
+    level, run, vector = at
+    least = np.inf
+    for fewer in range(len(space.runs)):
+        dropped = space.runs[run] & ~space.runs[fewer]
+        if space.runs[fewer] & ~space.runs[run] == 0 and dropped & ~room.keep[level] == 0:
+            least = min(least, lattice.opened[place(space, lattice, level, fewer) + vector])
+    return least
+
+
+@inlined
+def moved_words(space: Space, room: Assignment, level: int, tensor: int, tile: Array) -> Real:
+    """Words delivered into all instances of a level if the first loops outside its tile move it, at least.
+
+    Every loop outside multiplies the words of a tile (item 3), but those that slide it along one axis: on
+    that axis at least the different positions count.
+    """
+    model = space.model
+    words, slide = room.instances[level], 1.0
+    for dim in range(len(tile)):
+        if model.axis_of[tensor, dim] < 0:
+            words *= room.rest[dim] * room.covered[level, dim] // tile[dim]
+    for axis in range(model.axes[tensor]):
+        length, steps, terms = 1, 1, 0
+        for term in range(model.term_dims.shape[2]):
+            dim = model.term_dims[tensor, axis, term]
+            if dim >= 0:
+                length += model.term_steps[tensor, axis, term] * (tile[dim] - 1)
+                steps *= room.rest[dim] * room.covered[level, dim] // tile[dim]
+                terms += model.sizes[dim] > 1
+        words *= length * steps
+        if terms > 1:
+            slide = min(slide, room.axis_words[level, tensor, axis] / (length * steps))
+    return words * slide
+
+
+@inlined
+def _open(space: Space, room: Assignment, lattice: Lattice, level: int) -> None:
+    """``lattice.opened`` of a level: the best of all tiles inside its loops, by the tensors in place.
+
+    With the tensors of a set in place for the loops outside, the level's loops can leave a larger set in
+    place; each tensor more is delivered as often as its irrelevant loops outside the level say.
+    """
+    size = lattice.size[0]
+    for run in range(len(space.runs)):
+        start = place(space, lattice, level, run)
+        lattice.opened[start : start + size] = np.inf
+        for more in range(len(space.runs)):
+            if space.runs[run] & ~space.runs[more] == 0:
+                _least_inside(space, lattice, (level, run, more))
+                _add_floors(space, room, lattice, (level, run, more))
+
+
+@inlined
+def _least_inside(space: Space, lattice: Lattice, which: tuple[int, int, int]) -> None:
+    """Into ``lattice.scratch``: for each vector the least of ``closed`` of ``more`` over the vectors that it
+    is a multiple of, in the dims alone that leave the tensors of ``run`` in place."""
+    level, run, more = which
+    size = lattice.size[0]
+    start = place(space, lattice, level, more)
+    copy(lattice.closed[start : start + size], lattice.scratch)
+    for dim in range(len(lattice.counts)):
+        if space.still[run] >> dim & 1 and lattice.counts[dim] > 1:
+            _least_along(lattice, dim)
+
+
+@inlined
+def _least_along(lattice: Lattice, dim: int) -> None:
+    """Lower ``lattice.scratch`` to the least over the divisors of each dim's factor, prime by prime."""
+    count, stride = lattice.counts[dim], lattice.stride[dim]
+    for number in range(1, count):
+        prime = lattice.value[dim, number]
+        if not _is_prime(lattice, dim, number):
+            continue
+        for digit in range(number, count):
+            factor = lattice.value[dim, digit]
+            if factor % prime:
+                continue
+            smaller = 0
+            while lattice.value[dim, smaller] * prime != factor:
+                smaller += 1
+            _lower(lattice, stride, count, (digit, smaller))
+
+
+@inlined
+def _is_prime(lattice: Lattice, dim: int, number: int) -> bool:
+    """Whether a divisor is a prime: no smaller one but 1 divides it."""
+    composite = False
+    for smaller in range(1, number):
+        composite = composite or lattice.value[dim, number] % lattice.value[dim, smaller] == 0
+    return not composite
+
+
+@inlined
+def _lower(lattice: Lattice, stride: int, count: int, digits: tuple[int, int]) -> None:
+    """Lower the bounds of all vectors with one digit to those with the other in its place."""
+    to, origin = digits[0] * stride, digits[1] * stride
+    for block in range(0, lattice.size[0], stride * count):
+        for offset in range(block, block + stride):
+            if lattice.scratch[offset + origin] < lattice.scratch[offset + to]:
+                lattice.scratch[offset + to] = lattice.scratch[offset + origin]
+
+
+@inlined
+def _add_floors(space: Space, room: Assignment, lattice: Lattice, which: tuple[int, int, int]) -> None:
+    """Lower ``opened`` of ``run`` to ``scratch`` and what the tensors that ``more`` adds are delivered."""
+    level, run, more = which
+    start = place(space, lattice, level, run)
+    added = space.runs[more] & ~space.runs[run]
+    for vector in range(lattice.size[0]):
+        energy = lattice.scratch[vector]
+        if added:
+            for dim in range(len(lattice.digits)):
+                lattice.tile[dim] = lattice.value[dim, lattice.digits[dim]]
+            energy += floors_pj(space, room, level, added, lattice.tile)
+            _next(lattice)
+        lattice.opened[start + vector] = min(lattice.opened[start + vector], energy)
+
+
+@inlined
+def floors_pj(space: Space, room: Assignment, level: int, tensors: int, inside: Array) -> float:
+    """What filling the next inner levels of ``tensors`` costs at least, if the loops of ``level`` leave them
+    in place: only irrelevant loops around ``inside``, the temporal points up to ``level``, repeat words."""
+    energy = 0.0
+    for tensor in range(room.ratio.shape[1]):
+        inner = room.child[level, tensor]
+        if tensors >> tensor & 1 and inner >= 0:
+            words = room.floor_words[inner, tensor]
+            for dim in range(len(inside)):
+                if space.model.axis_of[tensor, dim] < 0:
+                    words *= room.rest[dim] // inside[dim]
+            energy += boundary_pj(space, room, inner, tensor, words)
+    return energy

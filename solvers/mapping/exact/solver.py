@@ -1,0 +1,165 @@
+"""The exact mapper end to end: assignments best bound first, their loops by branch and bound, the outcome."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.architecture import Architecture, Compute, StorageLevel
+from costmodel.batch import BatchEvaluator, MappingBatch
+from costmodel.evaluate import evaluate
+from costmodel.mapping import Mapping
+from costmodel.workload import gemm
+from solvers.budget import Budget, Stopwatch
+from solvers.mapping.exact.assignments import Assignments
+from solvers.mapping.exact.params import Params
+from solvers.mapping.exact.spatial import sides
+from solvers.mapping.exact.tables import Nodes, Space, lattice_room, nodes_room, space_of
+from solvers.mapping.obstacles import obstacle
+from solvers.mapping.problem import MappingProblem, objective_of, objective_values
+from solvers.mapping.space import MappingSpace
+from solvers.mapping.space_bounds import space_bound
+from solvers.outcome import Outcome, Status
+
+VERSION = "1"
+
+Array = NDArray[Any]
+ROUNDING = 1e-12
+"""Costs that differ by less than this fraction are equal: the cost model adds floating-point numbers."""
+
+SLICE = 100_000
+"""Nodes between two looks at the clock."""
+
+_LOADED: list[bool] = []
+"""Not empty once this process has loaded the compiled code."""
+
+
+def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008
+    """A mapping of the least objective that the problem's rules allow, proven: OPTIMAL and bound = objective.
+
+    When time ends it the status is FEASIBLE (UNKNOWN if no mapping was met), and the bound is the least of
+    all parts of the space that are still open. ``budget.iterations`` is the most assignments whose loops are
+    searched. Loading the compiled code, which a process does once, is not on the clock.
+    """
+    space = MappingSpace(problem.architecture, problem.layer, problem.rules)
+    if reason := obstacle(space):
+        return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reason)
+    _load()
+    clock = Stopwatch()
+    search = Search(problem, space, params)
+    note = search.run(budget, clock)
+    return _outcome(problem, search, note, clock)
+
+
+def _load() -> None:
+    """Solve a tiny problem, once a process: that loads or compiles the code."""
+    if _LOADED:
+        return
+    _LOADED.append(True)
+    levels = (StorageLevel("Buffer", 8, 16, 1.0, 1.0, 1.0), StorageLevel("DRAM", None, 16, 9.0, 9.0, 9.0))
+    problem = MappingProblem(Architecture("tiny", levels, Compute("MAC", 16, 1.0)), gemm("g", M=2, N=2, K=2))
+    Search(problem, MappingSpace(problem.architecture, problem.layer), Params()).run(Budget(), Stopwatch())
+
+
+class Search:
+    """The best mapping met, and what is proven about those not met."""
+
+    def __init__(self, problem: MappingProblem, space: MappingSpace, params: Params) -> None:
+        self._problem, self._space = problem, space
+        self._tables: Space = space_of(problem, space, params.dominance)
+        size = int(np.prod(self._tables.divisor_count))
+        self._assignments = Assignments(self._tables, space, lattice_room(self._tables, size))
+        self._nodes: Nodes = nodes_room(self._tables, size)
+        self._evaluator = BatchEvaluator(problem.architecture, problem.layer)
+        self.best: Mapping | None = None
+        self.objective = inf
+        self.bound = 0.0
+        self.evaluations = 0
+
+    @property
+    def _limit(self) -> float:
+        """What costs as much is no better than the best."""
+        return self.objective * (1 - ROUNDING)
+
+    def run(self, budget: Budget, clock: Stopwatch) -> str:
+        """Search until the best is proven; what kept it from that, if anything did."""
+        searched = 0
+        while True:
+            self.bound = min(self.objective, self._assignments.bound)
+            if searched and clock.wall_seconds > budget.wall_seconds:
+                return f"not proven in {budget.wall_seconds:g} s"
+            if budget.iterations is not None and searched >= budget.iterations:
+                return f"not proven with {searched} assignments of spatial factors searched, the limit"
+            if self._assignments.pop(self._limit) is None:
+                self.bound = self.objective
+                return ""
+            searched += 1
+            if not self._search_loops(budget, clock):
+                return f"not proven in {budget.wall_seconds:g} s"
+
+    def _search_loops(self, budget: Budget, clock: Stopwatch) -> bool:
+        """Look for better mappings of the assignment loaded; whether that came to its end."""
+        from solvers.mapping.exact.search_kernel import begin, explore
+
+        room, lattice, nodes = self._assignments.room, self._assignments.lattice, self._nodes
+        begin(self._tables, room, lattice, nodes, self._limit)
+        slices = 0
+        while True:
+            slices += 1
+            explore(self._tables, room, lattice, nodes, self._limit, slices * SLICE)
+            self._look_at_leaves()
+            if nodes.level[0] == len(room.keep):
+                return True
+            if clock.wall_seconds > budget.wall_seconds:
+                return False
+
+    def _look_at_leaves(self) -> None:
+        count = int(self._nodes.leaf_count[0])
+        if not count:
+            return
+        batch = self._batch(count)
+        values = objective_values(self._evaluator.evaluate(batch), self._problem.objective)
+        self.evaluations += count
+        row = int(values.argmin())
+        if values[row] < self.objective:
+            self.objective = float(values[row])
+            self.best = batch.mapping(row, self._problem.layer)
+
+    def _batch(self, count: int) -> MappingBatch:
+        """The first ``count`` leaves as mappings."""
+        room, nodes = self._assignments.room, self._nodes
+        batch = MappingBatch.empty(count, self._problem.architecture, self._problem.layer)
+        inside = nodes.leaf_inside[:count]
+        batch.temporal[:, 0] = inside[:, 0]
+        batch.temporal[:, 1:] = inside[:, 1:] // inside[:, :-1]
+        batch.permutation[:, 1:] = self._tables.orders[nodes.leaf_order[:count, 1:]]
+        for level, factors in enumerate(room.spatial):
+            on_y = sides(self._space, level, factors)
+            batch.spatial_x[:, level] = np.where(on_y, 1, factors)
+            batch.spatial_y[:, level] = np.where(on_y, factors, 1)
+        batch.keep[:] = (room.keep[:, None] >> np.arange(batch.keep.shape[2]) & 1) == 1
+        return batch
+
+
+def _outcome(problem: MappingProblem, search: Search, note: str, clock: Stopwatch) -> Outcome[Mapping]:
+    seconds = clock.cpu_seconds, clock.wall_seconds
+    if search.best is None:
+        if note:
+            bound = max(search.bound, space_bound(problem))
+            return Outcome(Status.UNKNOWN, None, None, bound, *seconds, note, evaluations=search.evaluations)
+        note = f"none of the mappings of this space fits: {problem.rules.describe()}"
+        return Outcome(Status.INFEASIBLE, None, None, None, *seconds, note, evaluations=search.evaluations)
+    objective = objective_of(evaluate(problem.architecture, problem.layer, search.best), problem.objective)
+    bound = objective if not note else min(objective, max(search.bound, space_bound(problem)))
+    return Outcome(
+        Status.OPTIMAL if bound == objective else Status.FEASIBLE,
+        search.best,
+        objective,
+        bound,
+        *seconds,
+        note if bound < objective else "",
+        evaluations=search.evaluations,
+    )

@@ -1,0 +1,291 @@
+"""What the compiled halves of the exact mapper work on: the space, one assignment's numbers, and room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.batch_tables import Tables, tables_of
+from costmodel.traffic import distinct_sums
+from costmodel.workload import Layer
+from solvers.mapping.exact.orders import Motion, looped_sets, motions_of, orders_of, runs_together
+from solvers.mapping.problem import OBJECTIVES, MappingProblem
+from solvers.mapping.space import MappingSpace
+from solvers.mapping.space_bounds import space_bounds
+
+Array = NDArray[Any]
+LEAVES = 256
+"""Mappings that a search hands over at a time."""
+
+
+class Space(NamedTuple):
+    """A problem as compiled code takes it; levels innermost first, sets of tensors and dims as bit masks."""
+
+    model: Tables
+    divisor_count: Array
+    """[dims]"""
+    objective: int
+    """Its place in ``OBJECTIVES``."""
+    least_cycles: float
+    """A lower bound on the cycles of every mapping."""
+    divisors: Array
+    """[dims, most] ascending, padded with 0."""
+    least: Array
+    most: Array
+    """[levels, dims] bounds on temporal factors."""
+    runs: Array
+    """[runs] sets of tensors that one block of loops can leave in place, none first."""
+    run_of: Array
+    """[2**tensors] the place of a set in ``runs``, -1 for no such set."""
+    still: Array
+    """[runs] the dims whose loops leave all tensors of a set in place."""
+    orders: Array
+    """[n, dims] all loop orders, innermost loop first."""
+    order_start: Array
+    """[levels, 2**dims, 2] where the orders of a level's set of loops begin and end."""
+    touched: Array
+    """[tensors, axes] different positions along an axis that the layer's MACs use."""
+
+
+class Assignment(NamedTuple):
+    """Room for the numbers of one assignment: the spatial factors of every level, and what levels keep."""
+
+    spatial: Array
+    """[levels, dims] spatial factors."""
+    keep: Array
+    """[levels] sets of tensors."""
+    covered: Array
+    """[levels, dims] product of the spatial factors at and inside a level."""
+    rest: Array
+    """[dims] what is left of the dims for temporal factors."""
+    instances: Array
+    """[levels] in use."""
+    groups: Array
+    """[levels, tensors] multicast groups of a level's fan-out, at least (exact but for overlapping axes)."""
+    ratio: Array
+    """[levels, tensors] words that all parents send over words that fill all instances, at least."""
+    shares: Array
+    """[levels] words of the output in one instance's care, at most (exact for outputs without overlap)."""
+    parent: Array
+    """[levels, tensors] the next level outside that keeps the tensor, -1 for none."""
+    child: Array
+    """[levels, tensors] the next level inside that keeps the tensor, -1 for none."""
+    floor_words: Array
+    """[levels, tensors] words that fill all instances of a level if no loop outside repeats them."""
+    axis_words: Array
+    """[levels, tensors, axes] different positions of a tile's axis in one instance, at least."""
+    numbers: Array
+    """[3] temporal iterations; energy and cycles that all mappings of the assignment need."""
+    demand: Array
+    """[2, levels] words per instance read and written whatever the loops."""
+
+
+class Lattice(NamedTuple):
+    """All vectors of divisors of ``Assignment.rest``, numbered in mixed radix, and bounds for each."""
+
+    counts: Array
+    """[dims] how many divisors."""
+    value: Array
+    """[dims, most] ascending."""
+    stride: Array
+    """[dims] of the numbering."""
+    size: Array
+    """[1] how many vectors there are."""
+    opened: Array
+    """[levels * runs * size] least energy inside a level, its temporal loops still to be chosen."""
+    closed: Array
+    """[levels * runs * size] the same for a level's temporal loops chosen."""
+    scratch: Array
+    """[size]"""
+    digits: Array
+    """[dims] of the vector looked at."""
+    tile: Array
+    """[dims] what a vector and the spatial factors cover."""
+
+
+class Nodes(NamedTuple):
+    """The branch of the search that is open, a node per level, and the leaves found."""
+
+    level: Array
+    """[1] the level whose temporal loops are being chosen; the number of levels: the search is over."""
+    inside: Array
+    """[levels, dims] temporal points covered at and inside a level (0: level 0's own block)."""
+    energy: Array
+    """[levels] of what is decided outside a node."""
+    demand: Array
+    """[levels, 2, levels] the same for words read and written per instance."""
+    runs: Array
+    """[levels] tensors that the first loops outside a node leave in place."""
+    repeats: Array
+    """[levels, tensors] irrelevant loops outside a node, but those first ones."""
+    loops: Array
+    """[levels, 3, dims] dim, bound and stride of a level's loops, innermost first."""
+    loop_count: Array
+    """[levels]"""
+    order: Array
+    """[levels] the order under way, an index of ``Space.orders``, and its end."""
+    order_end: Array
+    children: Array
+    """[levels, size] vectors inside a level's loops, best bound first."""
+    bounds: Array
+    """[levels, size] of the children."""
+    child: Array
+    """[levels] the child under way."""
+    child_count: Array
+    leaf_inside: Array
+    """[LEAVES, levels, dims] the leaves found, as ``inside``."""
+    leaf_order: Array
+    """[LEAVES, levels] the orders of their levels."""
+    leaf_count: Array
+    """[1]"""
+    visited: Array
+    """[1] nodes opened since the search began."""
+    floors: Array
+    """[runs, runs] for a node's children: what tensors in place outside, and inside, are delivered."""
+    pick: Array
+    """[2, dims] how many divisors its children can have, and the one under way."""
+    allowed: Array
+    """[dims, most] their indices."""
+
+
+def space_of(problem: MappingProblem, space: MappingSpace, dominance: bool) -> Space:
+    """The problem's tables, with the loop orders of all levels and sets of loops: all classes, or without
+    the dominated ones."""
+    layer = problem.layer
+    motions = motions_of(layer)
+    looping = [index for index, (_, size) in enumerate(layer.dims) if size > 1]
+    runs = runs_together(motions, looping)
+    run_of = np.full(1 << len(motions), -1, np.int64)
+    run_of[list(runs)] = range(len(runs))
+    temporal = [slot for slot in space.slots if not slot.spatial]
+    orders, order_start = _orders(motions, looping, space, dominance)
+    return Space(
+        model=tables_of(problem.architecture, layer),
+        objective=OBJECTIVES.index(problem.objective),
+        least_cycles=float(space_bounds(problem).cycles),
+        divisors=space.tables.divisors,
+        divisor_count=space.tables.divisor_count,
+        least=np.array([slot.least for slot in temporal], np.int64),
+        most=np.array([slot.most for slot in temporal], np.int64),
+        runs=np.array(runs, np.int64),
+        run_of=run_of,
+        still=np.array([_still(motions, mask) for mask in runs], np.int64),
+        orders=orders,
+        order_start=order_start,
+        touched=_touched(layer),
+    )
+
+
+def _still(motions: Sequence[Motion], tensors: int) -> int:
+    """The dims that move none of a set of tensors."""
+    return sum(
+        1 << dim
+        for dim in range(len(motions[0].axes))
+        if all(motion.axes[dim] < 0 for number, motion in enumerate(motions) if tensors >> number & 1)
+    )
+
+
+def _orders(
+    motions: tuple[Motion, ...], looping: list[int], space: MappingSpace, dominance: bool
+) -> tuple[Array, Array]:
+    """``Space.orders`` and ``Space.order_start``."""
+    tables = space.tables
+    dims = len(space.layer.dims)
+    rows: list[tuple[int, ...]] = []
+    start = np.zeros((len(space.architecture.levels), (1 << dims), 2), np.int64)
+    known: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+    for level, order in enumerate(tables.order.tolist()):
+        first, last = tuple(order[: tables.free_from[level]]), tuple(order[tables.free_to[level] :])
+        if (first, last) in known:
+            start[level] = start[known[first, last]]
+            continue
+        known[first, last] = level
+        for looped in looped_sets(looping):
+            inside, outside = (tuple(dim for dim in fixed if dim in looped) for fixed in (first, last))
+            found = orders_of(motions, looped, inside, outside, dominance)
+            bits = sum(1 << dim for dim in looped)
+            start[level, bits] = len(rows), len(rows) + len(found)
+            rows += [(*order, *(dim for dim in range(dims) if dim not in looped)) for order in found]
+    return np.array(rows, np.int64), start
+
+
+def _touched(layer: Layer) -> Array:
+    most = max(1, *(len(tensor.axes) for tensor in layer.tensors))
+    table = np.ones((len(layer.tensors), most), np.int64)
+    for number, tensor in enumerate(layer.tensors):
+        for place, axis in enumerate(tensor.axes):
+            table[number, place] = distinct_sums([(layer.sizes[dim], step) for dim, step in axis])
+    return table
+
+
+def assignment_room(space: Space) -> Assignment:
+    """Room for one assignment's numbers."""
+    levels, tensors = space.model.can_keep.shape
+    dims = len(space.model.sizes)
+    whole, real = partial(np.zeros, dtype=np.int64), partial(np.zeros, dtype=np.float64)
+    return Assignment(
+        spatial=whole((levels, dims)),
+        keep=whole(levels),
+        covered=whole((levels, dims)),
+        rest=whole(dims),
+        instances=real(levels),
+        groups=real((levels, tensors)),
+        ratio=real((levels, tensors)),
+        shares=real(levels),
+        parent=whole((levels, tensors)),
+        child=whole((levels, tensors)),
+        floor_words=real((levels, tensors)),
+        axis_words=real((levels, *space.touched.shape)),
+        numbers=real(3),
+        demand=real((2, levels)),
+    )
+
+
+def lattice_room(space: Space, size: int) -> Lattice:
+    """Room for the lattice of an assignment of at most ``size`` vectors."""
+    dims, most = space.divisors.shape
+    states = len(space.least) * len(space.runs) * size
+    return Lattice(
+        counts=np.zeros(dims, np.int64),
+        value=np.zeros((dims, most), np.int64),
+        stride=np.zeros(dims, np.int64),
+        size=np.zeros(1, np.int64),
+        opened=np.empty(states),
+        closed=np.empty(states),
+        scratch=np.empty(size),
+        digits=np.zeros(dims, np.int64),
+        tile=np.zeros(dims, np.int64),
+    )
+
+
+def nodes_room(space: Space, size: int) -> Nodes:
+    """Room for the open branch of a search among ``size`` vectors."""
+    levels, dims = space.least.shape
+    whole, real = partial(np.zeros, dtype=np.int64), partial(np.zeros, dtype=np.float64)
+    return Nodes(
+        level=whole(1),
+        inside=whole((levels, dims)),
+        energy=real(levels),
+        demand=real((levels, 2, levels)),
+        runs=whole(levels),
+        repeats=real((levels, len(space.model.slides))),
+        loops=whole((levels, 3, dims)),
+        loop_count=whole(levels),
+        order=whole(levels),
+        order_end=whole(levels),
+        children=np.empty((levels, size), np.int64),
+        bounds=np.empty((levels, size)),
+        child=whole(levels),
+        child_count=whole(levels),
+        leaf_inside=whole((LEAVES, levels, dims)),
+        leaf_order=whole((LEAVES, levels)),
+        leaf_count=whole(1),
+        visited=whole(1),
+        floors=real((len(space.runs), len(space.runs))),
+        pick=whole((2, dims)),
+        allowed=whole(space.divisors.shape),
+    )
