@@ -178,13 +178,23 @@ def pareto(
 
 @app.command()
 def evaluate(
-    cases: Annotated[Path, typer.Argument(help="A file or folder of mappings in the reference's format.")],
+    cases: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Files or folders of mappings in the reference's format, or the Timeloop files (architecture, "
+            "ERT, problem, constraints, mapping) of one mapping."
+        ),
+    ],
+    architecture: Annotated[
+        str, typer.Option(help="For Timeloop files without an architecture: a library name or a file.")
+    ] = "",
+    layer: Annotated[str, typer.Option(help="For Timeloop files without a problem: a layer.")] = "",
     as_json: JsonOut = False,
 ) -> None:
     """Count accesses, cycles and energy of given mappings, one line a case."""
-    from sweep.command_line_solve import evaluate_cases
+    from sweep.command_line_solve import EvaluateRequest, evaluate_cases
 
-    evaluate_cases(cases, as_json)
+    evaluate_cases(EvaluateRequest(tuple(cases), architecture, layer), as_json)
 
 
 @solve_app.command("mapping")
@@ -203,8 +213,15 @@ def solve_mapping(
         float | None, typer.Option(help="Pad dims by up to this fraction; 0: perfect factors.")
     ] = None,
     constraints: Annotated[
-        Path | None, typer.Option(help="YAML with keep, padding and constraints, as in a study's mapping.")
+        Path | None,
+        typer.Option(
+            help="YAML with keep, padding and constraints as in a study, or Timeloop's constraints."
+        ),
     ] = None,
+    timeloop: Annotated[
+        Path | None, typer.Option(help="Write the mapping as a Timeloop file, too.", metavar="FILE")
+    ] = None,
+    timeloop_version: Annotated[str, typer.Option(help="Of that file: 0.3 or 0.4.")] = "0.4",
     as_json: JsonOut = False,
 ) -> None:
     """Map one layer on one architecture."""
@@ -212,8 +229,43 @@ def solve_mapping(
     from sweep.command_line_mapping import MappingRequest, SpaceOptions, solve_one
 
     budget, space = Budget(wall_seconds, iterations, seed), SpaceOptions(keep, padding, constraints)
-    request = MappingRequest(architecture, layer, solver, objective, budget, params, tolerance, space)
+    request = MappingRequest(
+        architecture, layer, solver, objective, budget, params, tolerance, space, timeloop, timeloop_version
+    )
     solve_one(request, as_json)
+
+
+@solve_app.command("scratchpad")
+def solve_scratchpad(
+    graph: Annotated[str, typer.Option(help="A library network, an operator-graph JSON or an ONNX file.")],
+    budget: Annotated[str, typer.Option(help="Scratchpad bytes: a number, or MR, MH, MP.")] = "MR",
+    solver: Annotated[str, typer.Option(help="See 'archsweep list solvers', family scratchpad.")] = "cosma",
+    parameters: Annotated[
+        bool, typer.Option("--parameters/--activations", help="Hold operators' parameters as well.")
+    ] = False,
+    inputs_on_host: Annotated[
+        bool, typer.Option("--inputs-on-host", help="Network inputs can be dropped without a spill.")
+    ] = False,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Element-wise operators may write over a dying input.")
+    ] = False,
+    bits: Annotated[int, typer.Option(help="Width of an element.")] = 8,
+    alignment: Annotated[int, typer.Option(help="Blocks start at multiples of so many bytes.")] = 1,
+    batch: Annotated[int | None, typer.Option(help="Batch of the network; default its own.")] = None,
+    wall_seconds: Annotated[float, typer.Option(help="Time limit of the solve.")] = 60.0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    params: Annotated[str, typer.Option(help="The solver's parameters as a JSON object.")] = "{}",
+    as_json: JsonOut = False,
+) -> None:
+    """Order an operator graph and plan its scratchpad for the least off-chip access."""
+    from costmodel.scratchpad import ScratchpadSettings
+    from solvers.budget import Budget
+    from sweep.command_line_scratchpad import ScratchpadRequest
+    from sweep.command_line_scratchpad import solve_scratchpad as solve_and_print
+
+    settings = ScratchpadSettings(parameters, inputs_on_host, in_place, bits, alignment)
+    limit = Budget(wall_seconds, seed=seed)
+    solve_and_print(ScratchpadRequest(graph, budget, solver, settings, limit, params, batch), as_json)
 
 
 @cluster_app.command("check")

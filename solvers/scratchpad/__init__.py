@@ -1,0 +1,1 @@
+"""Solvers that plan an operator graph in a scratchpad."""

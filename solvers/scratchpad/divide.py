@@ -1,0 +1,159 @@
+"""Divide and conquer with break nodes found automatically (Section IV and its future work).
+
+An order is cut where few bytes are live; between two cuts the best-first search finds the cheapest ways,
+several of them, from each boundary state to the next. The order that comes out is cut again, elsewhere,
+until the time is up: what one round could not move across a cut the next can. Tensor replacement is then
+solved for the whole order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from math import inf
+from typing import NamedTuple
+
+from costmodel.errors import InputError
+from costmodel.scratchpad_plan import Plan
+from solvers.budget import Budget, Stopwatch
+from solvers.outcome import Outcome
+from solvers.scratchpad.masks import GraphMasks, mask_of
+from solvers.scratchpad.packed import packed
+from solvers.scratchpad.peak import minimum_peak
+from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, unknown
+from solvers.scratchpad.replacement import Schedule, best_replacement
+from solvers.scratchpad.search import Reached, Search, operators_of, start
+
+VERSION = "1"
+
+
+@dataclass(frozen=True)
+class Params:
+    """What one round does, and how many there are.
+
+    ``segment`` is the most operators between two cuts, ``boundary_states`` how many ways into a segment are
+    carried on, ``segment_seconds`` what one may take before it is halved, ``rounds`` how often the order is
+    cut anew.
+    """
+
+    segment: int = 60
+    boundary_states: int = 6
+    segment_seconds: float = 1.0
+    rounds: int = 8
+
+    def __post_init__(self) -> None:
+        for key in ("segment", "boundary_states", "rounds"):
+            if getattr(self, key) < 1:
+                raise InputError("divide", "at least 1", getattr(self, key), key=key)
+
+
+class Divided(NamedTuple):
+    """A schedule and the bytes its best replacement moves."""
+
+    schedule: Schedule
+    cost: float
+
+
+def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:
+    """The best plan of some rounds; proves nothing but a cost of 0."""
+    watch = Stopwatch()
+    if refused := below_requirement(problem, watch):
+        return refused
+    found = divided(problem, budget, params)
+    if found is None:
+        return unknown("no segment of the graph could be planned in time", watch)
+    left = Budget(max(1.0, budget.wall_seconds - watch.wall_seconds), seed=budget.seed)
+    plan = packed(problem, [found.schedule], left)
+    if plan is None:
+        return unknown("the plan's tensors could not be packed in time", watch)
+    return answer(problem, plan, 0.0, watch)
+
+
+def divided(
+    problem: ScratchpadProblem, budget: Budget, params: Params = Params(), target: float = 0.0
+) -> Divided | None:
+    """The best order of up to ``params.rounds`` rounds; stops early at ``target`` bytes (a proven bound)."""
+    watch = Stopwatch()
+    masks = GraphMasks.of(problem.graph)
+    order = minimum_peak(problem.graph, budget.wall_seconds / 6).order
+    best: Divided | None = None
+    for round_ in range(params.rounds):
+        if best is not None and (best.cost <= target or watch.wall_seconds > 0.8 * budget.wall_seconds):
+            break
+        conquered = _Conquest(masks, problem.capacity_bytes, params, budget.wall_seconds, watch)
+        segment = max(1, params.segment - 7 * (round_ % 4))
+        schedule = Schedule(masks, conquered.order(cuts(masks, order, segment, round_)))
+        replacement = best_replacement(schedule, problem.capacity_bytes, Budget(10.0, seed=budget.seed))
+        if replacement is not None and (best is None or replacement.cost < best.cost):
+            best = Divided(schedule, replacement.cost)
+        order = best.schedule.order if best else schedule.order
+    return best
+
+
+def cuts(masks: GraphMasks, order: tuple[int, ...], longest: int, phase: int = 0) -> list[tuple[int, ...]]:
+    """The order in segments of at most ``longest``, cut where the bytes live at the cuts sum to the least.
+
+    ``phase`` shortens the first segment, so that cuts of different rounds fall at different places.
+    """
+    live = live_bytes(masks, order)
+    first = max(1, longest - phase * longest // 5 % longest)
+    least: list[float] = [0.0] + [inf] * len(order)
+    before = [0] * (len(order) + 1)
+    for end in range(1, len(order) + 1):
+        reach = first if end <= first else longest
+        for begin in range(max(0, end - reach), end):
+            if begin == 0 and end > first:
+                continue
+            cost = least[begin] + live[end - 1] + 1
+            if cost < least[end]:
+                least[end], before[end] = cost, begin
+    places = [len(order)]
+    while places[-1]:
+        places.append(before[places[-1]])
+    return [order[begin:end] for begin, end in pairwise(reversed(places))]
+
+
+def live_bytes(masks: GraphMasks, order: tuple[int, ...]) -> list[int]:
+    """Bytes live after each step, with nothing spilled."""
+    change = [0] * (len(order) + 1)
+    for tensor, uses in enumerate(Schedule(masks, order).uses):
+        change[uses[0]] += masks.blocks[tensor]
+        change[uses[-1]] -= masks.blocks[tensor]
+    return list(accumulate(change[:-1]))
+
+
+@dataclass
+class _Conquest:
+    """The segments searched one after the other, each from several states."""
+
+    masks: GraphMasks
+    capacity: int
+    params: Params
+    wall_seconds: float
+    watch: Stopwatch
+
+    def order(self, segments: list[tuple[int, ...]]) -> tuple[int, ...]:
+        """All operators, in the cheapest order found."""
+        reached = [start(self.masks)]
+        waiting = list(reversed(segments))
+        while waiting:
+            segment = waiting.pop()
+            onward = self._through(reached, segment)
+            if onward:
+                reached = onward
+            else:
+                waiting += [segment[len(segment) // 2 :], segment[: len(segment) // 2]]
+        return operators_of(min(reached, key=lambda r: r.state.cost).path)
+
+    def _through(self, starts: list[Reached], segment: tuple[int, ...]) -> list[Reached]:
+        """Up to ``boundary_states`` of the cheapest states behind the segment; none when out of time."""
+        goal = starts[0].state.executed | mask_of(segment)
+        search = Search(self.masks, self.capacity, starts, goal)
+        late = self.watch.wall_seconds > 0.7 * self.wall_seconds
+        seconds = inf if len(segment) == 1 else self.params.segment_seconds / (10 if late else 1)
+        wanted = 1 if late else self.params.boundary_states
+        found: list[Reached] = []
+        while len(found) < wanted and (reached := search.run(seconds)) is not None:
+            found.append(reached)
+            seconds = self.params.segment_seconds / 10
+        return found

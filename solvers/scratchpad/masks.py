@@ -1,0 +1,110 @@
+"""An operator graph as bit sets: which operators ran, which tensors are live, what running one changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from costmodel.scratchpad import OperatorGraph
+
+
+def bits(mask: int) -> Iterator[int]:
+    """The indices of the set bits, smallest first."""
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest
+
+
+def mask_of(indices: tuple[int, ...] | list[int]) -> int:
+    mask = 0
+    for index in indices:
+        mask |= 1 << index
+    return mask
+
+
+@dataclass(frozen=True)
+class GraphMasks:
+    """Per operator and per tensor what the searches ask for in their inner loops; sets are bits of an int.
+
+    ``kept`` are an operator's outputs that somebody reads (the others are freed after their own step);
+    ``step_bytes`` its outputs and parameters, which its own timestep holds besides what is resident.
+    """
+
+    graph: OperatorGraph
+    blocks: tuple[int, ...]
+    traffic: tuple[int, ...]
+    given: int
+    readers: tuple[int, ...]
+    inputs: tuple[int, ...]
+    kept: tuple[int, ...]
+    kept_bytes: tuple[int, ...]
+    step_bytes: tuple[int, ...]
+    predecessors: tuple[int, ...]
+    successors: tuple[tuple[int, ...], ...]
+    all_operators: int
+    sources: int
+
+    @classmethod
+    def of(cls, graph: OperatorGraph) -> GraphMasks:
+        operators, blocks = graph.operators, tuple(tensor.block_bytes for tensor in graph.tensors)
+        readers = tuple(mask_of(consumers) for consumers in graph.consumers)
+        kept = [tuple(t for t in operator.outputs if readers[t]) for operator in operators]
+        makers = [
+            sorted({maker for t in operator.inputs if (maker := graph.producers[t]) is not None})
+            for operator in operators
+        ]
+        successors: list[list[int]] = [[] for _ in operators]
+        for index, before in enumerate(makers):
+            for maker in before:
+                successors[maker].append(index)
+        return cls(
+            graph=graph,
+            blocks=blocks,
+            traffic=tuple(tensor.traffic_bytes for tensor in graph.tensors),
+            given=mask_of([index for index, tensor in enumerate(graph.tensors) if tensor.given]),
+            readers=readers,
+            inputs=tuple(mask_of(operator.inputs) for operator in operators),
+            kept=tuple(map(mask_of, kept)),
+            kept_bytes=tuple(sum(blocks[t] for t in outputs) for outputs in kept),
+            step_bytes=tuple(
+                sum(blocks[t] for t in operator.outputs) + operator.parameter_bytes for operator in operators
+            ),
+            predecessors=tuple(map(mask_of, makers)),
+            successors=tuple(map(tuple, successors)),
+            all_operators=(1 << len(operators)) - 1,
+            sources=mask_of([index for index, before in enumerate(makers) if not before]),
+        )
+
+    def ready_after(self, operator: int, ready: int, executed: int) -> int:
+        """The ready operators once ``operator`` (a member of ``executed``) ran."""
+        ready &= ~(1 << operator)
+        for successor in self.successors[operator]:
+            if not self.predecessors[successor] & ~executed:
+                ready |= 1 << successor
+        return ready
+
+    def dying(self, operator: int, executed: int) -> int:
+        """Inputs of ``operator`` (a member of ``executed``) that nothing reads any more."""
+        dead = 0
+        for tensor in self.graph.operators[operator].inputs:
+            if not self.readers[tensor] & ~executed:
+                dead |= 1 << tensor
+        return dead
+
+    def bytes_of(self, tensors: int) -> int:
+        """Scratchpad bytes of a set of tensors."""
+        blocks = self.blocks
+        return sum(blocks[tensor] for tensor in bits(tensors))
+
+    def overwritten_bytes(self, operator: int, dead: int) -> int:
+        """Bytes saved by outputs that take the places of inputs among the ``dead`` (in-place operators)."""
+        for source, target in self.graph.operators[operator].overwrites:
+            if dead >> source & 1:
+                return self.blocks[target]
+        return 0
+
+    def overwritten(self, operator: int, executed: int) -> tuple[int, int] | None:
+        """The (input, output) pair of :meth:`overwritten_bytes`, if there is one."""
+        dead = self.dying(operator, executed)
+        return next((pair for pair in self.graph.operators[operator].overwrites if dead >> pair[0] & 1), None)

@@ -1,0 +1,71 @@
+"""A plan for one of some schedules: replacement, packing, and another replacement where packing fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from costmodel.scratchpad_plan import Plan
+from solvers.budget import Budget, Stopwatch
+from solvers.scratchpad.placement import place
+from solvers.scratchpad.problem import ScratchpadProblem, objective_of
+from solvers.scratchpad.replacement import Gap, Schedule, best_replacement
+
+TRIES_PER_SCHEDULE = 6
+"""Replacements tried for one schedule before the next one's turn."""
+
+
+def packed(
+    problem: ScratchpadProblem, schedules: Iterable[Schedule], budget: Budget, target: float = 0.0
+) -> Plan | None:
+    """The cheapest plan found; the search ends with one that moves no more than ``target`` bytes.
+
+    A replacement whose tensors cannot be packed is forbidden, and the next best for the same schedule tried.
+    When all fail, the schedules get ever less capacity for their replacement, which leaves packing more room.
+    """
+    watch = Stopwatch()
+    best: Plan | None = None
+    tried = list[Schedule]()
+    for schedule in schedules:
+        tried.append(schedule)
+        best = _cheaper(problem, best, _exact_fit(problem, schedule, budget, watch))
+        spent = watch.wall_seconds > budget.wall_seconds
+        if best is not None and (spent or objective_of(problem, best) <= target):
+            return best
+        if spent:
+            break
+    return best or _with_slack(problem, tried, budget)
+
+
+def _cheaper(problem: ScratchpadProblem, one: Plan | None, two: Plan | None) -> Plan | None:
+    plans = [plan for plan in (one, two) if plan is not None]
+    return min(plans, key=lambda plan: objective_of(problem, plan), default=None)
+
+
+def _exact_fit(
+    problem: ScratchpadProblem, schedule: Schedule, budget: Budget, watch: Stopwatch
+) -> Plan | None:
+    """The cheapest replacement that packs, among the first few."""
+    forbidden: list[frozenset[Gap]] = []
+    for _ in range(TRIES_PER_SCHEDULE):
+        left = Budget(max(0.2, budget.wall_seconds - watch.wall_seconds), seed=budget.seed)
+        replacement = best_replacement(schedule, problem.capacity_bytes, left, forbidden)
+        if replacement is None:
+            return None
+        plan = place(problem, schedule, replacement.away, left).plan
+        if plan is not None:
+            return plan
+        forbidden.append(replacement.away)
+    return None
+
+
+def _with_slack(problem: ScratchpadProblem, schedules: list[Schedule], budget: Budget) -> Plan | None:
+    """A plan whose replacement keeps 1, 2, 4 ... 64 % of the budget free; never below what operators need."""
+    least = problem.graph.required_bytes
+    for percent in (1, 2, 4, 8, 16, 32, 64):
+        capacity = max(least, problem.capacity_bytes * (100 - percent) // 100)
+        for schedule in schedules[:1]:
+            replacement = best_replacement(schedule, capacity, budget)
+            plan = replacement and place(problem, schedule, replacement.away, budget).plan
+            if plan:
+                return plan
+    return None

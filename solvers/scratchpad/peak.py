@@ -1,0 +1,174 @@
+"""The order with the least peak footprint (Eqs. 13-15), exact: a minimax search over executed sets.
+
+Without spills the executed set decides what is live, so a state is one set of operators, and the best path
+to it is the one with the smallest peak. States are taken by that peak, deepest first.
+
+Safe moves: an operator that fits under the peak reached so far and leaves no more bytes live than before
+runs at once. Proof. Take any completion from here and move the operator to its front. The steps before its
+old place now hold, in place of the inputs that it frees (nobody else reads these), the outputs it keeps: no
+more bytes, by the condition. Its own step fits under the peak already reached; the steps after its old place
+are the same. So the completion's peak, with the peak so far, has not grown.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from costmodel.scratchpad import OperatorGraph
+from costmodel.scratchpad_plan import Plan
+from solvers.budget import Budget, Stopwatch
+from solvers.outcome import Outcome
+from solvers.scratchpad.masks import GraphMasks, bits
+from solvers.scratchpad.placement import place
+from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, unknown
+from solvers.scratchpad.replacement import Schedule
+
+VERSION = "1"
+
+
+@dataclass(frozen=True)
+class Params:
+    """``safe_moves`` off searches every interleaving of operators; the answer is the same."""
+
+    safe_moves: bool = True
+
+
+class MinimumPeak(NamedTuple):
+    """A schedule, its peak in bytes, and a proven lower bound on every schedule's (MP where they meet)."""
+
+    order: tuple[int, ...]
+    peak_bytes: int
+    bound_bytes: int
+
+    @property
+    def proven(self) -> bool:
+        return self.peak_bytes == self.bound_bytes
+
+
+class _State(NamedTuple):
+    """Sorted as a heap entry: peak so far, then most operators; ``path`` is a linked list of operators."""
+
+    peak: int
+    minus_executed: int
+    ticket: int
+    executed: int
+    ready: int
+    live_bytes: int
+    path: Any
+
+
+def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:
+    """The minimum-peak order, packed without any spill: an answer where MP is within the budget.
+
+    UNKNOWN with the bytes that are missing where it is not: this program has no spills (Eq. 13).
+    """
+    watch = Stopwatch()
+    if refused := below_requirement(problem, watch):
+        return refused
+    found = minimum_peak(problem.graph, budget.wall_seconds, params)
+    if found.peak_bytes > problem.capacity_bytes:
+        return unknown(f"without spills the peak is {_range(found)} bytes, the budget has less", watch)
+    schedule = Schedule(GraphMasks.of(problem.graph), found.order)
+    placed = place(problem, schedule, frozenset(), budget).plan
+    if placed is None:
+        return unknown("the tensors of the minimum-peak order could not be packed in time", watch)
+    return answer(problem, placed, 0.0, watch)
+
+
+def _range(found: MinimumPeak) -> str:
+    return f"{found.peak_bytes}" if found.proven else f"{found.bound_bytes} to {found.peak_bytes}"
+
+
+def minimum_peak(graph: OperatorGraph, wall_seconds: float = 60.0, params: Params = Params()) -> MinimumPeak:
+    """The schedule of least peak footprint; at the time limit the best one known and the bound reached."""
+    return _Search(GraphMasks.of(graph), params.safe_moves).run(wall_seconds)
+
+
+class _Search:
+    def __init__(self, masks: GraphMasks, safe_moves: bool) -> None:
+        self.masks = masks
+        self.safe_moves = safe_moves
+        least = masks.graph.required_bytes
+        self.heap = [_State(least, 0, 0, 0, masks.sources, 0, ())]
+        self.best = {0: least}
+        self.tickets = 0
+
+    def run(self, wall_seconds: float) -> MinimumPeak:
+        watch, popped = Stopwatch(), 0
+        while True:
+            state = heapq.heappop(self.heap)
+            if state.executed == self.masks.all_operators:
+                return MinimumPeak(_unrolled(state.path), state.peak, state.peak)
+            if self.best[state.executed] < state.peak:
+                continue
+            popped += 1
+            if not popped % 256 and watch.wall_seconds > wall_seconds:
+                return self._finished_greedily(state)
+            for operator in bits(state.ready):
+                self._push(self._closed(self._ran(state, operator)))
+
+    def _push(self, state: _State) -> None:
+        known = self.best.get(state.executed)
+        if known is None or state.peak < known:
+            self.best[state.executed] = state.peak
+            self.tickets += 1
+            heapq.heappush(self.heap, state._replace(ticket=self.tickets))
+
+    def _footprint(self, state: _State, operator: int) -> tuple[int, int]:
+        """Bytes during the operator's step, and live after it."""
+        masks, executed = self.masks, state.executed | 1 << operator
+        during = state.live_bytes + masks.step_bytes[operator]
+        after = state.live_bytes + masks.kept_bytes[operator]
+        dead = masks.dying(operator, executed)
+        for tensor in bits(masks.inputs[operator] & masks.given):
+            if not masks.readers[tensor] & state.executed:
+                during += masks.blocks[tensor]
+                after += masks.blocks[tensor]
+        return during - masks.overwritten_bytes(operator, dead), after - masks.bytes_of(dead)
+
+    def _ran(self, state: _State, operator: int) -> _State:
+        during, after = self._footprint(state, operator)
+        executed = state.executed | 1 << operator
+        return _State(
+            max(state.peak, during),
+            state.minus_executed - 1,
+            0,
+            executed,
+            self.masks.ready_after(operator, state.ready, executed),
+            after,
+            (state.path, operator),
+        )
+
+    def _closed(self, state: _State) -> _State:
+        """After every safe move (see the module's docstring)."""
+        moved = self.safe_moves
+        while moved:
+            moved = False
+            for operator in bits(state.ready):
+                during, after = self._footprint(state, operator)
+                if during <= state.peak and after <= state.live_bytes:
+                    state, moved = self._ran(state, operator), True
+        return state
+
+    def _finished_greedily(self, state: _State) -> MinimumPeak:
+        """From the deepest state on, always the operator that raises the peak, then the live bytes, least."""
+        bound = state.peak
+        state = min([*self.heap, state], key=lambda other: (other.minus_executed, other.peak))
+        while state.executed != self.masks.all_operators:
+            state = self._closed(
+                min(
+                    (self._ran(state, operator) for operator in bits(state.ready)),
+                    key=lambda next_: (next_.peak, next_.live_bytes),
+                )
+            )
+        return MinimumPeak(_unrolled(state.path), state.peak, bound)
+
+
+def _unrolled(path: Any) -> tuple[int, ...]:
+    order = []
+    while path:
+        path, operator = path
+        order.append(operator)
+    return tuple(reversed(order))

@@ -1,0 +1,96 @@
+"""The scratchpad problem: run an operator graph in so many bytes with the least off-chip access."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costmodel.errors import InputError
+from costmodel.scratchpad import OperatorGraph
+from costmodel.scratchpad_plan import Plan, off_chip_bytes
+from costmodel.scratchpad_plan import violations as plan_violations
+from solvers.budget import Stopwatch
+from solvers.outcome import Outcome, Status
+
+OBJECTIVES = ("off_chip_bytes",)
+
+
+@dataclass(frozen=True)
+class ScratchpadProblem:
+    """Minimise the bytes spilled and retrieved (Eq. 12) while ``graph`` runs in ``budget_bytes``."""
+
+    graph: OperatorGraph
+    budget_bytes: int
+
+    def __post_init__(self) -> None:
+        if type(self.budget_bytes) is not int or self.budget_bytes < 1:
+            raise InputError(
+                "scratchpad problem", "a whole number of bytes of at least 1", self.budget_bytes, key="budget"
+            )
+
+    @property
+    def capacity_bytes(self) -> int:
+        """The budget in whole aligned blocks."""
+        alignment = self.graph.settings.alignment_bytes
+        return self.budget_bytes // alignment * alignment
+
+
+def objective_of(problem: ScratchpadProblem, plan: Plan) -> int:
+    """The cost model's bytes of off-chip access."""
+    return off_chip_bytes(problem.graph, plan)
+
+
+def violations(problem: ScratchpadProblem, plan: Plan) -> list[str]:
+    """Why ``plan`` is not an answer to ``problem``; independent of every solver."""
+    return plan_violations(problem.graph, plan, problem.budget_bytes)
+
+
+def below_requirement(problem: ScratchpadProblem, watch: Stopwatch) -> Outcome[Plan] | None:
+    """The INFEASIBLE outcome of a budget below MR, naming the operator that needs it; None otherwise."""
+    graph = problem.graph
+    if graph.required_bytes <= problem.capacity_bytes:
+        return None
+    held = "inputs, outputs and parameters" if graph.settings.parameters else "inputs and outputs"
+    note = (
+        f"operator {graph.hungriest.name} needs {graph.required_bytes} bytes (MR) for its {held}, "
+        f"the budget has {problem.capacity_bytes}"
+    )
+    return infeasible(note, watch)
+
+
+def infeasible(note: str, watch: Stopwatch) -> Outcome[Plan]:
+    return Outcome(Status.INFEASIBLE, None, None, None, watch.cpu_seconds, watch.wall_seconds, note)
+
+
+def unknown(note: str, watch: Stopwatch, bound: float | None = None) -> Outcome[Plan]:
+    return Outcome(Status.UNKNOWN, None, None, bound, watch.cpu_seconds, watch.wall_seconds, note)
+
+
+def answer(
+    problem: ScratchpadProblem,
+    plan: Plan,
+    bound: float,
+    watch: Stopwatch,
+    *,
+    note: str = "",
+    proven_bytes: float | None = None,
+) -> Outcome[Plan]:
+    """The outcome of a plan, replayed and counted by the cost model; OPTIMAL where the bound meets it.
+
+    ``proven_bytes`` is what the solver proved about its own program (a fixed order), if it has one. Raises
+    RuntimeError if the plan does not replay: a solver's bug must not become a result.
+    """
+    if reasons := violations(problem, plan):
+        raise RuntimeError(f"a solver made a plan that does not run: {'; '.join(reasons[:3])}")
+    objective = float(objective_of(problem, plan))
+    if bound > objective:
+        raise RuntimeError(f"a solver proved {bound} bytes and made a plan of {objective}")
+    return Outcome(
+        Status.OPTIMAL if bound == objective else Status.FEASIBLE,
+        plan,
+        objective,
+        float(bound),
+        watch.cpu_seconds,
+        watch.wall_seconds,
+        note,
+        None if proven_bytes is None else proven_bytes == objective,
+    )

@@ -1,0 +1,186 @@
+"""Tensor replacement for a fixed order, exact but for addresses: which gaps between uses to stay through.
+
+Between two uses a tensor either stays resident or is away for the whole gap: leaving late or returning early
+only takes room. So one Boolean a gap, a capacity row a timestep, and a spill a tensor with any gap away give
+the optimum of Eqs. 16 and 17 under Eqs. 1-8 and the sum of sizes in place of Eqs. 9-11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from solvers.budget import Budget
+from solvers.scratchpad.masks import GraphMasks, mask_of
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+
+class Gap(NamedTuple):
+    """The steps ``first`` <= t < ``end`` strictly between two uses of a tensor."""
+
+    tensor: int
+    first: int
+    end: int
+
+
+class Replacement(NamedTuple):
+    """The gaps in which tensors are away, the bytes that costs, and a proven lower bound on the least."""
+
+    away: frozenset[Gap]
+    cost: int
+    bound: int
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Operators of ``masks.graph`` in the order they run."""
+
+    masks: GraphMasks
+    order: tuple[int, ...]
+
+    @cached_property
+    def times(self) -> dict[int, int]:
+        return {operator: step for step, operator in enumerate(self.order)}
+
+    @cached_property
+    def uses(self) -> tuple[tuple[int, ...], ...]:
+        """Per tensor the steps at which it has to be resident: creation (a given one: none) and reads."""
+        graph, times = self.masks.graph, self.times
+        return tuple(
+            tuple(sorted(times[operator] for operator in (*consumers, *(() if maker is None else (maker,)))))
+            for consumers, maker in zip(graph.consumers, graph.producers, strict=True)
+        )
+
+    @cached_property
+    def gaps(self) -> tuple[Gap, ...]:
+        """Every gap of at least one step."""
+        return tuple(
+            Gap(tensor, before + 1, after)
+            for tensor, uses in enumerate(self.uses)
+            for before, after in pairwise(uses)
+            if after > before + 1
+        )
+
+    @cached_property
+    def overwritten(self) -> dict[int, tuple[int, int]]:
+        """Per step the (input, output) of which the output takes the input's place (in-place operators)."""
+        executed, found = 0, {}
+        for step, operator in enumerate(self.order):
+            executed |= 1 << operator
+            if pair := self.masks.overwritten(operator, executed):
+                found[step] = pair
+        return found
+
+    @cached_property
+    def base_bytes(self) -> tuple[int, ...]:
+        """Per step the bytes of the operator's own inputs, outputs and parameters."""
+        masks, graph = self.masks, self.masks.graph
+        return tuple(
+            masks.bytes_of(masks.inputs[operator] | mask_of(graph.operators[operator].outputs))
+            + graph.operators[operator].parameter_bytes
+            - (masks.blocks[self.overwritten[step][1]] if step in self.overwritten else 0)
+            for step, operator in enumerate(self.order)
+        )
+
+    @cached_property
+    def staying(self) -> tuple[tuple[int, ...], ...]:
+        """Per step the gaps (indices) that it lies in."""
+        present: list[list[int]] = [[] for _ in self.order]
+        for index, gap in enumerate(self.gaps):
+            for step in range(gap.first, gap.end):
+                present[step].append(index)
+        return tuple(map(tuple, present))
+
+    def crowded(self, capacity: int) -> dict[tuple[int, ...], int]:
+        """Gaps -> room for them, over the steps where not all can stay."""
+        blocks = self.masks.blocks
+        rows: dict[tuple[int, ...], int] = {}
+        for base, present in zip(self.base_bytes, self.staying, strict=True):
+            room = capacity - base
+            if sum(blocks[self.gaps[index].tensor] for index in present) > room:
+                rows[present] = min(room, rows.get(present, room))
+        return rows
+
+    def cost(self, away: frozenset[Gap]) -> int:
+        """Bytes retrieved and spilled (Eq. 12) with the tensors away in those gaps."""
+        masks, settings = self.masks, self.masks.graph.settings
+        spilled = {gap.tensor for gap in away}
+        if settings.inputs_on_host:
+            spilled = {tensor for tensor in spilled if not masks.given >> tensor & 1}
+        return sum(masks.traffic[gap.tensor] for gap in away) + sum(masks.traffic[t] for t in spilled)
+
+
+def best_replacement(
+    schedule: Schedule, capacity: int, budget: Budget, forbidden: Sequence[frozenset[Gap]] = ()
+) -> Replacement | None:
+    """The cheapest replacement that fits, by CP-SAT; None if there is none (or none in time).
+
+    None of the ``forbidden`` sets comes back, nor anything between one and staying everywhere.
+    """
+    rows = schedule.crowded(capacity)
+    if any(room < 0 for room in rows.values()):
+        return None
+    if not rows and not forbidden:
+        return Replacement(frozenset(), 0, 0)
+    return _Program(schedule, rows, forbidden).solved(budget)
+
+
+class _Program:
+    """Booleans ``stays`` a gap and ``spilled`` a tensor; rows of room; the bytes of Eq. 12."""
+
+    def __init__(
+        self, schedule: Schedule, rows: dict[tuple[int, ...], int], forbidden: Sequence[frozenset[Gap]]
+    ) -> None:
+        from ortools.sat.python import cp_model
+
+        self.schedule = schedule
+        self.model = cp_model.CpModel()
+        gaps = range(len(schedule.gaps))
+        affected = gaps if forbidden else sorted({index for present in rows for index in present})
+        self.stays = {index: self.model.new_bool_var(f"stays{index}") for index in affected}
+        blocks = schedule.masks.blocks
+        for present, room in rows.items():
+            self.model.add(sum(blocks[schedule.gaps[i].tensor] * self.stays[i] for i in present) <= room)
+        for away in forbidden:
+            self.model.add_bool_or([~self.stays[i] for i in gaps if schedule.gaps[i] not in away])
+        self._minimise_bytes()
+
+    def _minimise_bytes(self) -> None:
+        masks = self.schedule.masks
+        free = masks.given if masks.graph.settings.inputs_on_host else 0
+        spilled: dict[int, cp_model.IntVar] = {}
+        terms: list[cp_model.LinearExprT] = []
+        for index, stays in self.stays.items():
+            tensor = self.schedule.gaps[index].tensor
+            terms.append(masks.traffic[tensor] * (1 - stays))
+            if free >> tensor & 1:
+                continue
+            if tensor not in spilled:
+                spilled[tensor] = self.model.new_bool_var(f"spilled{tensor}")
+                terms.append(masks.traffic[tensor] * spilled[tensor])
+            self.model.add_bool_or([spilled[tensor], stays])
+        self.model.minimize(sum(terms))
+
+    def solved(self, budget: Budget) -> Replacement | None:
+        from ortools.sat.python import cp_model
+
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.random_seed = budget.seed
+        solver.parameters.max_time_in_seconds = budget.wall_seconds
+        status = solver.solve(self.model)
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return None
+        away = frozenset(
+            self.schedule.gaps[index]
+            for index, stays in self.stays.items()
+            if not solver.boolean_value(stays)
+        )
+        cost = self.schedule.cost(away)
+        bound = cost if status == cp_model.OPTIMAL else round(solver.best_objective_bound)
+        return Replacement(away, cost, bound)

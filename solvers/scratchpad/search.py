@@ -1,0 +1,295 @@
+"""Best-first search over what ran, what is resident and what the host has a copy of.
+
+Capacity is the sum of the blocks' sizes, so the optimum here is a lower bound on the problem with
+addresses. A state is (executed operators, resident tensors, tensors with a host copy), the latter two among
+the live ones: made or arrived, with an operator to come that reads them. A move runs one ready operator:
+its missing inputs come back, other residents leave to make room.
+
+- A retrieval is charged when its eviction is made: what leaves while live has to come back. So an eviction
+  costs a tensor's traffic once, or twice when the host has no copy yet (Eq. 12, one spill a tensor by Eq.
+  8).
+- Evictions are lazy and inclusion-minimal: one that is not needed for the present step can be made later at
+  the same cost, as it takes nothing but room.
+- Dominance: with the same operators executed, state 1 does all that state 2 can once it has evicted what
+  only it has resident; what only state 2 has resident is paid for already and comes back at the next step;
+  a host copy that only state 2 has may save one spill. If state 1's cost with all of that is no more, state
+  2 is dropped.
+
+Safe moves: a ready operator v runs at once if its inputs are resident, it fits without an eviction, the
+outputs it keeps take no more bytes than the inputs D that it frees, and either it keeps none or evicting
+all it keeps (spill and retrieval) costs no more than evicting any single tensor of D. Proof. Take an
+optimal completion, where v runs after u1..uk, and move v to the front. As long as the completion keeps D
+resident among u1..uk, the changed one holds v's outputs in place of D: no more bytes. Where the completion
+first evicts some d of D, the changed one evicts v's outputs, from then on holding less, and retrieves them
+at v's old step, where the other held D and the outputs at once: by the condition it has paid no more. From
+there on both hold the same tensors, with no fewer host copies. Without the last condition the rule is
+wrong, if rarely: see ``tests/solvers/scratchpad/test_search.py`` for a graph where it costs twice the
+optimum.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import inf
+from random import Random
+from typing import Any, NamedTuple
+
+from solvers.budget import Stopwatch
+from solvers.scratchpad.masks import GraphMasks, bits
+
+
+class State(NamedTuple):
+    """Sets as bits; ``bytes`` of the resident tensors, ``cost`` in bytes paid so far."""
+
+    executed: int
+    ready: int
+    resident: int
+    host: int
+    bytes: int
+    cost: int
+
+
+class Reached(NamedTuple):
+    """A state and the operators that led to it, as a linked list ``(earlier, operator)``."""
+
+    state: State
+    path: Any
+
+
+@dataclass(frozen=True)
+class Switches:
+    """``safe_moves`` runs at once what cannot be regretted; ``dominance`` drops states that are no better;
+    off, the search finds the same optimum, later. ``seed`` above 0 takes ties in another order."""
+
+    safe_moves: bool = True
+    dominance: bool = True
+    seed: int = 0
+
+
+class _Entry(NamedTuple):
+    """A successor that is not built yet: ``parent`` runs ``operator`` after evicting ``evicted``."""
+
+    cost: float
+    minus_executed: int
+    ticket: int
+    parent: Reached
+    operator: int
+    evicted: int
+
+
+def start(masks: GraphMasks) -> Reached:
+    """Nothing ran; the host has the network's inputs where the settings say so."""
+    host = masks.given if masks.graph.settings.inputs_on_host else 0
+    return Reached(State(0, masks.sources, 0, host, 0, 0), ())
+
+
+def operators_of(path: Any) -> tuple[int, ...]:
+    """The operators of a path, first to last."""
+    order = []
+    while path:
+        path, operator = path
+        order.append(operator)
+    return tuple(reversed(order))
+
+
+class Search:
+    """The search from some states to all in which exactly the operators of ``goal`` ran; can be continued.
+
+    ``bound`` is a proven lower bound on the cost of every way there that :meth:`run` has not returned yet
+    (infinity when there is none left); states that cost ``upper_bound`` or more are not followed.
+    """
+
+    def __init__(
+        self,
+        masks: GraphMasks,
+        capacity: int,
+        starts: Iterable[Reached] = (),
+        goal: int | None = None,
+        switches: Switches = Switches(),
+    ) -> None:
+        self.masks, self.capacity, self.switches = masks, capacity, switches
+        self.goal = masks.all_operators if goal is None else goal
+        self.upper_bound: float = inf
+        self.bound: float = 0.0
+        self.expanded = 0
+        self._tickets = 0
+        self._ties = Random(switches.seed) if switches.seed else None
+        self._heap: list[_Entry] = []
+        self._cheapest: dict[tuple[int, int, int], int] = {}
+        self._followed: dict[int, list[State]] = {}
+        for reached in starts or (start(masks),):
+            self._push(reached.state.cost, reached, -1, 0)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing below ``upper_bound`` is left."""
+        return not self._heap
+
+    @property
+    def entries(self) -> int:
+        """How many successors are waiting: what bounds the memory in use."""
+        return len(self._heap)
+
+    def run(self, wall_seconds: float, most_entries: int = 3_000_000) -> Reached | None:
+        """The next cheapest goal state; None when there is none left, or at a limit (see ``bound``)."""
+        watch, popped = Stopwatch(), 0
+        while self._heap:
+            entry = heapq.heappop(self._heap)
+            self.bound = entry.cost
+            if entry.cost >= self.upper_bound:
+                self._heap.clear()
+                break
+            popped += 1
+            if not popped % 16 and (watch.wall_seconds > wall_seconds or len(self._heap) > most_entries):
+                heapq.heappush(self._heap, entry)
+                return None
+            reached = self._built(entry)
+            if not self._is_new(reached.state):
+                continue
+            if reached.state.executed == self.goal:
+                return reached
+            self._expand(reached)
+        self.bound = self.upper_bound
+        return None
+
+    def _push(self, cost: float, parent: Reached, operator: int, evicted: int) -> None:
+        self._tickets += 1
+        ticket = self._tickets if not self._ties else self._ties.getrandbits(62)
+        depth = -parent.state.executed.bit_count()
+        heapq.heappush(self._heap, _Entry(cost, depth, ticket, parent, operator, evicted))
+
+    def _is_new(self, state: State) -> bool:
+        """Whether the state is neither known as cheap nor dominated by one that was followed."""
+        key = (state.executed, state.resident, state.host)
+        known = self._cheapest.get(key)
+        if known is not None and known <= state.cost:
+            return False
+        self._cheapest[key] = state.cost
+        if not self.switches.dominance:
+            return True
+        followed = self._followed.setdefault(state.executed, [])
+        if any(self._dominates(other, state) for other in reversed(followed)):
+            return False
+        followed.append(state)
+        return True
+
+    def _dominates(self, one: State, two: State) -> bool:
+        """Whether ``one`` can do all that ``two`` can for no more; both executed the same operators."""
+        spare = two.cost - one.cost
+        extra = one.resident & ~two.resident
+        uncopied = two.host & ~one.host & ~extra
+        if not extra and not uncopied:
+            return spare >= 0
+        if spare <= 0:
+            return False
+        return self._eviction_cost(extra, one.host) + self._traffic(uncopied) <= spare
+
+    def _traffic(self, tensors: int) -> int:
+        traffic = self.masks.traffic
+        return sum(traffic[tensor] for tensor in bits(tensors))
+
+    def _eviction_cost(self, tensors: int, host: int) -> int:
+        """Retrievals of all, spills of those without a host copy."""
+        return self._traffic(tensors) + self._traffic(tensors & ~host)
+
+    def _expand(self, reached: Reached) -> None:
+        self.expanded += 1
+        state = reached.state
+        for operator in bits(state.ready & self.goal):
+            excess = self._excess(state, operator)
+            if excess <= 0:
+                self._push(state.cost, reached, operator, 0)
+                continue
+            for cost, evicted in self._evictions(state, operator, excess):
+                self._push(cost, reached, operator, evicted)
+
+    def _excess(self, state: State, operator: int) -> int:
+        """Bytes over the capacity if the operator ran now and nothing left."""
+        masks = self.masks
+        needed = state.bytes + masks.step_bytes[operator]
+        needed += masks.bytes_of(masks.inputs[operator] & ~state.resident)
+        if masks.graph.operators[operator].overwrites:
+            dead = masks.dying(operator, state.executed | 1 << operator)
+            needed -= masks.overwritten_bytes(operator, dead)
+        return needed - self.capacity
+
+    def _evictions(self, state: State, operator: int, excess: int) -> Iterable[tuple[int, int]]:
+        """(cost so far, set) of every inclusion-minimal set that frees ``excess``; largest tensors first, so
+        that a set is complete, and minimal, once its last and smallest member frees enough."""
+        blocks, traffic = self.masks.blocks, self.masks.traffic
+        tensors = sorted(bits(state.resident & ~self.masks.inputs[operator]), key=lambda t: -blocks[t])
+        free = [(blocks[t], 1 << t, traffic[t] if state.host >> t & 1 else 2 * traffic[t]) for t in tensors]
+        remaining = [0] * (len(free) + 1)
+        for index in reversed(range(len(free))):
+            remaining[index] = remaining[index + 1] + free[index][0]
+        open_sets = [(0, excess, state.cost, 0)]
+        while open_sets:
+            index, missing, cost, evicted = open_sets.pop()
+            if missing <= 0:
+                yield cost, evicted
+            elif missing <= remaining[index] and cost < self.upper_bound:
+                size, tensor, price = free[index]
+                open_sets.append((index + 1, missing, cost, evicted))
+                open_sets.append((index + 1, missing - size, cost + price, evicted | tensor))
+
+    def _built(self, entry: _Entry) -> Reached:
+        reached = entry.parent
+        if entry.operator >= 0:
+            state = reached.state
+            evicted_bytes = self.masks.bytes_of(entry.evicted)
+            state = state._replace(
+                resident=state.resident & ~entry.evicted,
+                host=state.host | entry.evicted,
+                bytes=state.bytes - evicted_bytes,
+                cost=int(entry.cost),
+            )
+            reached = Reached(self._ran(state, entry.operator), (reached.path, entry.operator))
+        return self._closed(reached) if self.switches.safe_moves else reached
+
+    def _ran(self, state: State, operator: int) -> State:
+        """After the operator's step, for which there is room."""
+        masks = self.masks
+        executed = state.executed | 1 << operator
+        dead = masks.dying(operator, executed)
+        arriving = masks.inputs[operator] & ~state.resident & ~dead
+        leaving = dead & state.resident
+        size = state.bytes + masks.kept_bytes[operator]
+        if arriving:
+            size += masks.bytes_of(arriving)
+        if leaving:
+            size -= masks.bytes_of(leaving)
+        return State(
+            executed,
+            masks.ready_after(operator, state.ready, executed),
+            (state.resident | arriving | masks.kept[operator]) & ~dead,
+            state.host & ~dead,
+            size,
+            state.cost,
+        )
+
+    def _closed(self, reached: Reached) -> Reached:
+        """After every safe move (see the module's docstring)."""
+        state, path = reached
+        moved = True
+        while moved:
+            moved = False
+            for operator in bits(state.ready & self.goal):
+                if self._is_safe(state, operator):
+                    state, path, moved = self._ran(state, operator), (path, operator), True
+        return Reached(state, path)
+
+    def _is_safe(self, state: State, operator: int) -> bool:
+        masks = self.masks
+        if masks.inputs[operator] & ~state.resident or self._excess(state, operator) > 0:
+            return False
+        kept = masks.kept[operator]
+        if not kept:
+            return True
+        dead = masks.dying(operator, state.executed | 1 << operator)
+        if not dead or masks.kept_bytes[operator] > masks.bytes_of(dead):
+            return False
+        traffic = masks.traffic
+        cheapest = min(traffic[t] if state.host >> t & 1 else 2 * traffic[t] for t in bits(dead))
+        return 2 * self._traffic(kept) <= cheapest
