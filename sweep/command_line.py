@@ -181,8 +181,8 @@ def evaluate(
     cases: Annotated[
         list[Path],
         typer.Argument(
-            help="Files or folders of mappings in the reference's format, or the Timeloop files (architecture, "
-            "ERT, problem, constraints, mapping) of one mapping."
+            help="Files or folders of mappings in the reference's format, or the Timeloop files "
+            "(architecture, ERT, problem, constraints, mapping) of one mapping."
         ),
     ],
     architecture: Annotated[

@@ -13,16 +13,19 @@ from rich.table import Table
 from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
 from costmodel.evaluate import evaluate
+from costmodel.frontends.timeloop_mapping import check_version, mapping_text
 from costmodel.frontends.timeloop_reference import mapping_to_json
 from costmodel.mapping import Mapping
 from costmodel.networks import load_layer
 from costmodel.technology import energy_inversions
+from costmodel.workload import Layer
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.mapping.problem import MappingProblem, executed_layer
 from solvers.mapping.rules import SpaceRules
 from sweep.mapping_space import load_rules
 from sweep.task import checked_params, space_content, useful_utilization
+from sweep.timeloop_space import is_timeloop_constraints, with_timeloop_constraints
 
 NOTES = Console(stderr=True)
 
@@ -35,11 +38,15 @@ class SpaceOptions:
     padding: float | None = None
     constraints: Path | None = None
 
-    @property
-    def rules(self) -> SpaceRules:
-        rules = load_rules(self.constraints) if self.constraints else SpaceRules()
+    def rules(self, architecture: str, layer: Layer) -> SpaceRules:
+        """The rules for mappings of ``layer``; constraints of Timeloop files are among them."""
+        ours, theirs = self.constraints, None
+        if ours is not None and is_timeloop_constraints(ours):
+            ours, theirs = None, ours
+        rules = load_rules(ours) if ours else SpaceRules()
         given = {key: value for key, value in asdict(self).items() if key != "constraints"}
-        return replace(rules, **{key: value for key, value in given.items() if value is not None})
+        rules = replace(rules, **{key: value for key, value in given.items() if value is not None})
+        return with_timeloop_constraints(rules, architecture, layer, theirs)
 
 
 @dataclass(frozen=True)
@@ -54,10 +61,13 @@ class MappingRequest:
     params: str = "{}"
     tolerance: float | None = None
     space: SpaceOptions = field(default_factory=SpaceOptions)
+    timeloop: Path | None = None
+    timeloop_version: Any = "0.4"
 
     def problem(self) -> MappingProblem:
         architecture, layer = load_architecture(self.architecture), load_layer(self.layer)
-        return MappingProblem(architecture, layer, self.objective, self.space.rules)
+        rules = self.space.rules(self.architecture, layer)
+        return MappingProblem(architecture, layer, self.objective, rules)
 
     def checked_params(self) -> Any:
         try:
@@ -73,6 +83,7 @@ class MappingRequest:
 
 def solve_one(request: MappingRequest, as_json: bool) -> None:
     """Solve, evaluate and print; a problem without a mapping ends with status 1 and the reason."""
+    check_version(request.timeloop_version)
     problem = request.problem()
     for warning in energy_inversions(problem.architecture):
         NOTES.print(f"warning: {warning}", markup=False, highlight=False)
@@ -89,6 +100,8 @@ def solve_one(request: MappingRequest, as_json: bool) -> None:
 def solved(problem: MappingProblem, request: MappingRequest) -> dict[str, Any]:
     """The JSON object that ``archsweep solve mapping --json`` prints."""
     outcome = solver(request.solver).load().solve(problem, request.budget, request.checked_params())
+    if request.timeloop is not None and outcome.solution is not None:
+        _export(problem, outcome.solution, request)
     return {
         "status": str(outcome.status),
         "objective": outcome.objective,
@@ -101,6 +114,16 @@ def solved(problem: MappingProblem, request: MappingRequest) -> dict[str, Any]:
         "note": outcome.note,
         **_measured(problem, outcome.solution),
     }
+
+
+def _export(problem: MappingProblem, found: Mapping, request: MappingRequest) -> None:
+    layer, version = executed_layer(problem, found), request.timeloop_version
+    text = mapping_text(problem.architecture, layer, found, version)
+    assert request.timeloop is not None
+    try:
+        request.timeloop.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError("--timeloop", "a file that can be written", error.strerror or str(error)) from None
 
 
 def _measured(problem: MappingProblem, found: Mapping | None) -> dict[str, Any]:

@@ -3,23 +3,62 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from costmodel.architectures import architecture_names, load_architecture
 from costmodel.errors import InputError
-from costmodel.frontends.timeloop_reference import evaluated_line, read_cases
-from costmodel.networks import load_network, network_names
+from costmodel.frontends.timeloop_case import read_timeloop_case
+from costmodel.frontends.timeloop_reference import Case, evaluated_line, read_cases
+from costmodel.networks import load_layer, load_network, network_names
 from costmodel.workload import distinct_layers
 from results.schema import schema_markdown
 from solvers.catalogue import CATALOGUE
+from solvers.mapping.problem import MappingProblem, violations
+from solvers.mapping.rules import SpaceRules
 from sweep.study import load_study, study_names
+from sweep.timeloop_space import level_rules
 
 
-def evaluate_cases(path: Path, as_json: bool) -> None:
+@dataclass(frozen=True)
+class EvaluateRequest:
+    """``archsweep evaluate``'s arguments: cases of the reference, or the Timeloop files of one mapping.
+
+    ``architecture`` and ``layer`` stand in for Timeloop files without those sections; empty: none.
+    """
+
+    paths: tuple[Path, ...]
+    architecture: str = ""
+    layer: str = ""
+
+    def cases(self) -> Iterator[Case]:
+        """The cases; InputError for a mapping that Timeloop's own constraints do not allow."""
+        if any(path.suffix in (".yaml", ".yml") for path in self.paths):
+            yield self._timeloop_case()
+            return
+        if self.architecture or self.layer:
+            given = "--architecture" if self.architecture else "--layer"
+            raise InputError(given, "Timeloop files (.yaml) to go with", str(self.paths[0]))
+        for path in self.paths:
+            yield from read_cases(path)
+
+    def _timeloop_case(self) -> Case:
+        architecture = load_architecture(self.architecture) if self.architecture else None
+        case, constraints = read_timeloop_case(
+            self.paths, architecture, load_layer(self.layer) if self.layer else None
+        )
+        rules = SpaceRules("free", level_rules(constraints))
+        if broken := violations(MappingProblem(case.architecture, case.layer, "edp", rules), case.mapping):
+            expected = "a mapping that the constraints allow"
+            raise InputError(case.where, expected, "; ".join(broken), key="mapping")
+        return case
+
+
+def evaluate_cases(request: EvaluateRequest, as_json: bool) -> None:
     """One line a case, in the order of the files."""
-    for case in read_cases(path):
+    for case in request.cases():
         line = evaluated_line(case)
         if as_json:
             print(json.dumps(line), flush=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.errors import InputError
-from costmodel.frontends.safe_yaml import load_yaml
+from costmodel.frontends.timeloop_files import parse_timeloop
 from costmodel.workload import Axis, Layer, Role, Tensor
 
 # the shapes that ship with Timeloop, which a problem can name instead of spelling them out
@@ -43,6 +43,8 @@ _NAMED_SHAPES: dict[str, dict[str, Any]] = {
 }
 _WEIGHT_NAMES = ("weight", "filter", "kernel", "b")
 _SHAPE_KEYS = {"name", "dimensions", "coefficients", "data_spaces"}
+_UNUSED = ("H", "W", "Hpad", "Wpad")
+"""Sizes of the unpadded image, which problem files note and Timeloop does not read."""
 _REMEDY_SPARSE = "Only dense problems without flattened dims are modelled; remove the key"
 
 
@@ -55,7 +57,7 @@ def read_problem(path: str | Path) -> Layer:
     """
     name = Path(path).name.removesuffix(".gz").rsplit(".", 1)[0]
     try:
-        return layer_of_problem(load_yaml(path), name)
+        return layer_of_problem(parse_timeloop(path), name)
     except InputError as error:
         if error.where.startswith(str(path)):
             raise
@@ -74,7 +76,7 @@ def layer_of_problem(data: Any, name: str) -> Layer:
         instance = {key: value for key, value in problem.items() if key not in known}
     defaults = {_name(c, "coefficients"): c.get("default", 1) for c in _list(shape, "coefficients", [])}
     dims = [_text(dim, "dimensions") for dim in _list(shape, "dimensions")]
-    _only(instance, {*dims, *defaults}, "instance")
+    _only(instance, {*dims, *defaults, *_UNUSED}, "instance")
     sizes = tuple((dim, _whole(instance.get(dim), dim)) for dim in dims)
     coefficients = {key: _whole(instance.get(key, value), key) for key, value in defaults.items()}
     spaces = [_canonical(space) for space in _list(shape, "data_spaces")]
@@ -170,6 +172,8 @@ def _whole(data: Any, key: str) -> int:
 
 def _only(data: Mapping[str, Any], known: set[str], where: str) -> None:
     for key in data:
+        if key == "densities" and not data[key]:
+            continue
         if key in ("densities", "commonDensity", "flatten"):
             raise InputError(where, "a dense problem", f"the key {key!r}", _REMEDY_SPARSE, key=key)
         if key not in known:

@@ -141,8 +141,7 @@ def mapping_directives(
     Every dim is named in every block, as Timeloop asks; spatial blocks stand where the hardware fans out.
     Version 0.3 reads a permutation letter by letter, so dims of several letters raise InputError there.
     """
-    if version not in VERSIONS:
-        raise InputError("Timeloop mapping", f"version {' or '.join(VERSIONS)}", version, key="version")
+    check_version(version)
     written: list[dict[str, Any]] = []
     for hardware, level in reversed(list(zip(architecture.levels, mapping.levels, strict=True))):
         written.append(_block(hardware.name, "temporal", level.temporal, layer, version))
@@ -159,6 +158,12 @@ def mapping_directives(
             }
         )
     return written
+
+
+def check_version(version: str) -> None:
+    """InputError for a version that no mapping is written in."""
+    if version not in VERSIONS:
+        raise InputError("Timeloop mapping", " or ".join(VERSIONS), version, key="version")
 
 
 def mapping_text(architecture: Architecture, layer: Layer, mapping: Mapping, version: Version = "0.4") -> str:

@@ -1,0 +1,82 @@
+"""What Timeloop files say of the mapping space: constraints beside an architecture or inside its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from costmodel.architectures import architecture_names
+from costmodel.errors import InputError
+from costmodel.frontends.timeloop_architecture import TimeloopArchitecture, timeloop_architecture
+from costmodel.frontends.timeloop_constraints import LevelConstraint, read_constraints
+from costmodel.frontends.timeloop_files import (
+    CONSTRAINT_SECTIONS,
+    TimeloopFiles,
+    is_timeloop,
+    parse_timeloop,
+    read_timeloop,
+    split_files,
+)
+from costmodel.workload import Layer
+from solvers.mapping.rules import LevelRules, SpaceRules
+
+
+def with_timeloop_constraints(
+    rules: SpaceRules, architecture: str, layer: Layer, constraints: Path | None = None
+) -> SpaceRules:
+    """``rules``, and those that Timeloop files put on mappings of ``layer``.
+
+    ``architecture`` as ``load_architecture`` takes it, ``constraints`` a file of Timeloop constraints. Where
+    neither is Timeloop's the rules stay as they are. Raises InputError with file and key.
+    """
+    files = [] if constraints is None else [str(constraints)]
+    described = _described(architecture, tuple(files), _stamps(architecture, files))
+    if described is None:
+        if files:
+            remedy = "Timeloop's constraints name components of a Timeloop architecture"
+            raise InputError(files[0], "constraints with 'level', as in a study", "Timeloop's", remedy)
+        return rules
+    asked = level_rules(read_constraints(*described, layer))
+    if twice := sorted({level.level for level in asked} & {level.level for level in rules.levels}):
+        expected = "constraints on a level either in Timeloop's files or in ours"
+        raise InputError(architecture, expected, f"both for {', '.join(twice)}", key="constraints")
+    return replace(rules, levels=(*rules.levels, *asked))
+
+
+def level_rules(constraints: Sequence[LevelConstraint]) -> tuple[LevelRules, ...]:
+    """Constraints of the frontend as rules of a mapping space."""
+    return tuple(LevelRules.from_json(constraint.to_json()) for constraint in constraints)
+
+
+def is_timeloop_constraints(path: Path) -> bool:
+    """Whether a constraint file is Timeloop's (targets with types) and not ours (levels)."""
+    data = parse_timeloop(path)
+    if not isinstance(data, dict):
+        return False
+    found: Any = data.get("constraints")
+    entries = found if isinstance(found, list) else []
+    typed = any(isinstance(entry, dict) and "type" in entry for entry in entries)
+    named = any(str(key).replace("-", "_") in CONSTRAINT_SECTIONS[:2] for key in data)
+    return named or typed or isinstance(found, dict)
+
+
+def _stamps(architecture: str, files: Sequence[str]) -> tuple[object, ...]:
+    paths = [*split_files(architecture), *map(Path, files)]
+    return tuple(path.stat().st_mtime_ns if path.is_file() else None for path in paths)
+
+
+@lru_cache(maxsize=16)
+def _described(
+    architecture: str, constraints: tuple[str, ...], stamps: tuple[object, ...]
+) -> tuple[TimeloopFiles, TimeloopArchitecture] | None:
+    """The files together and their architecture; None where the architecture is not Timeloop's."""
+    paths = split_files(architecture)
+    if architecture in architecture_names() or not architecture.endswith((".yaml", ".yml")):
+        return None
+    if len(paths) == 1 and not is_timeloop(parse_timeloop(paths[0])):
+        return None
+    files = read_timeloop([*paths, *constraints])
+    return files, timeloop_architecture(files, paths[0].stem)

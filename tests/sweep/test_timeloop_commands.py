@@ -1,0 +1,131 @@
+"""Timeloop users' files on the command line: evaluated, solved within their constraints, written again."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from costmodel.errors import InputError
+from costmodel.workload import convolution
+from solvers.mapping.rules import LevelRules, SpaceRules
+from sweep.command_line import main
+from sweep.timeloop_space import is_timeloop_constraints, with_timeloop_constraints
+
+FILES = Path(__file__).parents[1] / "data" / "timeloop_files"
+V03, V04 = FILES / "v03", FILES / "v04"
+Command = Callable[..., CompletedProcess[str]]
+LAYER = convolution("problem", K=12, C=4, P=8, Q=6, R=3, S=1, stride=(2, 1))
+
+
+@pytest.fixture
+def archsweep(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    """Runs a command in an empty folder, in this process."""
+    monkeypatch.chdir(tmp_path)
+
+    def command(*arguments: str) -> CompletedProcess[str]:
+        monkeypatch.setattr(sys, "argv", ["archsweep", *arguments])
+        status = 0
+        try:
+            main()
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else 0
+        printed = capsys.readouterr()
+        return CompletedProcess(arguments, status, printed.out, printed.err)
+
+    return command
+
+
+def test_both_versions_evaluate_to_the_same_counts(archsweep: Command) -> None:
+    lines = []
+    for folder in (V03, V04):
+        ended = archsweep("evaluate", *map(str, sorted(folder.iterdir())), "--json")
+        assert ended.returncode == 0, ended.stderr
+        lines.append(json.loads(ended.stdout))
+    assert lines[0] == lines[1]
+    # 8 x 6 x 12 outputs, 12 MACs each; the MACs of 24 units in use take 1.5 pJ each
+    assert lines[0]["energy_pj"] > 8 * 6 * 12 * 12 * 1.5
+
+
+def test_a_solved_mapping_obeys_the_files_and_comes_back(archsweep: Command, tmp_path: Path) -> None:
+    exported = tmp_path / "best.yaml"
+    architecture = f"{V03 / 'arch.yaml'}+{V03 / 'ERT.yaml'}"
+    ended = archsweep(
+        *("solve", "mapping", "--architecture", architecture, "--layer", str(V03 / "problem.yaml")),
+        *("--constraints", str(V03 / "constraints.yaml"), "--keep", "free", "--solver", "random_search"),
+        *("--iterations", "20000", "--timeloop", str(exported), "--timeloop-version", "0.3", "--json"),
+    )
+    assert ended.returncode == 0, ended.stderr
+    answer = json.loads(ended.stdout)
+    assert "innermost R, S, C" in answer["space"]["name"]
+    files = [V03 / name for name in ("arch.yaml", "ERT.yaml", "problem.yaml", "constraints.yaml")]
+    again = archsweep("evaluate", *map(str, files), str(exported), "--json")
+    assert again.returncode == 0, again.stderr
+    counted = json.loads(again.stdout)
+    assert counted["energy_pj"] == answer["evaluation"]["energy_pj"]
+    assert counted["cycles"] == answer["evaluation"]["cycles"]
+
+
+def test_a_mapping_against_the_constraints_is_refused(archsweep: Command, tmp_path: Path) -> None:
+    mapping = (V03 / "mapping.yaml").read_text()
+    bypass = "keep: [Inputs, Outputs], bypass: [Weights]"
+    assert bypass in mapping
+    (tmp_path / "mapping.yaml").write_text(mapping.replace(bypass, "keep: [Weights, Inputs, Outputs]"))
+    files = [V03 / name for name in ("arch.yaml", "ERT.yaml", "problem.yaml")]
+    assert archsweep("evaluate", *map(str, files), "mapping.yaml").returncode == 0
+    ended = archsweep("evaluate", *map(str, files), str(V03 / "constraints.yaml"), "mapping.yaml")
+    assert ended.returncode == 2
+    assert "a mapping that the constraints allow, found Buffer: keeps" in ended.stderr
+
+
+def test_library_parts_stand_in_for_sections(archsweep: Command, tmp_path: Path) -> None:
+    exported, small = tmp_path / "gemm.yaml", '{"shape": "gemm", "dims": {"M": 8, "N": 6, "K": 4}}'
+    chosen = ("--architecture", "C_two_level", "--layer", small)
+    solved = archsweep(
+        *("solve", "mapping", *chosen, "--solver", "random_search", "--iterations", "2000"),
+        *("--timeloop", str(exported), "--json"),
+    )
+    ended = archsweep("evaluate", str(exported), *chosen, "--json")
+    assert ended.returncode == 0, ended.stderr
+    answer, counted = json.loads(solved.stdout), json.loads(ended.stdout)
+    assert counted["energy_pj"] == answer["evaluation"]["energy_pj"]
+
+
+def test_only_the_two_versions_are_written(archsweep: Command, tmp_path: Path) -> None:
+    ended = archsweep(
+        *("solve", "mapping", "--architecture", "C_two_level", "--layer", "resnet18/conv1"),
+        *("--timeloop", str(tmp_path / "m.yaml"), "--timeloop-version", "0.5"),
+    )
+    assert ended.returncode == 2
+    assert "expected 0.3 or 0.4, found 0.5" in ended.stderr
+
+
+def test_constraints_of_nodes_join_those_of_the_study() -> None:
+    ours = SpaceRules("free", (LevelRules("DRAM", bypass=()),))
+    rules = with_timeloop_constraints(SpaceRules("free"), str(V04 / "design.yaml"), LAYER)
+    assert rules.at("Buffer").bypass == ("Weights",)
+    assert with_timeloop_constraints(ours, "eyeriss", LAYER) is ours
+    with pytest.raises(InputError, match="either in Timeloop's files or in ours, found both for DRAM"):
+        with_timeloop_constraints(ours, str(V04 / "design.yaml"), LAYER)
+    with pytest.raises(InputError, match="constraints with 'level', as in a study"):
+        with_timeloop_constraints(ours, "eyeriss", LAYER, V03 / "constraints.yaml")
+
+
+def test_constraint_files_are_told_apart(tmp_path: Path) -> None:
+    assert is_timeloop_constraints(V03 / "constraints.yaml")
+    for number, (text, theirs) in enumerate(
+        [
+            ("constraints: [{level: RF, innermost: [R]}]", False),
+            ("keep: free", False),
+            ("constraints: [{target: RF, type: temporal, factors: R=1}]", True),
+            ("constraints: {targets: []}", True),
+            ("architecture-constraints: []", True),
+        ]
+    ):
+        path = tmp_path / f"{number}.yaml"
+        path.write_text(text)
+        assert is_timeloop_constraints(path) is theirs
