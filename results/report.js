@@ -148,6 +148,47 @@
     }
   }
 
+  const TENSOR_COLORS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a800", "#7a6fbe"];
+
+  function memoryFigure(plan) {
+    const color = (tensor) => (tensor < 0 ? "#8a8f98" : TENSOR_COLORS[tensor % TENSOR_COLORS.length]);
+    const step = (at) => (at < plan.order.length ? `${at} (${plan.order[at]})` : "the end");
+    const hover = (i) => `<b>${plan.names[i]}</b><br>${plan.texts[i]}<br>from step ${step(plan.starts[i])}<br>until step ${step(plan.ends[i])}`;
+    const middle = (i) => plan.addresses[i] + plan.sizes[i] / 2;
+    const marks = (name, places, at, symbol) => ({
+      type: "scatter", mode: "markers", name, x: places.map(at), y: places.map(middle), hoverinfo: "text",
+      hovertext: places.map((i) => `${name} at step ${step(at(i))}<br>${hover(i)}`),
+      marker: { symbol, size: 10, color: ink("--ink"), line: { width: 1, color: ink("--paper") } },
+    });
+    const blocks = {
+      type: "bar", x: plan.starts.map((start, i) => (start + plan.ends[i]) / 2), width: plan.starts.map((start, i) => plan.ends[i] - start),
+      base: plan.addresses, y: plan.sizes, hovertext: plan.names.map((_, i) => hover(i)), hoverinfo: "text", showlegend: false,
+      marker: { color: plan.colors.map(color), opacity: 0.85, line: { width: 0.5, color: ink("--paper") } },
+    };
+    const layout = {
+      barmode: "overlay",
+      xaxis: { title: { text: "Timestep (operators in the order they run)" }, range: [0, plan.order.length] },
+      yaxis: { title: { text: `Address (${plan.unit})` }, range: [0, 1.04 * plan.budget] },
+      shapes: [{ type: "line", x0: 0, x1: 1, xref: "paper", y0: plan.budget, y1: plan.budget, line: { width: 1.5, dash: "dash", color: "#b3261e" } }],
+      legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
+      showlegend: plan.spills.length + plan.retrievals.length > 0,
+      margin: { l: 72, r: 16, t: 44, b: 52 },
+    };
+    const traces = [blocks];
+    if (plan.spills.length) traces.push(marks("spill", plan.spills, (i) => plan.ends[i], "triangle-up"));
+    if (plan.retrievals.length) traces.push(marks("retrieval", plan.retrievals, (i) => plan.starts[i], "triangle-down"));
+    return { data: traces, layout };
+  }
+
+  function setUpMemory() {
+    const select = document.getElementById("memory-plan");
+    if (!select) return;
+    const plans = read("memory-data");
+    const show = () => drawIfThere("memory-map", memoryFigure(plans[Number(select.value)]), 0, 480);
+    select.addEventListener("change", show);
+    show();
+  }
+
   function sortable(table) {
     table.querySelectorAll("thead th").forEach((head, column) => {
       const cell = (row) => row.cells[column];
@@ -169,6 +210,7 @@
 
   for (const place of document.querySelectorAll("[data-figure]")) draw(place, read(place.dataset.figure));
   setUpChosen();
+  setUpMemory();
   document.querySelectorAll("table").forEach(sortable);
   for (const media of ["(prefers-color-scheme: dark)", "print"]) matchMedia(media).addEventListener("change", redraw);
 })();

@@ -16,13 +16,15 @@ from results.parts import write_whole
 from results.report_chosen import chosen_section
 from results.report_data import RunData
 from results.report_designs import designs_section
+from results.report_failures import failures_section
 from results.report_front import front_section
 from results.report_html import Markup, Section, joined
 from results.report_importance import importance_section
+from results.report_memory import memory_section
 from results.report_parallel import parallel_section
 from results.report_progress import progress_section
 from results.report_run import headline, provenance_section
-from results.report_solves import failures_section, solves_section
+from results.report_solves import solves_section
 from results.report_spending import spending_section
 
 REPORT_FILE = "report.html"
@@ -36,6 +38,7 @@ SECTIONS: tuple[Callable[[RunData], Section | None], ...] = (
     spending_section,
     chosen_section,
     solves_section,
+    memory_section,
     failures_section,
     provenance_section,
 )

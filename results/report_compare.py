@@ -8,7 +8,7 @@ from typing import Any
 
 from results.report_data import RunData
 from results.report_layers import LayerCost, energy_pj
-from results.report_units import NOTHING, TIMES, digits, percent, scale_for
+from results.report_units import NOTHING, TIMES, byte_text, digits, percent, scale_for
 
 COMPARISON_HEADERS = ("", "Design", "Baseline", "Design / baseline")
 HARDWARE_HEADERS = ("Hardware", "Design", "Baseline")
@@ -100,7 +100,7 @@ def _level(level: Mapping[str, Any]) -> dict[str, str]:
     """The figures of a storage level that the architecture states."""
     found = {}
     if (words := level.get("size_words")) is not None:
-        found["size"] = _bytes(words * level.get("word_bits", 8) / 8)
+        found["size"] = byte_text(words * level.get("word_bits", 8) / 8)
     fanout = (level.get("fanout_x", 1), level.get("fanout_y", 1))
     if fanout != (1, 1):
         found["fan-out"] = f"{fanout[0]}{TIMES}{fanout[1]}"
@@ -110,10 +110,3 @@ def _level(level: Mapping[str, Any]) -> dict[str, str]:
         if (bandwidth := level.get(f"{name}_bandwidth")) is not None:
             found[f"{name} bandwidth"] = f"{digits(bandwidth)} words a cycle"
     return found
-
-
-def _bytes(size: float) -> str:
-    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if size >= factor:
-            return f"{size / factor:.5g} {unit}"
-    return f"{size:.5g} B"

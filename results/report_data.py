@@ -38,7 +38,8 @@ _HEAVY = ("layer_shape", "architecture", "params", "mapping")
 class RunData:
     """A run as the report sees it.
 
-    ``designs``: see ``pareto.design_frame``; ``layers``: rows without their largest columns; ``points``:
+    ``designs``: see ``pareto.design_frame``; ``layers``: rows without their largest columns;
+    ``scratchpads``: whole rows, by graph and budget; ``points``:
     objectives of each design, NaN where it is not judged; ``front``: indices of designs, best first
     objective first, at most equal in number to ``designs``.
     """
@@ -46,6 +47,7 @@ class RunData:
     path: Path
     designs: pandas.DataFrame
     layers: pandas.DataFrame
+    scratchpads: tuple[Mapping[str, Any], ...]
     lock: Mapping[str, Any]
     objectives: tuple[str, ...]
     damaged: tuple[str, ...]
@@ -61,7 +63,7 @@ class RunData:
         designs = design_frame(run)
         layers = _decoded_frame(LAYERS, _used(run.read("layers", kept).to_pylist(), designs), kept)
         damaged = tuple(sorted(file.name for file in path.glob("*/*.damaged")))
-        return cls(path, designs, layers, lock, chosen, damaged)
+        return cls(path, designs, layers, _planned(run, designs), lock, chosen, damaged)
 
     @cached_property
     def points(self) -> Points:
@@ -216,3 +218,16 @@ def _used(layers: list[dict[str, Any]], designs: pandas.DataFrame) -> list[dict[
         for layer in network.get("layers", ())
     }
     return [row for row in layers if row["task_id"] in used] if used else layers
+
+
+def _planned(run: RunFolder, designs: pandas.DataFrame) -> tuple[Mapping[str, Any], ...]:
+    """The scratchpad plans that the designs rest on, or all where no design names one."""
+    rows = run.read_rows("scratchpads")
+    used = {
+        network["scratchpad"]
+        for networks in designs["networks"]
+        for network in (networks or {}).values()
+        if "scratchpad" in network
+    }
+    kept = [row for row in rows if row["task_id"] in used] if used else rows
+    return tuple(sorted(kept, key=lambda row: (row["graph"] or "", row["budget_bytes"], row["task_id"])))

@@ -23,7 +23,8 @@ def designs_section(run: RunData) -> Section:
     text = (
         "The front from the lowest to the highest value of its first objective. Small numbers compare with "
         "the knee, the front design nearest to the best value of every objective. Of a value with a gap of "
-        "20 %, it is proven that no mapping could save more than 20 %."
+        "20 %, it is proven that no mapping could save more than 20 %. Certain: on the front whatever better "
+        "mappings the other designs may have."
     )
     if len(shown) < len(run.front):
         text += f" The first {len(shown)} of {len(run.front)} are shown; archsweep pareto --csv writes all."
@@ -63,4 +64,5 @@ def _marks(run: RunData, design: int) -> list[str]:
         for place, name in enumerate(run.objectives)
         if run.points[design, place] == best[place]
     ]
-    return marks + (["knee"] if design == run.knee else [])
+    names = {"knee": design == run.knee, "baseline": design == run.baseline, "certain": design in run.certain}
+    return marks + [name for name, holds in names.items() if holds]

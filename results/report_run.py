@@ -24,6 +24,7 @@ def headline(run: RunData) -> Markup:
         ("Solves", f"{solves:,}", f"shared by {needed:,} needs" if needed > solves else "all distinct"),
         ("From the store", f"{cached:,}", f"{percent(cached / solves)} of the solves" if solves else ""),
         ("Failed solves", f"{failed:,}", f"{percent(failed / solves)} of the solves" if failed else ""),
+        *([("Discarded", f"{len(run.discarded):,}", "designs, by their bounds")] if run.discarded else []),
         ("CPU time", seconds(spent) if spent else "0 s", "spent on solves by this run"),
     ]
     shown = [_card(*card, bad=card[0] == "Failed solves" and failed > 0) for card in cards]

@@ -1,7 +1,8 @@
-"""How good and how dear the solves were, and what failed."""
+"""How good and how dear the solves were, which member of a portfolio won, and in which space of mappings."""
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from results.report_data import RunData
 from results.report_html import Cell, Figure, Markup, Section, chart_text, element, joined, paragraph, table
+from results.report_layers import found_by, space_name
 from results.report_spending import COLORS
 from results.report_units import NOTHING, percent, seconds
 
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     import pandas
 
 STATUSES = ("optimal", "feasible", "infeasible", "unknown", "failed")
-LONGEST_TABLE = 200
 BINS = 24
 
 
@@ -28,7 +29,8 @@ def solves_section(run: RunData) -> Section:
     text = (
         "Optimal: proven on the cost model. Program proven: the solver's own, simpler program was solved to "
         "proven optimality. Gap: (objective - lower bound) / objective. Seconds are CPU time; answers from "
-        "the store are counted with the time of their original solve, which this run did not spend."
+        "the store are counted with the time of their original solve, which this run did not spend. Each "
+        "layer's gap is among the certificates of its design above."
     )
     met = [status for status in STATUSES if run.layers["status"].eq(status).any()]
     headers = ["Solver", "Objective", "Solves", "Cached", *map(str.capitalize, met), "Program proven"]
@@ -38,7 +40,43 @@ def solves_section(run: RunData) -> Section:
     figures = [figure for figure in (gap_figure(run), seconds_figure(run)) if figure is not None]
     panels = [element("div", figure.html(), class_="panel") for figure in figures]
     grid = element("div", *panels, class_="grid") if panels else Markup("")
-    return Section("solves", title, joined([paragraph(text), table(headers, rows, "Solves by solver"), grid]))
+    tables = [table(headers, rows, "Solves by solver"), *_portfolio(run), *_spaces(run)]
+    return Section("solves", title, joined([paragraph(text), *tables, grid]))
+
+
+def _portfolio(run: RunData) -> list[Markup]:
+    """How often each member of a portfolio found the mapping that was kept; nothing without a portfolio."""
+    rows = run.layers[run.layers["solved_by"].notna() & run.layers["solved_by"].ne("")]
+    if rows.empty:
+        return []
+    headers = ["Portfolio", "Found by", "Wins", "Share", "Proven optimal", "Median gap", "Median time"]
+    totals = rows["solver"].value_counts()
+    cells = []
+    for (solver, member), group in rows.groupby(["solver", "solved_by"], sort=True):
+        share, proven = len(group) / totals[solver], int(group["status"].eq("optimal").sum())
+        gap, time = (_median_and_most(group[name].dropna())[0] for name in ("gap", "cpu_seconds"))
+        row = [Cell(solver), Cell(member), Cell(len(group), sort=len(group), number=True)]
+        row += [Cell(percent(share), sort=share, number=True), Cell(proven, sort=proven, number=True)]
+        row += [Cell(percent(gap), sort=gap, number=True)]
+        cells.append([*row, Cell(NOTHING if time is None else seconds(time), sort=time, number=True)])
+    caption = "Wins of the members of a portfolio"
+    return [
+        paragraph("Which member of the portfolio found the mapping that was kept:"),
+        table(headers, cells, caption),
+    ]
+
+
+def _spaces(run: RunData) -> list[Markup]:
+    """The spaces of mappings that the certificates speak of, with the number of solves in each."""
+    names = Counter(space_name(row) for row in run.layers.to_dict("records"))
+    del names[NOTHING]
+    if not names:
+        return []
+    text = "Bounds and optima hold in the space that was searched: "
+    if len(names) == 1:
+        return [paragraph(f"{text}{next(iter(names))}.")]
+    items = [element("li", f"{name} ({count:,} solves)") for name, count in names.most_common()]
+    return [paragraph(text), element("ul", *items)]
 
 
 def _solver_cells(names: tuple[str, str], rows: pandas.DataFrame, statuses: list[str]) -> list[Cell]:
@@ -71,7 +109,7 @@ def gap_figure(run: RunData) -> Figure | None:
         "xaxis": {"title": {"text": "Gap to the proven lower bound (%)"}},
         "yaxis": {"title": {"text": "Solves"}},
     }
-    traces = _histogram(rows, "gap", edges, 100.0, "%")
+    traces = _histogram(run, rows, "gap", edges * 100.0, "%")
     return Figure("gaps", "Number of solves by gap", traces, layout | _stacked(), height=340)
 
 
@@ -86,7 +124,7 @@ def seconds_figure(run: RunData) -> Figure | None:
         "xaxis": {"title": {"text": "CPU time of a solve (s)"}, "type": "log"},
         "yaxis": {"title": {"text": "Solves"}},
     }
-    traces = _histogram(rows, "cpu_seconds", edges, 1.0, "s")
+    traces = _histogram(run, rows, "cpu_seconds", edges, "s")
     return Figure("seconds", "Number of solves by CPU seconds", traces, layout | _stacked(), height=340)
 
 
@@ -102,82 +140,34 @@ def _stacked() -> dict[str, Any]:
 
 
 def _histogram(
-    rows: pandas.DataFrame, column: str, edges: Any, factor: float, unit: str
+    run: RunData, rows: pandas.DataFrame, column: str, edges: Any, unit: str
 ) -> list[dict[str, Any]]:
-    shown = edges * factor
+    """One bar trace a solver or member, ``edges`` in ``unit``; a percentage is 100 times the column."""
+    colors = {
+        finder: COLORS[place % len(COLORS)] for place, finder in enumerate(sorted(set(_finders(run.layers))))
+    }
+    values = rows[column] * (100.0 if unit == "%" else 1.0)
+    ranges = [f"{a:.3g} to {b:.3g} {unit}" for a, b in pairwise(edges)]
     traces = []
-    for place, (solver, group) in enumerate(rows.groupby("solver", sort=True)):
-        counts, _ = np.histogram(np.clip(group[column], edges[0], edges[-1]), bins=edges)
-        ranges = [f"{a:.3g} to {b:.3g} {unit}" for a, b in pairwise(shown)]
+    for finder, group in values.groupby(_finders(rows), sort=True):
+        counts, _ = np.histogram(np.clip(group, edges[0], edges[-1]), bins=edges)
+        hovers = [
+            f"{chart_text(finder)}<br>{text}: {n} solves" for text, n in zip(ranges, counts, strict=True)
+        ]
         traces.append(
             {
                 "type": "bar",
-                "name": chart_text(solver),
-                "x": [float(f"{x:.6g}") for x in (shown[:-1] + shown[1:]) / 2],
-                "width": [float(f"{x:.6g}") for x in np.diff(shown)],
+                "name": chart_text(finder),
+                "x": [float(f"{x:.6g}") for x in (edges[:-1] + edges[1:]) / 2],
+                "width": [float(f"{x:.6g}") for x in np.diff(edges)],
                 "y": [int(count) for count in counts],
-                "hovertext": [
-                    f"{chart_text(solver)}<br>{text}: {n} solves"
-                    for text, n in zip(ranges, counts, strict=True)
-                ],
+                "hovertext": hovers,
                 "hoverinfo": "text",
-                "marker": {"color": COLORS[place % len(COLORS)]},
+                "marker": {"color": colors[finder]},
             }
         )
     return traces
 
 
-def failures_section(run: RunData) -> Section:
-    """Failed solves and designs with their errors, then designs that are infeasible with the reason."""
-    parts = []
-    failed = _failed_solves(run) + _failed_designs(run)
-    if failed:
-        parts.append(paragraph("A failed solve is tried again when the study is resumed."))
-        parts.append(_limited(["What", "Name", "Attempts", "Error"], failed, "Failures"))
-    else:
-        parts.append(paragraph("Nothing failed.", class_="empty"))
-    if infeasible := _infeasible(run):
-        listed = _limited(["What", "Name", "", "Reason"], infeasible, "Infeasible designs and solves")
-        summary = element("summary", f"{len(infeasible)} infeasible designs and solves")
-        parts.append(element("details", summary, listed))
-    return Section("failures", "Failures", joined(parts))
-
-
-def _limited(headers: list[str], rows: list[list[Cell]], caption: str) -> Markup:
-    shown = table(headers, rows[:LONGEST_TABLE], caption)
-    if len(rows) <= LONGEST_TABLE:
-        return shown
-    return joined([shown, paragraph(f"The first {LONGEST_TABLE} of {len(rows)} are shown.")])
-
-
-def _failed_solves(run: RunData) -> list[list[Cell]]:
-    rows = run.layers[run.layers["status"].isin(["failed", "unknown"])]
-    return [_row("solve", _name(r), r.attempts, r.error or r.note) for r in _tuples(rows)]
-
-
-def _failed_designs(run: RunData) -> list[list[Cell]]:
-    rows = [i for i, status in enumerate(run.designs["status"]) if status == "failed"]
-    errors = run.designs["error"]
-    return [_row("design", run.axis_line(i), float("nan"), errors.iloc[i]) for i in rows]
-
-
-def _infeasible(run: RunData) -> list[list[Cell]]:
-    designs = [i for i, status in enumerate(run.designs["status"]) if status == "infeasible"]
-    notes = run.designs["note"]
-    found = [_row("design", run.axis_line(i), float("nan"), notes.iloc[i]) for i in designs]
-    solves = run.layers[run.layers["status"] == "infeasible"]
-    return found + [_row("solve", _name(r), float("nan"), r.note) for r in _tuples(solves)]
-
-
-def _name(row: Any) -> str:
-    return f"{row.layer_name} (task {row.task_id[:8]})"
-
-
-def _tuples(rows: pandas.DataFrame) -> list[Any]:
-    return list(rows.itertuples(index=False))
-
-
-def _row(what: str, name: object, attempts: float, text: object) -> list[Cell]:
-    tried = "" if attempts != attempts else f"{attempts:.0f}"
-    shown = text if isinstance(text, str) else ""
-    return [Cell(what), Cell(name), Cell(tried, number=True), Cell(element("pre", shown))]
+def _finders(rows: pandas.DataFrame) -> list[str]:
+    return [found_by(row) for row in rows[["solver", "solved_by"]].to_dict("records")]

@@ -68,6 +68,21 @@ def scale_for(column: str, values: Iterable[float | None]) -> Scale:
     return Scale(label, base, symbol) if largest == 0 else Scale(label, base / size, prefix + symbol)
 
 
+def byte_scale(size_bytes: float) -> Scale:
+    """The scale that shows a size in B, KiB, MiB or GiB."""
+    for unit, factor in (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10)):
+        if size_bytes >= factor:
+            return Scale("Address", 1 / factor, unit)
+    return Scale("Address", 1.0, "B")
+
+
+def byte_text(size_bytes: float | None) -> str:
+    """A size to four digits in its own unit: 1,536 is 1.500 KiB."""
+    if size_bytes is None or size_bytes < 1024:
+        return NOTHING if size_bytes is None else f"{size_bytes:g} B"
+    return byte_scale(size_bytes).text(size_bytes)
+
+
 def digits(value: float) -> str:
     """Four significant digits, three decimals below one; an exponent only below 0.001 and from 10^15."""
     if abs(value) >= 1e15 or abs(value) < 1e-3:

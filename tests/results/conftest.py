@@ -35,6 +35,23 @@ RESNET18: dict[str, tuple[int, int, int, int, int, int]] = {  # name: (K, C, P=Q
 ARRAYS = ((8, 8), (14, 12), (16, 16))
 REGISTERS = (64, 128, 256, 512)
 BUFFERS_KIB = (32, 64, 128)
+PLAN: dict[str, Any] = {
+    "order": ["a", "b", "c", "d", "e", "f"],
+    "tensors": {
+        name: {
+            "residency": [{"start": s, "end": e, "address": address} for s, e, address in residencies],
+            "spilled_at": spilled,
+            "retrieved_at": retrieved,
+        }
+        for name, residencies, spilled, retrieved in (
+            ("x", [(0, 2, 0)], None, []),
+            ("y", [(0, 2, 1024), (4, 6, 3072)], 2, [4]),
+            ("z", [(2, 5, 0)], None, []),
+            ("w", [(3, 6, 1024)], None, []),
+        )
+    },
+    "parameters": {"c": 2048},
+}
 COST = ("energy_pj", "cycles", "edp_pj_cycles", "latency_seconds", "networks", "energy_by_level_pj")
 
 
@@ -77,7 +94,7 @@ def layer_row(number: int = 0, **changes: Any) -> Row:
 
 
 def scratchpad_row(number: int = 0, **changes: Any) -> Row:
-    """An answered ``scratchpads`` row of a graph of two operators, one tensor spilled and retrieved."""
+    """An answered ``scratchpads`` row whose plan spills y at step 2 and retrieves it at step 4."""
     row: Row = {
         "task_id": sha256(f"graph {number}".encode()).hexdigest()[:32],
         "study": "example",
@@ -90,10 +107,12 @@ def scratchpad_row(number: int = 0, **changes: Any) -> Row:
         "params": {"wall_seconds": 20.0},
         "seed": 0,
         "status": "optimal",
-        "objective_bytes": 1024,
+        "objective_bytes": 1024,  # y, twice
         "bound_bytes": 1024.0,
         "gap": 0.0,
-        "plan": {"order": ["a", "b"]},
+        "plan": PLAN,
+        "block_bytes": {"x": 1024, "y": 512, "z": 1024, "w": 1024},
+        "parameter_bytes": {"c": 256},
         "cpu_seconds": 0.05,
         "wall_seconds": 0.06,
         "worker": "host:1234",

@@ -1,0 +1,75 @@
+"""What failed, and why; what is infeasible or was discarded before any solve."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from results.report_data import RunData
+from results.report_html import Cell, Markup, Section, element, joined, paragraph, table
+
+if TYPE_CHECKING:
+    import pandas
+
+LONGEST_TABLE = 200
+
+
+def failures_section(run: RunData) -> Section:
+    """Failed solves and designs with their errors, then infeasible and discarded designs with the reason."""
+    parts = []
+    failed = _failed_solves(run) + _failed_designs(run)
+    if failed:
+        parts.append(paragraph("A failed solve is tried again when the study is resumed."))
+        parts.append(_limited(["What", "Name", "Attempts", "Error"], failed, "Failures"))
+    else:
+        parts.append(paragraph("Nothing failed.", class_="empty"))
+    if infeasible := _infeasible(run):
+        listed = _limited(["What", "Name", "", "Reason"], infeasible, "Infeasible designs and solves")
+        summary = element("summary", f"{len(infeasible)} infeasible designs and solves")
+        parts.append(element("details", summary, listed))
+    if discarded := [_design(run, i, "note") for i in run.discarded]:
+        listed = _limited(["What", "Name", "", "Reason"], discarded, "Designs discarded by their bounds")
+        summary = element("summary", f"{len(discarded)} designs discarded by their bounds before any solve")
+        parts.append(element("details", summary, listed))
+    return Section("failures", "Failures", joined(parts))
+
+
+def _limited(headers: list[str], rows: list[list[Cell]], caption: str) -> Markup:
+    shown = table(headers, rows[:LONGEST_TABLE], caption)
+    if len(rows) <= LONGEST_TABLE:
+        return shown
+    return joined([shown, paragraph(f"The first {LONGEST_TABLE} of {len(rows)} are shown.")])
+
+
+def _failed_solves(run: RunData) -> list[list[Cell]]:
+    rows = run.layers[run.layers["status"].isin(["failed", "unknown"])]
+    return [_row("solve", _name(r), r.attempts, r.error or r.note) for r in _tuples(rows)]
+
+
+def _failed_designs(run: RunData) -> list[list[Cell]]:
+    failed = [i for i, status in enumerate(run.designs["status"]) if status == "failed"]
+    return [_design(run, i, "error") for i in failed]
+
+
+def _design(run: RunData, design: int, reason: str) -> list[Cell]:
+    return _row("design", run.axis_line(design), float("nan"), run.designs[reason].iloc[design])
+
+
+def _infeasible(run: RunData) -> list[list[Cell]]:
+    designs = [i for i, status in enumerate(run.designs["status"]) if status == "infeasible"]
+    found = [_design(run, i, "note") for i in designs]
+    solves = run.layers[run.layers["status"] == "infeasible"]
+    return found + [_row("solve", _name(r), float("nan"), r.note) for r in _tuples(solves)]
+
+
+def _name(row: Any) -> str:
+    return f"{row.layer_name} (task {row.task_id[:8]})"
+
+
+def _tuples(rows: pandas.DataFrame) -> list[Any]:
+    return list(rows.itertuples(index=False))
+
+
+def _row(what: str, name: object, attempts: float, text: object) -> list[Cell]:
+    tried = "" if attempts != attempts else f"{attempts:.0f}"
+    shown = text if isinstance(text, str) else ""
+    return [Cell(what), Cell(name), Cell(tried, number=True), Cell(element("pre", shown))]

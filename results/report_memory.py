@@ -1,0 +1,150 @@
+"""Scratchpad plans: what each moves off chip and what is proven, and a map of the memory over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from results.report_data import RunData
+from results.report_html import (
+    Cell,
+    Markup,
+    Section,
+    chart_text,
+    element,
+    embedded,
+    joined,
+    paragraph,
+    table,
+)
+from results.report_units import NOTHING, byte_scale, byte_text, percent, seconds
+
+MOST_PLANS = 24
+MOST_BLOCKS = 6000
+"""Blocks of one map that a browser still draws at once; of more, the largest are drawn."""
+LONGEST_TABLE = 200
+
+Row = Mapping[str, Any]
+
+
+class Block(NamedTuple):
+    """Bytes [address, address + size) over the timesteps [start, end), of a tensor or of parameters."""
+
+    name: str
+    start: int
+    end: int
+    address: int
+    size: int
+    arrives: bool
+    """Retrieved at ``start``."""
+    leaves: bool
+    """Spilled at ``end``."""
+    parameters: bool = False
+
+
+def memory_section(run: RunData) -> Section | None:
+    """Absent where the study plans no scratchpad."""
+    rows = run.scratchpads
+    if not rows:
+        return None
+    text = (
+        "Off-chip traffic of each operator graph in a scratchpad of the given size: every spill and every "
+        "retrieval beyond loading inputs and storing outputs once. No plan in that scratchpad moves less "
+        "than the proven bound."
+    )
+    headers = ["Graph", "Scratchpad", "Status", "Off-chip traffic", "Proven bound", "Gap"]
+    headers += ["Solver", "CPU time", "Setting"]
+    parts = [paragraph(text), table(headers, map(_cells, rows[:LONGEST_TABLE]), "Scratchpad plans")]
+    if len(rows) > LONGEST_TABLE:
+        parts.append(paragraph(f"The first {LONGEST_TABLE} of {len(rows)} are shown."))
+    drawn = [row for row in rows if next(blocks(row), None) is not None]
+    if drawn:
+        parts.append(_chooser(drawn[:MOST_PLANS], len(drawn)))
+    return Section("memory", "Scratchpad memory", joined(parts))
+
+
+def _cells(row: Row) -> list[Cell]:
+    traffic, bound, gap, spent = (row[n] for n in ("objective_bytes", "bound_bytes", "gap", "cpu_seconds"))
+    return [
+        Cell(row["graph"] or NOTHING),
+        Cell(byte_text(row["budget_bytes"]), sort=row["budget_bytes"], number=True),
+        Cell(row["status"]),
+        Cell(byte_text(traffic), sort=traffic, number=True),
+        Cell(byte_text(bound), sort=bound, number=True),
+        Cell(percent(gap), sort=gap, number=True),
+        Cell(row["solver"]),
+        Cell(NOTHING if spent is None else seconds(spent), sort=spent, number=True),
+        Cell(_setting(row)),
+    ]
+
+
+def _setting(row: Row) -> str:
+    """What is switched on, and values: `parameters, alignment_bytes 64`."""
+    setting = row["setting"] if isinstance(row["setting"], dict) else {}
+    words = [
+        name if value is True else f"{name} {value}" for name, value in setting.items() if value is not False
+    ]
+    return ", ".join(word.replace("_", " ") for word in words)
+
+
+def blocks(row: Row) -> Iterator[Block]:
+    """The blocks of a plan in the order of its tensors; none where the row has no plan or no sizes."""
+    plan, sizes = row["plan"], row["block_bytes"]
+    if not isinstance(plan, dict) or not isinstance(sizes, dict):
+        return
+    for name, tensor in plan.get("tensors", {}).items():
+        for place, residency in enumerate(tensor["residency"]):
+            start, end, address = (residency[key] for key in ("start", "end", "address"))
+            arrives, leaves = start in tensor["retrieved_at"], place == 0 and end == tensor["spilled_at"]
+            yield Block(name, start, end, address, sizes.get(name, 0), arrives, leaves)
+    steps = {operator: step for step, operator in enumerate(plan["order"])}
+    for operator, address in plan.get("parameters", {}).items():
+        size = (row["parameter_bytes"] or {}).get(operator, 0)
+        step = steps[operator]
+        yield Block(f"parameters of {operator}", step, step + 1, address, size, False, False, True)
+
+
+def _chooser(rows: list[Row], known: int) -> Markup:
+    options = [
+        element(
+            "option",
+            f"{row['graph']}, {byte_text(row['budget_bytes'])}, {_setting(row)}".rstrip(", "),
+            value=i,
+        )
+        for i, row in enumerate(rows)
+    ]
+    label = element("label", "Memory map of ", element("select", *options, id="memory-plan"), class_="choice")
+    text = (
+        "Each rectangle is a tensor at its address while it is resident; parameters are grey. Triangles that "
+        "point up are spills, those that point down retrievals."
+    )
+    if known > len(rows):
+        text += f" The first {len(rows)} of {known} plans can be chosen."
+    if any(sum(1 for _ in blocks(row)) > MOST_BLOCKS for row in rows):
+        text += f" Of a plan with more than {MOST_BLOCKS} blocks the largest are drawn."
+    chart = element("div", class_="figure", id="memory-map", role="img", aria_label="Addresses over time")
+    content = embedded("memory-data", [map_content(row) for row in rows])
+    return element("div", label, paragraph(text), chart, content, class_="panel")
+
+
+def map_content(row: Row) -> dict[str, Any]:
+    """What ``report.js`` draws of a plan: blocks as columns, addresses scaled to one unit."""
+    found = list(blocks(row))
+    tensors = {name: place for place, name in enumerate(dict.fromkeys(block.name for block in found))}
+    if len(found) > MOST_BLOCKS:
+        found = sorted(found, key=lambda block: -block.size)[:MOST_BLOCKS]
+    scale = byte_scale(row["budget_bytes"])
+    return {
+        "unit": scale.unit,
+        "budget": scale.number(row["budget_bytes"]),
+        "order": [chart_text(name) for name in row["plan"]["order"]],
+        "names": [chart_text(block.name) for block in found],
+        "texts": [f"{block.size:,} bytes at {block.address:,}" for block in found],
+        "starts": [block.start for block in found],
+        "ends": [block.end for block in found],
+        "addresses": [scale.number(block.address) for block in found],
+        "sizes": [scale.number(block.size) for block in found],
+        "colors": [-1 if block.parameters else tensors[block.name] for block in found],
+        "spills": [place for place, block in enumerate(found) if block.leaves],
+        "retrievals": [place for place, block in enumerate(found) if block.arrives],
+    }
