@@ -12,7 +12,10 @@ from solvers.mapping.problem import OBJECTIVES
 
 @dataclass(frozen=True)
 class Entry:
-    """One solver; its ``module`` has ``VERSION``, ``Params`` and ``solve(problem, budget, params)``."""
+    """One solver; its ``module`` has ``VERSION``, ``Params`` and ``solve(problem, budget, params)``.
+
+    With ``takes_start`` there is an argument ``start`` more: a solution to begin with, or None.
+    """
 
     name: str
     family: str
@@ -20,6 +23,7 @@ class Entry:
     objectives: tuple[str, ...]
     proves_optimality: bool
     description: str
+    takes_start: bool = False
 
     def load(self) -> Any:
         """The solver's module."""
@@ -27,6 +31,14 @@ class Entry:
 
 
 CATALOGUE: tuple[Entry, ...] = (
+    Entry(
+        "auto",
+        "mapping",
+        "solvers.mapping.auto",
+        OBJECTIVES,
+        True,
+        "a portfolio of the others, until the gap is small enough or the budget ends; says which one won",
+    ),
     Entry(
         "cosa",
         "mapping",
@@ -42,6 +54,15 @@ CATALOGUE: tuple[Entry, ...] = (
         OBJECTIVES,
         True,
         "branch and bound over all mappings of the space: the best one, proven",
+        takes_start=True,
+    ),
+    Entry(
+        "thistle",
+        "mapping",
+        "solvers.mapping.thistle",
+        OBJECTIVES,
+        False,
+        "Thistle's geometric programs, one for every class of loop orders, rounded, re-evaluated and polished",
     ),
     Entry(
         "random_search",

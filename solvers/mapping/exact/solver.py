@@ -19,7 +19,8 @@ from solvers.mapping.exact.params import Params
 from solvers.mapping.exact.spatial import sides
 from solvers.mapping.exact.tables import Nodes, Space, lattice_room, nodes_room, space_of
 from solvers.mapping.obstacles import obstacle
-from solvers.mapping.problem import MappingProblem, objective_of, objective_values
+from solvers.mapping.padding import over_padded_sizes
+from solvers.mapping.problem import MappingProblem, objective_of, objective_values, violations
 from solvers.mapping.space import MappingSpace
 from solvers.mapping.space_bounds import space_bound
 from solvers.outcome import Outcome, Status
@@ -37,12 +38,19 @@ _LOADED: list[bool] = []
 """Not empty once this process has loaded the compiled code."""
 
 
-def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008
+@over_padded_sizes
+def solve(
+    problem: MappingProblem,
+    budget: Budget,
+    params: Params = Params(),  # noqa: B008
+    start: Mapping | None = None,
+) -> Outcome[Mapping]:
     """A mapping of the least objective that the problem's rules allow, proven: OPTIMAL and bound = objective.
 
     When time ends it the status is FEASIBLE (UNKNOWN if no mapping was met), and the bound is the least of
     all parts of the space that are still open. ``budget.iterations`` is the most assignments whose loops are
-    searched. Loading the compiled code, which a process does once, is not on the clock.
+    searched. Only what is better than ``start``, an allowed mapping, is looked for. Loading the compiled
+    code, which a process does once, is not on the clock.
     """
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)
     if reason := obstacle(space):
@@ -50,6 +58,8 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     _load()
     clock = Stopwatch()
     search = Search(problem, space, params)
+    if start is not None and not violations(problem, start):
+        search.begin_with(start)
     note = search.run(budget, clock)
     return _outcome(problem, search, note, clock)
 
@@ -83,6 +93,12 @@ class Search:
     def _limit(self) -> float:
         """What costs as much is no better than the best."""
         return self.objective * (1 - ROUNDING)
+
+    def begin_with(self, mapping: Mapping) -> None:
+        """Take an allowed mapping for the best one met."""
+        self.best = mapping
+        evaluation = evaluate(self._problem.architecture, self._problem.layer, mapping)
+        self.objective = objective_of(evaluation, self._problem.objective)
 
     def run(self, budget: Budget, clock: Stopwatch) -> str:
         """Search until the best is proven; what kept it from that, if anything did."""
