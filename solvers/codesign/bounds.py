@@ -1,10 +1,10 @@
 """Lower bounds that hold for every architecture of a family within an area, and every mapping.
 
-Take the architecture that is at once the best any member can be: in free levels access energies and areas as at
-one word, sizes and fan-outs each as large as the area allows with all else at its least. A mapping of a layer
-on any member is one on it too: its tiles fit, and its spatial loops fit a line that is as long as the product
-of the sides. It costs no more there: counts do not depend on the hardware, energies rise with the size, and
-bandwidths are the same. So what bounds all mappings on that architecture bounds all members; sums of bounds, and
+Take the architecture that is at once the best any member can be: in free levels access energies and areas as
+at one word, sizes and fan-outs each as large as the area allows with all else at its least. A mapping of a
+layer on any member is one on it too: its tiles fit, and its spatial loops fit a line that is as long as the
+product of the sides. It costs no more there: counts do not depend on the hardware, energies rise with the
+size, and bandwidths are the same. So what bounds all mappings there bounds all members; sums of bounds, and
 products of sums, are bounds.
 """
 
