@@ -26,7 +26,8 @@ MIRROR_SECONDS = 2.0
 """How soon a finished part is on its way to the URI."""
 JOURNALS = tuple(f"{table}/.journal" for table in TABLES)
 """Rows on their way into a part, where a writer keeps such a file."""
-WHOLE_FILES = (LOCK_FILE, "report.html")
+WHOLE_FILES = (LOCK_FILE, "report.html", "optuna.journal")
+"""Of the journal of trials a copy made meanwhile may end in half a record, which a resumed run mends."""
 OBJECT_STORES = ("s3", "gcs", "abfs")
 """Stores where a file appears only once it is whole; elsewhere it is written beside and renamed."""
 

@@ -131,6 +131,8 @@ def run_and_report(name: str, options: RunOptions) -> None:
 
 
 def _headline(plan: Plan) -> str:
+    if plan.at_most:
+        return f"at most {len(plan.designs)} designs, {plan.requested} layers to map, {plan.open} solves"
     text = (
         f"{len(plan.designs)} designs, {plan.requested} layers to map: {plan.distinct} distinct solves, "
         f"{plan.distinct - plan.open} in the store, {plan.open} to solve"
@@ -152,6 +154,7 @@ def show_plan(name: str, workers: int, output: str | None, as_json: bool) -> Non
         "layer_solves": planned.requested,
         "distinct_solves": planned.distinct,
         "open_solves": planned.open,
+        "at_most": planned.at_most,
         "warnings": list(planned.warnings),
         "seconds_per_solve": prediction.seconds_per_solve,
         "measured_on": prediction.source,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from random import Random
@@ -58,9 +58,13 @@ class OptunaProposals:
     learns = True
 
     def __init__(
-        self, study: Study, space: DesignSpace, journal: Path | None = None, first: Sequence[Point] = ()
+        self,
+        study: Study,
+        space: DesignSpace,
+        journal: Path | None = None,
+        first: Callable[[], Sequence[Point]] = list,
     ) -> None:
-        """``first``: the designs to begin a new search with; the baseline is before them."""
+        """``first`` gives the designs to begin a new search with, after the baseline."""
         assert isinstance(study.search, OptunaSearch)
         self._study, self._search, self._space = study, study.search, space
         self._started = time.monotonic()
@@ -72,7 +76,8 @@ class OptunaProposals:
         baseline, member = space.baseline_design(), space.indices_of_baseline()
         self._again = deque([baseline] if baseline and member is None else [])
         self._again.extend(self._of_earlier_runs())
-        self._queue([member, *first] if member else first)
+        if BEGUN not in self._optuna.user_attrs:
+            self._queue([*([member] if member else []), *first()])
 
     @property
     def repeats(self) -> int:
@@ -190,11 +195,10 @@ class OptunaProposals:
         return trial, self._point(trial)
 
     def _queue(self, first: Sequence[Point]) -> None:
-        """Let a new search begin with the given designs."""
-        if BEGUN not in self._optuna.user_attrs:
-            for point in dict.fromkeys(first):
-                self._optuna.enqueue_trial(self._values(point), skip_if_exists=True)
-            self._optuna.set_user_attr(BEGUN, True)
+        """Let a new search begin with these designs; some are queued already where a driver died here."""
+        for point in dict.fromkeys(first):
+            self._optuna.enqueue_trial(self._values(point), skip_if_exists=True)
+        self._optuna.set_user_attr(BEGUN, True)
 
     def _trials(self) -> list[FrozenTrial]:
         return self._optuna.get_trials(deepcopy=False)

@@ -14,7 +14,7 @@ from costmodel.networks import load_network, unsupported_operators
 from costmodel.technology import energy_inversions
 from results.answers import find_answers
 from sweep.design_ledger import DesignLedger, demands
-from sweep.search import check_feasible, design_space, designs
+from sweep.search import check_feasible, design_space, designs, warm_start
 from sweep.simulated_run import Cluster
 from sweep.simulation import Forecast, forecast
 from sweep.space import Design
@@ -71,13 +71,20 @@ def plan(study: Study, store: Path | None = None) -> Plan:
     if count.infeasible == count.designs:
         check_feasible(study, list(designs(study)))
     known = find_answers(store, count.tasks, ("task_id",)) if store is not None and store.is_dir() else ()
-    warnings = (*_uncounted(study), *count.inverted.values())
+    warnings = (*_uncounted(study), *count.inverted.values(), *_not_warm(study))
     proposed = Proposed(study, count.designs)
     if isinstance(study.search, OptunaSearch) and count.designs < design_space(study).size:
         most = count.most_solves * count.designs
         return Plan(proposed, count.infeasible, count.layers * count.designs, most, most, warnings, True)
     distinct = len(count.tasks)
     return Plan(proposed, count.infeasible, count.requested, distinct, distinct - len(known), warnings)
+
+
+def _not_warm(study: Study) -> list[str]:
+    start = warm_start(study)
+    if start is None or not start.untouched:
+        return []
+    return [f"warm start: {', '.join(start.untouched)} not chosen by Thistle, started in the middle"]
 
 
 def _uncounted(study: Study) -> list[str]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from costmodel.errors import InputError
-from sweep.design_ledger import Row
+from sweep.design_ledger import Row, demands
 from sweep.space import Constraint, Design, DesignSpace
 from sweep.study import GridSearch, OptunaSearch, RandomSearch, Study
+
+if TYPE_CHECKING:
+    from sweep.warm_start import RelaxedStart
 
 DESIGNS_PER_ASK = 64
 """Designs of a fixed list that are handed out, and looked up in the store, at once."""
@@ -57,8 +60,18 @@ def search_of(study: Study, journal: Path | None = None) -> Search:
     if isinstance(study.search, OptunaSearch):
         from sweep.optuna_search import OptunaProposals
 
-        return OptunaProposals(study, design_space(study), journal)
+        start = warm_start(study)
+        return OptunaProposals(study, design_space(study), journal, start.points if start else list)
     return ListedDesigns(designs(study))
+
+
+def warm_start(study: Study) -> RelaxedStart | None:
+    """Where an Optuna search begins, if the study wants that; raises InputError where it cannot be had."""
+    if not (isinstance(study.search, OptunaSearch) and study.search.warm_start):
+        return None
+    from sweep.warm_start import RelaxedStart
+
+    return RelaxedStart(study, design_space(study), demands(study))
 
 
 def design_space(study: Study) -> DesignSpace:

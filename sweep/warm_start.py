@@ -1,0 +1,125 @@
+"""Where a search may begin: the members of the family nearest to Thistle's relaxed optima."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import log
+
+from costmodel.architecture import StorageLevel
+from costmodel.architectures import load_architecture
+from costmodel.errors import InputError
+from solvers.codesign.family import ArchitectureFamily
+from solvers.codesign.problem import CodesignProblem, WeightedLayer
+from solvers.codesign.thistle import Params, RelaxedOptimum, relaxed_optimum
+from sweep.design_ledger import Demand
+from sweep.space import Choice, DesignSpace
+from sweep.study import Study
+
+PROGRAMS = Params(most_programs=64, condensed=0)
+"""Fewer programs than a co-design solves: the optimum is rounded to coarse axes."""
+
+AREA_QUANTILES = (0.25, 0.5, 1.0)
+"""Of the family's areas: an optimum within each, for a front needs small designs and large ones."""
+
+SAMPLED_DESIGNS = 64
+"""Random designs from which the family's areas are known."""
+
+
+@dataclass(frozen=True)
+class RelaxedStart:
+    """The points of ``space`` to begin with, found by geometric programs: seconds of them.
+
+    Thistle chooses sizes (words) and fan-outs (instances): the axes ``LEVEL.size``, ``LEVEL.fanout`` and its
+    ``.x`` and ``.y``. What else varies is no part of its programs and starts in the middle of its
+    values. Raises InputError where no axis is Thistle's, and for a family whose energies or areas follow no
+    law that its programs can have.
+    """
+
+    study: Study
+    space: DesignSpace
+    demands: tuple[Demand, ...]
+
+    def __post_init__(self) -> None:
+        if not self.chosen:
+            raise InputError(
+                f"study {self.study.name}",
+                "an axis that Thistle chooses: LEVEL.size or LEVEL.fanout",
+                ", ".join(axis.key for axis in self.space.axes) or "no axes",
+                "Leave warm_start out.",
+                key="search.warm_start",
+            )
+
+    @cached_property
+    def chosen(self) -> dict[tuple[str, str], list[int]]:
+        """(level, "size" or "fanout") -> the axes that decide it, by their positions."""
+        found: dict[tuple[str, str], list[int]] = {}
+        for position, axis in enumerate(self.space.axes):
+            level, _, key = axis.key.partition(".")
+            quantity = key.removesuffix(".x").removesuffix(".y")
+            if level != "compute" and quantity in ("size", "fanout"):
+                found.setdefault((level, quantity), []).append(position)
+        return found
+
+    @property
+    def untouched(self) -> list[str]:
+        """The axes that Thistle does not choose."""
+        positions = {position for group in self.chosen.values() for position in group}
+        return [axis.key for position, axis in enumerate(self.space.axes) if position not in positions]
+
+    def points(self) -> list[tuple[int, ...]]:
+        """The member nearest to each relaxed optimum, each one once, small areas first."""
+        optima = (relaxed_optimum(problem, PROGRAMS) for problem in self._problems())
+        return list(dict.fromkeys(self._nearest(optimum) for optimum in optima if optimum is not None))
+
+    def _problems(self) -> Iterator[CodesignProblem]:
+        """Least energy, and what the study's mappings minimise, within some of the family's areas.
+
+        For the dominant layer (section V-A), here that of the most multiply-accumulates.
+        """
+        family = ArchitectureFamily(self.study.architecture)
+        dominant = max(self.demands, key=lambda demand: demand.runs * demand.layer.macs)
+        layers = (WeightedLayer(dominant.layer, dominant.count),)
+        sizes, fanouts = (
+            tuple(level for level, quantity in self.chosen if quantity == asked)
+            for asked in ("size", "fanout")
+        )
+        for area_um2 in self._areas_um2():
+            for objective in dict.fromkeys(("energy", self.study.mapping.objective)):
+                yield CodesignProblem(family, layers, area_um2, objective, sizes, fanouts)
+
+    def _areas_um2(self) -> list[float]:
+        sampled = self.space.sample(SAMPLED_DESIGNS, 0)
+        areas = sorted(design.architecture.area_um2 for design in sampled if design.feasible)
+        return list(
+            dict.fromkeys(areas[round(share * (len(areas) - 1))] for share in AREA_QUANTILES if areas)
+        )
+
+    def _nearest(self, optimum: RelaxedOptimum) -> tuple[int, ...]:
+        point = [len(axis.choices) // 2 for axis in self.space.axes]
+        for (level, quantity), positions in self.chosen.items():
+            wanted = (optimum.sizes_words if quantity == "size" else optimum.fanouts)[level]
+            for position, index in zip(positions, self._closest(level, quantity, wanted), strict=True):
+                point[position] = index
+        return tuple(point)
+
+    def _closest(self, level: str, quantity: str, wanted: float) -> tuple[int, ...]:
+        """The values of this quantity's axes that come, in proportion, nearest to ``wanted``."""
+        axes = [self.space.axes[position] for position in self.chosen[level, quantity]]
+        combinations = product(*(range(len(axis.choices)) for axis in axes))
+
+        def distance(indices: tuple[int, ...]) -> float:
+            values = {axis.key: axis.choices[i] for axis, i in zip(axes, indices, strict=True)}
+            return abs(log(_quantity(self._level(level, values), quantity) / wanted))
+
+        return min(combinations, key=distance)
+
+    def _level(self, name: str, values: dict[str, Choice]) -> StorageLevel:
+        architecture = load_architecture(self.space.base, values)
+        return architecture.levels[architecture.index(name)]
+
+
+def _quantity(level: StorageLevel, quantity: str) -> int:
+    return level.fanout if quantity == "fanout" else level.size_words or 1
