@@ -151,6 +151,7 @@ class Search:
         inside = nodes.leaf_inside[:count]
         batch.temporal[:, 0] = inside[:, 0]
         batch.temporal[:, 1:] = inside[:, 1:] // inside[:, :-1]
+        batch.permutation[:, 0] = self._space.tables.order[0]
         batch.permutation[:, 1:] = self._tables.orders[nodes.leaf_order[:count, 1:]]
         for level, factors in enumerate(room.spatial):
             on_y = sides(self._space, level, factors)

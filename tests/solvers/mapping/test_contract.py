@@ -17,8 +17,14 @@ from costmodel.workload import convolution, gemm
 from solvers.budget import Budget
 from solvers.catalogue import CATALOGUE, Entry
 from solvers.mapping.exhaustive import solve as look_at_all
-from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_of, violations
-from solvers.mapping.rules import SpaceRules
+from solvers.mapping.problem import (
+    OBJECTIVES,
+    MappingProblem,
+    executed_layer,
+    objective_of,
+    violations,
+)
+from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules
 from solvers.outcome import Outcome, Status
 
 ENTRIES = [entry for entry in CATALOGUE if entry.family == "mapping"]
@@ -45,7 +51,7 @@ def check(problem: MappingProblem, outcome: Outcome[Mapping]) -> None:
         assert outcome.note
         return
     assert violations(problem, outcome.solution) == []
-    again = evaluate(problem.architecture, problem.layer, outcome.solution)
+    again = evaluate(problem.architecture, executed_layer(problem, outcome.solution), outcome.solution)
     assert outcome.objective == objective_of(again, problem.objective)
     assert outcome.bound is not None
     assert outcome.objective is not None
@@ -60,10 +66,13 @@ def check(problem: MappingProblem, outcome: Outcome[Mapping]) -> None:
 def test_a_small_problem(entry: Entry, objective: Any, small_problem: MappingProblem) -> None:
     """All mappings are known here: nobody is better than the best, the provers reach it."""
     problem = replace(small_problem, objective=objective)
-    best = look_at_all(problem, Budget()).objective
-    assert best is not None
-    outcome = solve(entry, problem)
+    compare(entry, problem, solve(entry, problem), look_at_all(problem, Budget()).objective)
+
+
+def compare(entry: Entry, problem: MappingProblem, outcome: Outcome[Mapping], best: float | None) -> None:
+    """The outcome against the cost of the best mapping there is."""
     check(problem, outcome)
+    assert best is not None
     assert outcome.objective is not None
     assert outcome.bound is not None
     assert outcome.bound <= best * SLACK <= outcome.objective * SLACK**2
@@ -71,6 +80,67 @@ def test_a_small_problem(entry: Entry, objective: Any, small_problem: MappingPro
         assert outcome.status is Status.OPTIMAL
     if outcome.status is Status.OPTIMAL:
         assert outcome.objective == pytest.approx(best, rel=1e-9)
+
+
+RULES = [
+    SpaceRules("free"),
+    SpaceRules("all"),
+    SpaceRules(levels=(LevelRules("Buffer", keep=("A",), bypass=("outputs",)),)),
+    SpaceRules(levels=(LevelRules("Buffer", temporal=(FactorRule("M", 2, 2),), innermost=("K", "N")),)),
+    SpaceRules(levels=(LevelRules("Buffer", spatial=(FactorRule("N", 2),), spatial_x=("N",), spatial_y=()),)),
+    SpaceRules(levels=(LevelRules("DRAM", (FactorRule("N", most=1),), innermost=("M",), outermost=("K",)),)),
+]
+
+
+@every_solver
+@pytest.mark.parametrize("rules", RULES, ids=SpaceRules.describe)
+def test_rules_of_the_space(entry: Entry, rules: SpaceRules, small_problem: MappingProblem) -> None:
+    """Every solver stays in the space or says that it cannot, and names others; nobody's bound leaves it."""
+    problem = replace(small_problem, rules=rules)
+    try:
+        outcome = solve(entry, problem)
+    except InputError as refusal:
+        assert "exhaustive" in str(refusal)  # noqa: PT017 - the refusal is one of two right answers
+        return
+    compare(entry, problem, outcome, look_at_all(problem, Budget()).objective)
+
+
+@every_solver
+@every_objective
+def test_padded_dims(entry: Entry, objective: Any, two_levels: Architecture) -> None:
+    """Of all sizes that M and N may have: nobody is better than the best of the best; provers reach it."""
+    rules = SpaceRules(padding=0.2)
+    problem = MappingProblem(two_levels, gemm("primes", M=5, N=7, K=2), objective, rules)
+    best = [
+        look_at_all(replace(problem, layer=gemm("g", M=m, N=n, K=2), rules=SpaceRules()), Budget()).objective
+        for m in (5, 6)
+        for n in (7, 8)
+    ]
+    outcome = solve(entry, problem)
+    compare(entry, problem, outcome, min(value for value in best if value is not None))
+    assert "padded sizes solved" in outcome.note
+
+
+IMPOSSIBLE = [
+    (LevelRules("Buffer", (FactorRule("M", 3, 3),)), "no temporal factor M = 3 divides M=4"),
+    (
+        LevelRules("Buffer", spatial=(FactorRule("N", 3),)),
+        "N >= 3 asked, its fan-out is 2 x 2",
+    ),
+    (LevelRules("Buffer", spatial=(FactorRule("M", 2), FactorRule("N", 2), FactorRule("K", 2))), "2 x 2"),
+    (LevelRules("Buffer", (FactorRule("M", 4), FactorRule("N", 6))), "24 are usable"),
+]
+
+
+@every_solver
+@pytest.mark.parametrize(("rules", "reason"), IMPOSSIBLE, ids=[reason for _, reason in IMPOSSIBLE])
+def test_impossible_constraints_are_named(
+    entry: Entry, rules: LevelRules, reason: str, small_problem: MappingProblem
+) -> None:
+    outcome = solve(entry, replace(small_problem, rules=SpaceRules(levels=(rules,))))
+    assert outcome.status is Status.INFEASIBLE
+    assert "Buffer" in outcome.note
+    assert reason in outcome.note
 
 
 @every_solver
