@@ -118,11 +118,12 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> RunFolder:
 
 
 def test_the_front_of_a_run(run_path: Path, make_design: Callable[..., dict[str, Any]]) -> None:
-    costs = [(3, 1), (1, 3), (2, 2), (3, 3), (0, 0), (0, 1), (0, 2), (2, 2)]
+    costs = [(3, 1), (1, 3), (2, 2), (3, 3), (0, 0), (0, 1), (0, 2), (2, 2), (0, 3)]
     rows = [make_design(n, energy_pj=float(e), cycles=c) for n, (e, c) in enumerate(costs)]
     rows[4] |= {"feasible": False, "status": "infeasible"}
     rows[5] |= {"status": "failed", "energy_pj": None}
     rows[6] |= {"status": "partial", "feasible": None}
+    rows[8] |= {"status": "dominated", "feasible": None, "energy_pj": None, "cycles": None}
     rows[0]["axes"] = {"SRAM.fanout": [8, 4], "RegFile.size": 64}
     front = front_table(_write(run_path, rows), ["energy_pj", "cycles"])
     assert list(zip(front["energy_pj"], front["cycles"], strict=True)) == [(1, 3), (2, 2), (2, 2), (3, 1)]

@@ -20,15 +20,17 @@ from hypothesis import strategies as st
 from results.errors import DamagedFileError, NotARunError, WrongRowError
 from results.parts import list_parts
 from results.report import build_page, write_report
+from results.report_compare import hardware_rows
 from results.report_data import RunData, study_objectives
 from results.report_front import DISCARDED, INTERVALS, MANY_POINTS, pair_figure
 from results.report_html import Markup, chart_text, element, script_json, table
 from results.report_labels import label_places
-from results.report_layers import design_layers
+from results.report_layers import CERTIFICATE_HEADERS, design_layers
 from results.report_spending import MOST_DESIGNS, levels_figure, shown_designs
-from results.report_units import digits, percent, scale_for, seconds
+from results.report_units import TIMES, byte_text, digits, percent, scale_for, seconds, value_order
 from results.store import RunWriter
 
+VERSION_1 = Path(__file__).parents[1] / "data" / "results" / "version_1"
 Row = dict[str, Any]
 Make = Callable[..., Row]
 
@@ -199,6 +201,94 @@ def test_certain_designs_are_told_from_the_others(run_path: Path, make_design: M
     assert "1 designs were discarded before any solve" in text
 
 
+def test_a_search_is_told_in_full(make_search: Callable[..., Path], run_path: Path) -> None:
+    page = _page(make_search(run_path))
+    run = RunData.read(run_path)
+    text = " ".join(page.text)
+    for words in (
+        f"{len(run.certain)} of the {len(run.front)} are certain",
+        f"{len(run.candidates)} designs off the front could still join it",
+        "3 designs were discarded before any solve",
+        "3 designs discarded by their bounds before any solve",
+        "dominated by design a",
+        f"Baseline: SRAM.fanout 14{TIMES}12, RegFile.size 256, SRAM.size 64 KiB.",
+        "all mappings of perfect factors.",
+    ):
+        assert words in text, words
+    wins = run.layers["solved_by"].value_counts()
+    for member in ("cosa", "exact"):
+        assert f"auto {member} {wins[member]} " in text
+
+
+def test_the_comparison_is_with_the_baseline_s_rows(make_search: Callable[..., Path], run_path: Path) -> None:
+    content = _page(make_search(run_path)).data["chosen-data"]
+    run = RunData.read(run_path)
+    designs = shown_designs(run)
+    assert run.baseline is not None
+    assert run.baseline not in run.on_front
+    assert designs[content["baseline"]] == run.baseline
+    base = {layer["name"]: layer for layer in design_layers(run, run.baseline)}
+    for design, shown in zip(designs, content["designs"], strict=True):
+        layers = design_layers(run, design)
+        ratios = [layer["cycles"] / base[layer["name"]]["cycles"] for layer in layers]
+        assert shown["ratios"]["cycles"] == pytest.approx(ratios, rel=1e-4)
+        metrics = {row[0]: row[3][1] for row in shown["metrics"]}
+        assert metrics["Energy"] == run.value(design, "energy_pj") / run.value(run.baseline, "energy_pj")
+        gaps = [row[CERTIFICATE_HEADERS.index("Gap")][1] for row in shown["certificates"]]
+        assert gaps == [layer["solve"]["gap"] for layer in layers]
+    own = content["designs"][content["baseline"]]
+    assert {row[3][0] for row in own["metrics"]} == {f"{TIMES}1.000 (equal)"}
+    assert not [row for row in own["hardware"] if not isinstance(row[0], str)]
+
+
+def test_differing_hardware_is_marked(run_path: Path, make_example: Callable[..., Path]) -> None:
+    run = RunData.read(make_example(run_path))
+    run.designs["baseline"] = [i == run.front[0] for i in range(len(run.designs))]
+    sram = {"name": "SRAM", "size_words": 65536, "word_bits": 16, "fanout_x": 14, "fanout_y": 12}
+    architectures = [{"levels": [sram | {"size_words": 32768 << (i % 2)}]} for i in range(len(run.designs))]
+    run.designs["architecture"] = architectures
+    for design in run.front:
+        rows = {str(row[0]): (row[1][0], row[2][0]) for row in hardware_rows(run, design)}
+        assert rows["SRAM: fan-out"] == (f"14{TIMES}12", f"14{TIMES}12")
+        assert rows["MAC units"] == ("168", "168")
+        size = "128.0 KiB" if design % 2 else "64.00 KiB"
+        differs = design % 2 != run.front[0] % 2
+        assert rows["{'strong': 'SRAM: size'}" if differs else "SRAM: size"][0] == size
+
+
+def test_a_baseline_without_objectives_is_said(run_path: Path, make_design: Make) -> None:
+    with RunWriter(run_path) as run:
+        run.append("designs", make_design(0))
+        run.append("designs", make_design(1, status="infeasible", feasible=False, baseline=True))
+    assert "is infeasible: nothing to compare" in " ".join(_page(run_path).text)
+
+
+def test_sections_without_data_are_absent_or_say_why(run_path: Path, make_design: Make) -> None:
+    with RunWriter(run_path) as run:
+        run.append("designs", make_design(0))
+    page = _page(run_path)
+    text = " ".join(page.text)
+    assert "The study names no baseline" in text
+    assert "The importance of the axes cannot be told: no axis takes two values" in text
+    assert not {key for key in page.data if key.startswith(("progress", "memory"))}
+
+
+def test_a_run_of_schema_version_1_still_draws(run_path: Path) -> None:
+    page = _page(Path(copytree(VERSION_1, run_path)))
+    text = " ".join(page.text)
+    assert "ResNet-18 on a family around Eyeriss" in text
+    assert "4 complete, 4 infeasible" in text
+    assert {"front-energy_pj-cycles-data", "parallel-lines-data", "chosen-data"} <= page.data.keys()
+
+
+def test_values_of_an_axis_stand_in_their_order() -> None:
+    sizes = ["1 MiB", "64 KiB", "512 B", "100 KB"]
+    assert sorted(sizes, key=value_order) == ["512 B", "64 KiB", "100 KB", "1 MiB"]
+    fanouts = [f"{x}{TIMES}{y}" for x, y in ((16, 16), (8, 8), (14, 12))]
+    assert sorted(fanouts, key=value_order) == [fanouts[1], fanouts[2], fanouts[0]]
+    assert sorted(["off", "12", "on", "3"], key=value_order) == ["3", "12", "off", "on"]
+
+
 def test_interrupted_and_damaged_runs_say_so(run_path: Path, make_layer: Make, make_design: Make) -> None:
     with RunWriter(run_path) as run:
         run.append("layers", make_layer())
@@ -275,6 +365,13 @@ def test_numbers_are_short() -> None:
         "123,456",
         "1e+16",
         "-3.142",
+    ]
+    assert [byte_text(x) for x in (None, 0, 512, 1536, 3 << 20)] == [
+        "\u2013",
+        "0 B",
+        "512 B",
+        "1.500 KiB",
+        "3.000 MiB",
     ]
     shares = (0.1234, 1.0, 12.0, 0.0, 1e-6, -0.02)
     assert [percent(x) for x in shares] == ["12.3 %", "100.0 %", "1,200.0 %", "0.0 %", "<0.1 %", "-2.0 %"]

@@ -20,6 +20,7 @@ import pytest
 from results.pareto import front_table
 from results.report import write_report
 from results.report_front import INTERVALS
+from results.report_units import TIMES
 from results.store import RunFolder, RunWriter
 
 pytestmark = pytest.mark.slow
@@ -39,6 +40,7 @@ FLAGS = (
     "--window-size=1280,900",
     "--remote-debugging-pipe",
 )
+ONLY = {"residency": [{"start": 0, "end": 1, "address": 0}]}
 HOSTILE = (
     "<script>alert(1)</script>",
     "</script><script>alert(2)</script>",
@@ -254,6 +256,75 @@ def test_choosing_a_design_redraws_its_layers(
     page.check_quiet()
 
 
+def test_a_click_picks_a_design_and_compares_it_with_the_baseline(
+    open_page: Callable[[Path], Page], make_search: Callable[..., Path], run_path: Path
+) -> None:
+    page = open_page(write_report(make_search(run_path)))
+    ratios = "[...document.querySelectorAll('#chosen-metrics tr')].map(row => row.cells[3].textContent)"
+    chosen = "document.getElementById('chosen-design').selectedOptions[0].dataset.tag"
+    assert page.run(chosen) == "#3"
+    before = page.run(ratios)
+    assert before[0].endswith("less)")
+
+    def click(tag: str) -> None:
+        event = f"{{points: [{{customdata: {json.dumps(tag)}}}]}}"
+        page.run(f"document.getElementById('front-energy_pj-cycles').emit('plotly_click', {event})")
+
+    click("#1")
+    assert page.run(chosen) == "#1"
+    assert page.run(ratios) != before
+    assert page.run("document.querySelectorAll('#chosen-certificates tr').length") == 12
+    assert page.run("document.querySelectorAll('#chosen-hardware b').length") > 0
+    click("baseline")
+    assert set(page.run(ratios)) == {f"{TIMES}1.000 (equal)"}
+    assert page.run("document.getElementById('ratios').offsetParent") is None
+    click("")
+    assert page.run(chosen) == "baseline"
+    page.check_quiet()
+
+
+def test_progress_importance_and_parallel_coordinates_are_drawn(
+    open_page: Callable[[Path], Page], make_search: Callable[..., Path], run_path: Path
+) -> None:
+    page = open_page(write_report(make_search(run_path)))
+    heights = page.run("document.getElementById('progress-designs').data[0].y")
+    assert heights == sorted(heights)
+    assert page.run("document.getElementById('progress-seconds').data[0].x")[-1] > 0
+    assert page.run("document.querySelectorAll('#importance-shares .barlayer .point').length") == 3 * 4
+    assert page.run("document.querySelectorAll('#parallel-lines .axis-title').length") == 6
+    judged = sum(row["status"] == "complete" for row in RunFolder(run_path).read_rows("designs"))
+    assert page.run("document.getElementById('parallel-lines').data[0].line.color.length") == judged
+    label = "document.querySelector('#parallel-lines .axis-title').style.fill"
+    light = page.run(label)
+    scheme = [{"name": "prefers-color-scheme", "value": "dark"}]
+    page.browser.call("Emulation.setEmulatedMedia", page.session, features=scheme)
+    assert page.run(f"new Promise(done => setTimeout(() => done({label}), 500))") != light
+    page.check_quiet()
+
+
+def test_the_memory_map_shows_each_block_of_the_chosen_plan(
+    open_page: Callable[[Path], Page], make_scratchpad: Callable[..., Row], run_path: Path
+) -> None:
+    plan = {"order": ["a"], "tensors": {"only": {**ONLY, "spilled_at": None, "retrieved_at": []}}}
+    with RunWriter(run_path) as run:
+        run.append("scratchpads", make_scratchpad(0))
+        run.append("scratchpads", make_scratchpad(1, plan=plan, block_bytes={"only": 100}))
+    page = open_page(write_report(run_path))
+    blocks = "document.querySelectorAll('#memory-map .barlayer .point').length"
+    assert page.run(blocks) == 6
+    names = page.run("document.getElementById('memory-map').data.map(trace => trace.name)")
+    assert names[1:] == ["spill", "retrieval"]
+    lines = " ".join(page.hover("#memory-map .barlayer .point path"))
+    for words in ("x", "1,024 bytes at 0", "from step 0 (a)", "until step 2 (c)"):
+        assert words in lines
+    page.run(
+        "(() => { const s = document.getElementById('memory-plan'); s.value = '1';"
+        " s.dispatchEvent(new Event('change')); })()"
+    )
+    assert page.run(blocks) == 1
+    page.check_quiet()
+
+
 def test_charts_follow_the_reader_s_light_or_dark_scheme(
     open_page: Callable[[Path], Page], make_example: Callable[..., Path], run_path: Path
 ) -> None:
@@ -269,7 +340,12 @@ def test_charts_follow_the_reader_s_light_or_dark_scheme(
     page.check_quiet()
 
 
-def _hostile_run(path: Path, make_layer: Callable[..., Row], make_design: Callable[..., Row]) -> Path:
+def _hostile_run(
+    path: Path,
+    make_layer: Callable[..., Row],
+    make_design: Callable[..., Row],
+    make_scratchpad: Callable[..., Row],
+) -> Path:
     with RunWriter(path) as run:
         text = " ".join(HOSTILE)
         run.write_lock_file({"study": {"name": text, "description": text, text: [text]}, text: {text: text}})
@@ -277,13 +353,22 @@ def _hostile_run(path: Path, make_layer: Callable[..., Row], make_design: Callab
             bad = HOSTILE[number % len(HOSTILE)]
             row = make_layer(number, layer_name=bad, solver=bad, error=bad, note=bad, worker=bad)
             row["energy_by_level_pj"] = {bad: 1e6, "MAC": 5e5}
+            row |= {"solved_by": bad, "space": {"name": bad}, "objective_name": bad}
             run.append("layers", row | ({"status": "failed"} if number == 5 else {}))
             design = make_design(number, axes={bad: bad, "list": [bad]}, architecture_name=bad, error=bad)
             (network,) = design["networks"].values()
             network["layers"][0]["name"] = bad
             design["networks"] = {bad: network, f"{bad} 2": network}
             design["energy_by_level_pj"] = {bad: 1e6, "MAC": 5e5}
+            design["architecture"] = {"levels": [{"name": bad, "size_words": 9}]}
+            design |= {"baseline": number == 0, "note": bad}
+            design |= {"status": "dominated"} if number == 4 else {}
             run.append("designs", design | ({"status": "failed", "feasible": False} if number == 5 else {}))
+        tensor = {**ONLY, "spilled_at": 1, "retrieved_at": [0]}
+        plan = {"order": [bad], "tensors": {bad: tensor}, "parameters": {bad: 2048}}
+        named = {"graph": bad, "setting": {bad: bad}, "solver": bad, "plan": plan}
+        sizes = {"block_bytes": {bad: 2000}, "parameter_bytes": {bad: 2000}}
+        run.append("scratchpads", make_scratchpad(**named, **sizes))
     return path
 
 
@@ -291,9 +376,10 @@ def test_names_from_files_stay_text(
     open_page: Callable[[Path], Page],
     make_layer: Callable[..., Row],
     make_design: Callable[..., Row],
+    make_scratchpad: Callable[..., Row],
     run_path: Path,
 ) -> None:
-    page = open_page(write_report(_hostile_run(run_path, make_layer, make_design)))
+    page = open_page(write_report(_hostile_run(run_path, make_layer, make_design, make_scratchpad)))
     assert page.run("document.title").startswith(HOSTILE[0])
     assert page.run("document.querySelectorAll('main script:not([type=\"application/json\"])').length") == 0
     assert page.run("document.querySelectorAll('main img, main b:not(td b), svg b').length") == 0
@@ -301,6 +387,7 @@ def test_names_from_files_stay_text(
         "#front-energy_pj-cycles .scatterlayer .trace:last-child .point",
         "#levels .barlayer .trace .point path",
         "#layers .barlayer .trace:last-child .point path",
+        "#memory-map .barlayer .point path",
     ):
         shown = " ".join(page.hover(selector))
         assert any(word in shown for word in ("<script>", "<img", "<b>bold</b> %{x} $")), (selector, shown)
