@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import product
 from math import inf
@@ -38,26 +39,32 @@ class Assignments:
         self._order = np.argsort(self._first_bounds, kind="stable")
         self._next = 0
         self._bounded: list[tuple[float, int]] = []
+        self._served = False
 
     @property
     def bound(self) -> float:
         """No mapping of the assignments still in the queue costs less; infinite when there is none."""
         return min(self._first(), self._bounded[0][0] if self._bounded else inf)
 
-    def pop(self, limit: float) -> int | None:
-        """The assignment of the least bound, loaded; None if no bound is below ``limit``."""
+    def pop(self, limit: float, in_time: Callable[[], bool]) -> bool:
+        """Load the assignment of the least bound; False if no bound is below ``limit``, or no time is left.
+
+        The first one is served in any case, the best known when time ends.
+        """
         while self.bound < limit:
-            if not self._bounded or self._first() <= self._bounded[0][0]:
-                number = int(self._order[self._next])
-                self._next += 1
-                bound = max(self._load(number), float(self._first_bounds[number]))
-                if bound < inf:
-                    heappush(self._bounded, (bound, number))
-            else:
-                _, number = heappop(self._bounded)
-                self._load(number)
-                return number
-        return None
+            late = not in_time()
+            if late and self._served:
+                return False
+            if self._bounded and (late or self._bounded[0][0] < self._first()):
+                self._load(heappop(self._bounded)[1])
+                self._served = True
+                return True
+            number = int(self._order[self._next])
+            self._next += 1
+            bound = max(self._load(number), float(self._first_bounds[number]))
+            if bound < inf:
+                heappush(self._bounded, (bound, number))
+        return False
 
     def _first(self) -> float:
         return float(self._first_bounds[self._order[self._next]]) if self._next < len(self._order) else inf

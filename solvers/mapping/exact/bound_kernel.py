@@ -55,8 +55,8 @@ def value(space: Space, room: Assignment, energy_pj: float, demand: Array) -> fl
         cycles = max(cycles, read / space.model.read_bandwidth[level])
         cycles = max(cycles, write / space.model.write_bandwidth[level])
         cycles = max(cycles, (read + write) / space.model.shared_bandwidth[level])
-    if space.objective == 1:
-        return cycles
+    if space.objective == 1:  # the weights are cycles: see aggregate.py
+        return max(cycles, energy_pj)
     for level in range(len(room.keep)):
         energy_pj += space.model.leakage_pj[level] * room.instances[level] * cycles
     return energy_pj if space.objective == 0 else energy_pj * cycles
@@ -190,8 +190,9 @@ def _operands(space: Space, room: Assignment, tensor: int) -> None:
     updates = words if tensor == model.output else 0.0
     room.demand[0, level] += reads
     room.demand[1, level] += updates
-    energy = reads * model.read_pj[level] + updates * model.update_pj[level]
-    room.numbers[1] += room.instances[level] * energy / model.block_size[level]
+    block = model.block_size[level]
+    energy = blocks(reads, block) * model.read_pj[level] + blocks(updates, block) * model.update_pj[level]
+    room.numbers[1] += room.instances[level] * energy
 
 
 @inlined
@@ -202,19 +203,23 @@ def boundary_pj(space: Space, room: Assignment, level: int, tensor: int, words: 
 
 @inlined
 def moved_pj(space: Space, room: Assignment, where: tuple[int, int], words: float, sent: float) -> Real:
-    """The same for ``sent`` words from the parent's instances.
-
-    Blocks (item 10) are not rounded up here: ``ceil(n / block) >= n / block``.
-    """
+    """The same for ``sent`` words from the parent's instances (items 8 and 10)."""
     level, tensor = where
     model, outer = space.model, room.parent[level, tensor]
-    fill_pj = model.write_pj[level] / model.block_size[level]
-    read_pj = model.read_pj[outer] / model.block_size[outer]
-    if tensor != model.output:
-        return words * fill_pj + sent * read_pj
-    fills = max(0.0, words - room.shares[level] * room.instances[level])
-    reads = max(0.0, sent - room.shares[outer] * room.instances[outer])
-    return fills * fill_pj + reads * read_pj + sent * model.update_pj[outer] / model.block_size[outer]
+    fills, reads, updates = words / room.instances[level], sent / room.instances[outer], 0.0
+    if tensor == model.output:
+        fills = max(0.0, fills - room.shares[level])
+        updates, reads = reads, max(0.0, reads - room.shares[outer])
+    filling = blocks(fills, model.block_size[level]) * model.write_pj[level]
+    sending = blocks(reads, model.block_size[outer]) * model.read_pj[outer]
+    sending += blocks(updates, model.block_size[outer]) * model.update_pj[outer]
+    return filling * room.instances[level] + sending * room.instances[outer]
+
+
+@inlined
+def blocks(words: float, size: int) -> Real:
+    """Accesses for at least ``words``, which roundings may have raised by the last digits."""
+    return words if size == 1 else np.ceil(words / size * (1 - 1e-12))
 
 
 @inlined

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import count
 from math import inf
 from typing import Any
 
@@ -14,6 +16,7 @@ from costmodel.evaluate import evaluate
 from costmodel.mapping import Mapping
 from costmodel.workload import gemm
 from solvers.budget import Budget, Stopwatch
+from solvers.mapping.exact.aggregate import with_cycles
 from solvers.mapping.exact.assignments import Assignments
 from solvers.mapping.exact.params import Params
 from solvers.mapping.exact.spatial import sides
@@ -48,9 +51,10 @@ def solve(
     """A mapping of the least objective that the problem's rules allow, proven: OPTIMAL and bound = objective.
 
     When time ends it the status is FEASIBLE (UNKNOWN if no mapping was met), and the bound is the least of
-    all parts of the space that are still open. ``budget.iterations`` is the most assignments whose loops are
-    searched. Only what is better than ``start``, an allowed mapping, is looked for. Loading the compiled
-    code, which a process does once, is not on the clock.
+    all parts of the space that are still open. With ``params.tolerance`` the search ends within it of the
+    optimum. ``budget.iterations`` is the most assignments of spatial factors whose loops are searched. Only
+    what is better than ``start``, an allowed mapping, is looked for. Loading the compiled code, which a
+    process does once, is not on the clock.
     """
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)
     if reason := obstacle(space):
@@ -60,7 +64,7 @@ def solve(
     search = Search(problem, space, params)
     if start is not None and not violations(problem, start):
         search.begin_with(start)
-    note = search.run(budget, clock)
+    note = search.run(budget.iterations, lambda: clock.wall_seconds < budget.wall_seconds)
     return _outcome(problem, search, note, clock)
 
 
@@ -71,17 +75,19 @@ def _load() -> None:
     _LOADED.append(True)
     levels = (StorageLevel("Buffer", 8, 16, 1.0, 1.0, 1.0), StorageLevel("DRAM", None, 16, 9.0, 9.0, 9.0))
     problem = MappingProblem(Architecture("tiny", levels, Compute("MAC", 16, 1.0)), gemm("g", M=2, N=2, K=2))
-    Search(problem, MappingSpace(problem.architecture, problem.layer), Params()).run(Budget(), Stopwatch())
+    Search(problem, MappingSpace(problem.architecture, problem.layer), Params()).run(None, lambda: True)
 
 
 class Search:
     """The best mapping met, and what is proven about those not met."""
 
     def __init__(self, problem: MappingProblem, space: MappingSpace, params: Params) -> None:
-        self._problem, self._space = problem, space
-        self._tables: Space = space_of(problem, space, params.dominance)
-        size = int(np.prod(self._tables.divisor_count))
-        self._assignments = Assignments(self._tables, space, lattice_room(self._tables, size))
+        self._problem, self._space, self._tolerance = problem, space, params.tolerance
+        tables = space_of(problem, space, params.dominance)
+        size = int(np.prod(tables.divisor_count))
+        lattice = lattice_room(tables, size)
+        self._tables: Space = with_cycles(problem, tables, space, lattice)
+        self._assignments = Assignments(self._tables, space, lattice)
         self._nodes: Nodes = nodes_room(self._tables, size)
         self._evaluator = BatchEvaluator(problem.architecture, problem.layer)
         self.best: Mapping | None = None
@@ -91,8 +97,8 @@ class Search:
 
     @property
     def _limit(self) -> float:
-        """What costs as much is no better than the best."""
-        return self.objective * (1 - ROUNDING)
+        """What costs as much is not better than the best by more than the tolerance."""
+        return self.objective * (1 - max(ROUNDING, self._tolerance))
 
     def begin_with(self, mapping: Mapping) -> None:
         """Take an allowed mapping for the best one met."""
@@ -100,42 +106,43 @@ class Search:
         evaluation = evaluate(self._problem.architecture, self._problem.layer, mapping)
         self.objective = objective_of(evaluation, self._problem.objective)
 
-    def run(self, budget: Budget, clock: Stopwatch) -> str:
+    def run(self, iterations: int | None, in_time: Callable[[], bool]) -> str:
         """Search until the best is proven; what kept it from that, if anything did."""
         searched = 0
-        while True:
+        while self._assignments.bound < self._limit:
             self.bound = min(self.objective, self._assignments.bound)
-            if searched and clock.wall_seconds > budget.wall_seconds:
-                return f"not proven in {budget.wall_seconds:g} s"
-            if budget.iterations is not None and searched >= budget.iterations:
+            if searched == iterations:
                 return f"not proven with {searched} assignments of spatial factors searched, the limit"
-            if self._assignments.pop(self._limit) is None:
-                self.bound = self.objective
-                return ""
-            searched += 1
-            if not self._search_loops(budget, clock):
-                return f"not proven in {budget.wall_seconds:g} s"
+            if self._assignments.pop(self._limit, in_time):
+                searched += 1
+                if not self._search_loops(in_time):
+                    return "not proven in time"
+            elif self._assignments.bound < self._limit:
+                return "not proven in time"
+        self.bound = self._limit if self._tolerance else self.objective
+        return ""
 
-    def _search_loops(self, budget: Budget, clock: Stopwatch) -> bool:
+    def _search_loops(self, in_time: Callable[[], bool]) -> bool:
         """Look for better mappings of the assignment loaded; whether that came to its end."""
         from solvers.mapping.exact.search_kernel import begin, explore
 
         room, lattice, nodes = self._assignments.room, self._assignments.lattice, self._nodes
         begin(self._tables, room, lattice, nodes, self._limit)
-        slices = 0
-        while True:
-            slices += 1
-            explore(self._tables, room, lattice, nodes, self._limit, slices * SLICE)
-            self._look_at_leaves()
-            if nodes.level[0] == len(room.keep):
-                return True
-            if clock.wall_seconds > budget.wall_seconds:
-                return False
+        for visits in count(SLICE, SLICE):
+            while True:
+                explore(self._tables, room, lattice, nodes, self._limit, visits)
+                if not self._look_at_leaves():
+                    break
+            if nodes.level[0] == len(room.keep) or not in_time():
+                break
+        return bool(nodes.level[0] == len(room.keep))
 
-    def _look_at_leaves(self) -> None:
+    def _look_at_leaves(self) -> bool:
+        """Evaluate the leaves found; whether there were any."""
         count = int(self._nodes.leaf_count[0])
         if not count:
-            return
+            return False
+        self._nodes.leaf_count[0] = 0
         batch = self._batch(count)
         values = objective_values(self._evaluator.evaluate(batch), self._problem.objective)
         self.evaluations += count
@@ -143,6 +150,7 @@ class Search:
         if values[row] < self.objective:
             self.objective = float(values[row])
             self.best = batch.mapping(row, self._problem.layer)
+        return True
 
     def _batch(self, count: int) -> MappingBatch:
         """The first ``count`` leaves as mappings."""
@@ -163,20 +171,20 @@ class Search:
 
 def _outcome(problem: MappingProblem, search: Search, note: str, clock: Stopwatch) -> Outcome[Mapping]:
     seconds = clock.cpu_seconds, clock.wall_seconds
-    if search.best is None:
-        if note:
-            bound = max(search.bound, space_bound(problem))
-            return Outcome(Status.UNKNOWN, None, None, bound, *seconds, note, evaluations=search.evaluations)
+    if search.best is None and not note:
         note = f"none of the mappings of this space fits: {problem.rules.describe()}"
         return Outcome(Status.INFEASIBLE, None, None, None, *seconds, note, evaluations=search.evaluations)
+    bound = max(search.bound, space_bound(problem))
+    if search.best is None:
+        return Outcome(Status.UNKNOWN, None, None, bound, *seconds, note, evaluations=search.evaluations)
     objective = objective_of(evaluate(problem.architecture, problem.layer, search.best), problem.objective)
-    bound = objective if not note else min(objective, max(search.bound, space_bound(problem)))
+    proven = bound >= search.objective * (1 - ROUNDING)
     return Outcome(
-        Status.OPTIMAL if bound == objective else Status.FEASIBLE,
+        Status.OPTIMAL if proven else Status.FEASIBLE,
         search.best,
         objective,
-        bound,
+        objective if proven else bound,
         *seconds,
-        note if bound < objective else "",
+        "" if proven else note,
         evaluations=search.evaluations,
     )

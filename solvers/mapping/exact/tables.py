@@ -15,7 +15,6 @@ from costmodel.workload import Layer
 from solvers.mapping.exact.orders import Motion, looped_sets, motions_of, orders_of, runs_together
 from solvers.mapping.problem import OBJECTIVES, MappingProblem
 from solvers.mapping.space import MappingSpace
-from solvers.mapping.space_bounds import space_bounds
 
 Array = NDArray[Any]
 LEAVES = 256
@@ -166,7 +165,7 @@ def space_of(problem: MappingProblem, space: MappingSpace, dominance: bool) -> S
     return Space(
         model=tables_of(problem.architecture, layer),
         objective=OBJECTIVES.index(problem.objective),
-        least_cycles=float(space_bounds(problem).cycles),
+        least_cycles=0.0,
         divisors=space.tables.divisors,
         divisor_count=space.tables.divisor_count,
         least=np.array([slot.least for slot in temporal], np.int64),
