@@ -1,0 +1,99 @@
+"""Cycles that the outermost level's bandwidth asks of every mapping: all instances of a level taken as one.
+
+Multiply a level's tile by the spatial factors of all levels outside it: that is the *joint tile* of its
+instances. Between the joint tiles of neighbouring levels lie exactly the temporal loops of the outer one,
+whatever the spatial factors are. A joint tile keeps no more words than all instances together, counting for
+overlapping or strided axes only as many positions as a sum of the dims' points must take. A tensor's words
+from the outermost level, after multicast, are those of the joint tile times the loops that repeat it. So the
+lattice bound of a machine without fan-outs, whose levels are as large as all their instances, holds for
+every assignment at once, as far as the outermost level's words go.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.batch_tables import Tables
+from costmodel.bounds import ROUNDING
+from solvers.mapping.exact.tables import Lattice, Space, assignment_room
+from solvers.mapping.problem import MappingProblem
+from solvers.mapping.space import MappingSpace
+from solvers.mapping.space_bounds import space_bounds
+
+Array = NDArray[Any]
+MOST_KEEP_SETS = 64
+"""With more choices of kept tensors the bound is not computed."""
+
+
+class Weights(NamedTuple):
+    """Cycles per word of the outermost level: one of its bandwidths."""
+
+    read: float
+    write: float
+
+
+def with_cycles(problem: MappingProblem, tables: Space, space: MappingSpace, lattice: Lattice) -> Space:
+    """``tables`` with a lower bound on cycles; to minimise cycles, with weights of the slowest bandwidth."""
+    bandwidths = outermost_bandwidths(tables.model)
+    found = [(least_cycles(tables, space, lattice, weights), weights) for weights in bandwidths]
+    cycles, slowest = max(found, default=(0.0, Weights(0.0, 0.0)))
+    model = weighed(tables.model, slowest) if problem.objective == "cycles" else tables.model
+    return tables._replace(model=model, least_cycles=max(cycles, float(space_bounds(problem).cycles)))
+
+
+def outermost_bandwidths(model: Tables) -> list[Weights]:
+    """The limited bandwidths of the outermost level."""
+    read, write, shared = (
+        1 / float(bandwidth[-1])
+        for bandwidth in (model.read_bandwidth, model.write_bandwidth, model.shared_bandwidth)
+    )
+    every = [Weights(read, 0.0), Weights(0.0, write), Weights(shared, shared)]
+    return [weights for weights in every if weights.read or weights.write]
+
+
+def weighed(model: Tables, weights: Weights) -> Tables:
+    """``model`` with accesses that cost cycles of the outermost level's bandwidth instead of energy."""
+    nothing, last = np.zeros(len(model.read_pj)), len(model.read_pj) - 1
+    read, update = nothing.copy(), nothing.copy()
+    read[last], update[last] = weights
+    return model._replace(
+        read_pj=read,
+        write_pj=nothing,
+        update_pj=update,
+        leakage_pj=nothing,
+        block_size=np.ones_like(model.block_size),
+        mac_energy_pj=0.0,
+    )
+
+
+def least_cycles(tables: Space, space: MappingSpace, lattice: Lattice, weights: Weights) -> float:
+    """No mapping of the space takes fewer cycles, for the sake of one of the outermost bandwidths."""
+    keeps = list(product(*space.keep_sets))
+    if len(keeps) > MOST_KEEP_SETS:
+        return 0.0
+    joint = tables._replace(model=_joint(weighed(tables.model, weights)), objective=0)
+    return min(_inside(joint, keep, lattice) for keep in keeps) * ROUNDING
+
+
+def _joint(model: Tables) -> Tables:
+    """The machine without fan-outs, its levels as large as all instances together."""
+    fanouts = (model.fanout_x * model.fanout_y).astype(float)
+    instances = np.concatenate([np.cumprod(fanouts[:0:-1])[::-1], [1.0]])
+    usable = np.minimum(model.usable_words * instances, np.iinfo(np.int64).max // 2)
+    return model._replace(
+        usable_words=usable.astype(np.int64), term_steps=np.where(model.term_dims >= 0, 1, 0)
+    )
+
+
+def _inside(joint: Space, keep: tuple[int, ...], lattice: Lattice) -> float:
+    from solvers.mapping.exact.bound_kernel import bound_of_assignment
+
+    room = assignment_room(joint)
+    room.spatial[:] = 1
+    room.keep[:] = keep
+    # Without what the MAC units ask for, which multicast can lower.
+    return float(bound_of_assignment(joint, room, lattice) - room.numbers[1])
