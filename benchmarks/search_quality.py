@@ -1,0 +1,235 @@
+"""How soon a search finds the front: hypervolume against solves, for three spaces whose whole grid is known.
+
+    python benchmarks/search_quality.py [--spaces eyeriss simba tile] [--layers 1] [--seeds 5]
+
+Every (design, layer) is solved once with CoSA; the searches are then driven with these answers, so that the
+hypervolumes of all of them have one truth, the front of the grid. Objectives are energy, cycles and area of
+the heaviest layers of ResNet-18, in logarithms (a factor counts alike everywhere). Prints tables, then JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import inf, log
+from statistics import median
+from typing import Any
+
+from results.pareto import front_mask, hypervolume, reference_point
+from sweep.design_ledger import Demand, Row, demands, objectives, solve_settings
+from sweep.optuna_search import OptunaProposals, Point
+from sweep.pruning import BoundsPruning
+from sweep.search import design_space
+from sweep.space import Design
+from sweep.study import Study
+from sweep.task import MappingTask, run_task
+from sweep.warm_start import RelaxedStart
+
+SPACES: dict[str, tuple[str, dict[str, Any]]] = {
+    "eyeriss": (
+        "eyeriss",
+        {
+            "SRAM.fanout.x": {"choices": [4, 8, 12, 14, 16]},
+            "SRAM.fanout.y": {"choices": [4, 8, 12, 16]},
+            "RegFile.size": {"choices": [16, 64, 256, 512]},
+            "SRAM.size": {"from": 32, "to": 256, "powers_of_two": True, "unit": "KiB"},
+        },
+    ),
+    "simba": (
+        "simba",
+        {
+            "GlobalBuffer.fanout.x": {"choices": [2, 4, 8]},
+            "GlobalBuffer.fanout.y": {"choices": [2, 4, 8]},
+            "GlobalBuffer.size": {"choices": ["32 Kiwords", "64 Kiwords", "128 Kiwords"]},
+            "InputBuffer.size": {"choices": ["1 Kiwords", "4 Kiwords", "8 Kiwords"]},
+            "WeightBuffer.size": {"choices": ["4 Kiwords", "16 Kiwords", "32 Kiwords"]},
+        },
+    ),
+    "tile": (
+        "tpu-like",
+        {
+            "UnifiedBuffer.fanout.x": {"choices": [4, 8, 16, 24, 32]},
+            "Accumulators.fanout.y": {"choices": [4, 8, 16, 24, 32]},
+            "UnifiedBuffer.size": {"from": 32, "to": 256, "powers_of_two": True, "unit": "KiB"},
+            "Accumulators.size": {"choices": ["256 words", "1 Kiwords", "4 Kiwords"]},
+        },
+    ),
+}
+"""Architecture and axes; the tile of a tiled chip is a small systolic array with its own buffer."""
+
+METHODS: dict[str, dict[str, Any]] = {
+    "random": {"sampler": "random"},
+    "tpe": {"sampler": "tpe"},
+    "nsga2": {"sampler": "nsga2", "population": 16},
+    "nsga2, warm start": {"sampler": "nsga2", "population": 16, "warm_start": True},
+    "nsga2, warm, bounds": {
+        "sampler": "nsga2",
+        "population": 16,
+        "warm_start": True,
+        "prune_by_bounds": True,
+    },
+    "nsga2, bounds": {"sampler": "nsga2", "population": 16, "prune_by_bounds": True},
+}
+DESIGNS = (10, 20, 40, 80, 120)
+"""Solved designs after which hypervolumes are compared."""
+NEAR = (0.95, 0.99)
+"""Shares of the grid's hypervolume whose cost in solves is reported."""
+
+
+@dataclass
+class Truth:
+    """The whole grid of a space, solved; objectives by the design's values."""
+
+    name: str
+    layers: int
+    seconds: float = 0.0
+    rows: dict[str, Row] = field(default_factory=dict)
+    demands: tuple[Demand, ...] = ()
+
+    def __post_init__(self) -> None:
+        architecture, axes = SPACES[self.name]
+        search = {"method": "optuna", "trials": 10**6}
+        self.study = Study.model_validate(
+            {"name": self.name, "networks": ["resnet18"], "architecture": architecture, "axes": axes}
+            | {"search": search}
+        )
+        self.space = design_space(self.study)
+        heaviest = sorted(demands(self.study), key=lambda demand: -demand.runs * demand.layer.macs)
+        self.demands = tuple(heaviest[: self.layers])
+        start = time.process_time()
+        self.rows = {str(design.values): self._solved(design) for design in self.space.grid()}
+        self.seconds = time.process_time() - start
+        self.reference = reference_point(self._points(self.rows.values()))
+        self.volume = hypervolume(self._points(self.rows.values()), self.reference)
+
+    def share(self, rows: Sequence[Row]) -> float:
+        """The share of the grid's hypervolume that these designs have."""
+        return hypervolume(self._points(rows), self.reference) / self.volume if rows else 0.0
+
+    @property
+    def front(self) -> int:
+        return int(front_mask(self._points(self.rows.values())).sum())
+
+    def tasks(self, design: Design) -> list[MappingTask]:
+        settings = solve_settings(self.study)
+        return [MappingTask(design.architecture, demand.named, settings) for demand in self.demands]
+
+    def _points(self, rows: Any) -> list[list[float]]:
+        return [[log(row[name]) for name in self.study.objectives] for row in rows]
+
+    def _solved(self, design: Design) -> Row:
+        energy_pj = cycles = 0.0
+        for demand, task in zip(self.demands, self.tasks(design), strict=True):
+            answer = run_task(task.content)
+            energy_pj += demand.runs * answer["energy_pj"]
+            cycles += demand.runs * answer["cycles"]
+        return {"status": "complete"} | objectives(design, energy_pj, round(cycles))
+
+
+@dataclass(frozen=True)
+class Course:
+    """One search: its share of the grid's hypervolume after each solved design."""
+
+    shares: tuple[float, ...]
+    discarded: int
+    repeats: int
+
+    def after(self, designs: int) -> float:
+        return self.shares[min(designs, len(self.shares)) - 1]
+
+    def designs_to(self, share: float) -> int | None:
+        return next((number for number, here in enumerate(self.shares, start=1) if here >= share), None)
+
+
+def searched(truth: Truth, method: dict[str, Any], seed: int, first: Sequence[Point]) -> Course:
+    """Drive the search with the grid's answers until DESIGNS[-1] designs are solved, one open at a time."""
+    keys = {"method": "optuna", "trials": 10**6, "seed": seed, **method}
+    study = Study.model_validate(truth.study.model_dump(by_alias=True) | {"search": keys})
+    search = OptunaProposals(study, truth.space, None, lambda: first)
+    pruning = BoundsPruning(study, truth.demands)
+    rows: list[Row] = []
+    shares: list[float] = []
+    discarded = 0
+    while not search.finished and len(rows) < DESIGNS[-1]:
+        for design in search.ask():
+            row = pruning.discard(design, truth.tasks(design)) if study.search.prune_by_bounds else None
+            if row is None:
+                row = truth.rows[str(design.values)] | {"trial": design.trial}
+                rows.append(row)
+                shares.append(truth.share(rows))
+            else:
+                discarded += 1
+            pruning.evaluated(row)
+            search.tell(row)
+    return Course(tuple(shares), discarded, search.repeats)
+
+
+def compared(truth: Truth, seeds: int) -> dict[str, Any]:
+    """Every method with every seed; medians, and least and most over the seeds."""
+    begun = time.process_time()
+    start = RelaxedStart(truth.study, truth.space, truth.demands).points()
+    warm_seconds = time.process_time() - begun
+    found: dict[str, Any] = {}
+    for name, method in METHODS.items():
+        first = start if method.get("warm_start") else []
+        courses = [searched(truth, method, seed, first) for seed in range(seeds)]
+        found[name] = {
+            "hypervolume": {str(n): _spread([course.after(n) for course in courses]) for n in DESIGNS},
+            "solves_to": {str(share): _solves(courses, share, truth.layers) for share in NEAR},
+            "discarded": median(course.discarded for course in courses),
+            "repeats": median(course.repeats for course in courses),
+        }
+    return {
+        "designs": len(truth.rows),
+        "front": truth.front,
+        "layers": truth.layers,
+        "grid_cpu_seconds": round(truth.seconds, 1),
+        "warm_start": {"points": len(start), "cpu_seconds": round(warm_seconds, 1)},
+        "methods": found,
+    }
+
+
+def _spread(values: Sequence[float]) -> list[float]:
+    return [round(value, 4) for value in (median(values), min(values), max(values))]
+
+
+def _solves(courses: Sequence[Course], share: float, layers: int) -> float | None:
+    """The median of the solves until the share is reached; None where half of the searches never do."""
+    designs = sorted(course.designs_to(share) or inf for course in courses)
+    middle = median(designs)
+    return None if middle == inf else middle * layers
+
+
+def show(space: str, found: dict[str, Any]) -> None:
+    print(
+        f"\n{space}: {found['designs']} designs, {found['front']} on the front, {found['layers']} layers; the "
+        f"grid takes {found['grid_cpu_seconds']} CPU s, the warm start {found['warm_start']['cpu_seconds']} s "
+        f"for {found['warm_start']['points']} designs"
+    )
+    heads = "".join(f"{n * found['layers']:>22}" for n in DESIGNS)
+    print(f"{'share of hypervolume after solves':34}{heads}   to {NEAR[0]:.0%}   to {NEAR[1]:.0%}")
+    for name, row in found["methods"].items():
+        cells = "".join(f"{m:9.3f} [{a:.3f} {b:.3f}]" for m, a, b in row["hypervolume"].values())
+        reached = "".join(f"{'never' if n is None else format(n, 'g'):>9}" for n in row["solves_to"].values())
+        extra = f"  {row['discarded']:g} discarded" if row["discarded"] else ""
+        print(f"{name:34}{cells}{reached}{extra}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--spaces", nargs="*", choices=SPACES, default=list(SPACES))
+    parser.add_argument("--layers", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=5)
+    arguments = parser.parse_args()
+    found = {}
+    for space in arguments.spaces:
+        found[space] = compared(Truth(space, arguments.layers), arguments.seeds)
+        show(space, found[space])
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
