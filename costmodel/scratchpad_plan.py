@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 
 from costmodel.scratchpad import OperatorGraph
 
+IDLE = ""
+"""A step of a plan's order in which no operator runs: what leaves in it can be elsewhere at the next."""
+
 
 @dataclass(frozen=True)
 class Residency:
@@ -36,8 +39,8 @@ class TensorPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """Operators in the order they run, one a timestep; per tensor its plan; per operator with parameters in
-    the scratchpad the address of their block."""
+    """Operators in the order they run, one a timestep (or none: IDLE); per tensor its plan; per operator with
+    parameters in the scratchpad the address of their block."""
 
     order: tuple[str, ...]
     tensors: tuple[TensorPlan, ...]
@@ -80,14 +83,14 @@ def violations(graph: OperatorGraph, plan: Plan, budget_bytes: int) -> list[str]
     that do not overlap (Eq. 10) and stay within the budget (Eq. 9).
     """
     names = [operator.name for operator in graph.operators]
-    if Counter(plan.order) != Counter(names):
+    if Counter(name for name in plan.order if name != IDLE) != Counter(names):
         return ["order: not every operator exactly once"]
     known = {tensor.name for tensor in graph.tensors}
     if Counter(tensor.tensor for tensor in plan.tensors) != Counter(known):
         return ["tensors: not every tensor of the graph exactly once"]
     steps = {name: step for step, name in enumerate(plan.order)}
     plans = {tensor.tensor: tensor for tensor in plan.tensors}
-    found = [reason for tensor in plan.tensors for reason in _broken_residency(tensor, len(names))]
+    found = [reason for tensor in plan.tensors for reason in _broken_residency(tensor, len(plan.order))]
     if found:
         return found
     times = [steps[name] for name in names]
@@ -168,11 +171,11 @@ def _misplaced(graph: OperatorGraph, plan: Plan, times: list[int], budget_bytes:
     starting: dict[int, list[_Block]] = {}
     for block in blocks:
         starting.setdefault(block.start, []).append(block)
-    operators = sorted(range(len(times)), key=times.__getitem__)
+    running = {step: operator for operator, step in enumerate(times)}
     present: list[_Block] = []
-    for step, operator in enumerate(operators):
+    for step in range(len(plan.order)):
         present = [block for block in present if block.end > step] + starting.get(step, [])
-        yield from _overlaps(graph, operator, step, present)
+        yield from _overlaps(graph, running.get(step), step, present)
 
 
 def _tensor_blocks(graph: OperatorGraph, plan: Plan) -> Iterator[_Block]:
@@ -194,7 +197,7 @@ def _parameter_blocks(graph: OperatorGraph, plan: Plan, times: list[int]) -> Ite
             yield _Block(address, size, times[index], times[index] + 1, f"parameters of {name}", -1, True)
 
 
-def _overlaps(graph: OperatorGraph, operator: int, step: int, present: list[_Block]) -> Iterator[str]:
+def _overlaps(graph: OperatorGraph, operator: int | None, step: int, present: list[_Block]) -> Iterator[str]:
     """Blocks that share bytes at a step; sorted by address only those up to the farthest end so far can."""
     by_address = sorted((block for block in present if block.size), key=lambda block: block[:2])
     farthest: list[_Block] = []
@@ -206,9 +209,9 @@ def _overlaps(graph: OperatorGraph, operator: int, step: int, present: list[_Blo
         farthest.append(block)
 
 
-def _written_over(graph: OperatorGraph, operator: int, step: int, pair: tuple[_Block, _Block]) -> bool:
+def _written_over(graph: OperatorGraph, operator: int | None, step: int, pair: tuple[_Block, _Block]) -> bool:
     """Whether one is the input whose place the other, the running operator's output, takes for good."""
-    if pair[0].address != pair[1].address:
+    if operator is None or pair[0].address != pair[1].address:
         return False
     return any(
         (source.tensor, target.tensor) in graph.operators[operator].overwrites

@@ -8,6 +8,7 @@ from typing import Any
 
 from costmodel.errors import InputError, did_you_mean
 from solvers.mapping.problem import OBJECTIVES
+from solvers.scratchpad.problem import OBJECTIVES as SCRATCHPAD_OBJECTIVES
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,62 @@ CATALOGUE: tuple[Entry, ...] = (
         OBJECTIVES,
         True,
         "every mapping of a small space, for checking the others",
+    ),
+    Entry(
+        "thistle_codesign",
+        "codesign",
+        "solvers.codesign.thistle",
+        OBJECTIVES,
+        False,
+        "Thistle's co-design: sizes, fan-outs and tilings in one geometric program, rounded and mapped",
+    ),
+    Entry(
+        "cosma",
+        "scratchpad",
+        "solvers.scratchpad.cosma",
+        SCRATCHPAD_OBJECTIVES,
+        True,
+        "COSMA's problem exactly: best-first search, replacement by CP-SAT, packing",
+    ),
+    Entry(
+        "cosma_ilp",
+        "scratchpad",
+        "solvers.scratchpad.cosma_ilp",
+        SCRATCHPAD_OBJECTIVES,
+        True,
+        "COSMA's integer program (Eqs. 1-12), for small graphs",
+    ),
+    Entry(
+        "divide",
+        "scratchpad",
+        "solvers.scratchpad.divide",
+        SCRATCHPAD_OBJECTIVES,
+        False,
+        "segments between automatic break nodes, searched one after the other",
+    ),
+    Entry(
+        "fixed_schedule",
+        "scratchpad",
+        "solvers.scratchpad.fixed_schedule",
+        SCRATCHPAD_OBJECTIVES,
+        False,
+        "the best replacement and allocation for the default or the minimum-peak order",
+    ),
+    Entry(
+        "peak",
+        "scratchpad",
+        "solvers.scratchpad.peak",
+        SCRATCHPAD_OBJECTIVES,
+        True,
+        "the order of least peak footprint, without spills",
+    ),
+    Entry(
+        "comparison",
+        "scratchpad",
+        "solvers.scratchpad.comparison",
+        SCRATCHPAD_OBJECTIVES,
+        False,
+        "default or minimum-peak order, Belady or greedy replacement, a linear arena",
     ),
 )
 

@@ -19,7 +19,7 @@ from solvers.outcome import Outcome
 from solvers.scratchpad import divide
 from solvers.scratchpad.masks import GraphMasks, bits
 from solvers.scratchpad.packed import packed
-from solvers.scratchpad.parts import Part, same_problem, serial_parts
+from solvers.scratchpad.parts import Part, at_positions, positions, same_problem, serial_parts
 from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, infeasible, unknown
 from solvers.scratchpad.replacement import Schedule, best_replacement
 from solvers.scratchpad.search import Search, Switches, operators_of, start
@@ -167,6 +167,5 @@ class _Run:
         """The parts' orders in a row, those of equal parts carried over to each."""
         order: list[int] = []
         for part, ordering, own in zip(self.parts, self.orderings, orders, strict=True):
-            there = dict(zip(bits(ordering.part.operators), bits(part.operators), strict=True))
-            order += [there[operator] for operator in own]
+            order += at_positions(positions(own, ordering.part), part)
         return Schedule(self.masks, tuple(order))

@@ -7,7 +7,7 @@ the least off-chip bytes of the graph are the sum of its parts' (and a sum of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from solvers.scratchpad.masks import GraphMasks, bits
@@ -51,6 +51,18 @@ def same_problem(masks: GraphMasks, part: Part) -> object:
     return tuple(described), sizes, tuple(numbers.get(t, -1) for t in bits(part.start.state.resident))
 
 
+def positions(order: Sequence[int], part: Part) -> tuple[int, ...]:
+    """An order of the part's operators in terms of their places in the part."""
+    place = {operator: index for index, operator in enumerate(bits(part.operators))}
+    return tuple(place[operator] for operator in order)
+
+
+def at_positions(places: Sequence[int], part: Part) -> tuple[int, ...]:
+    """The reverse of :func:`positions`, perhaps for an equal part."""
+    operators = tuple(bits(part.operators))
+    return tuple(operators[place] for place in places)
+
+
 def _own(masks: GraphMasks, operator: int) -> object:
     """What distinguishes operators over the same tensors."""
     node = masks.graph.operators[operator]
@@ -61,6 +73,17 @@ def _own(masks: GraphMasks, operator: int) -> object:
 def _cuts(masks: GraphMasks) -> Iterator[tuple[int, int]]:
     """(executed operators, resident tensors) behind every operator that cuts the graph, first to last."""
     count = len(masks.graph.operators)
+    before, after = ancestors_and_descendants(masks)
+    cutting = [v for v in range(count) if before[v].bit_count() + after[v].bit_count() == count - 1]
+    for operator in sorted(cutting, key=lambda v: before[v].bit_count())[:-1]:
+        executed = before[operator] | 1 << operator
+        if _live(masks, executed) == masks.kept[operator]:
+            yield executed, masks.kept[operator]
+
+
+def ancestors_and_descendants(masks: GraphMasks) -> tuple[list[int], list[int]]:
+    """Per operator the sets of those that must run before it, and after it."""
+    count = len(masks.graph.operators)
     before, after = [0] * count, [0] * count
     for operator in range(count):
         for maker in bits(masks.predecessors[operator]):
@@ -68,11 +91,7 @@ def _cuts(masks: GraphMasks) -> Iterator[tuple[int, int]]:
     for operator in reversed(range(count)):
         for successor in masks.successors[operator]:
             after[operator] |= after[successor] | 1 << successor
-    cutting = [v for v in range(count) if before[v].bit_count() + after[v].bit_count() == count - 1]
-    for operator in sorted(cutting, key=lambda v: before[v].bit_count())[:-1]:
-        executed = before[operator] | 1 << operator
-        if _live(masks, executed) == masks.kept[operator]:
-            yield executed, masks.kept[operator]
+    return before, after
 
 
 def _live(masks: GraphMasks, executed: int) -> int:

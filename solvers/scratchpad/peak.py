@@ -21,6 +21,7 @@ from costmodel.scratchpad_plan import Plan
 from solvers.budget import Budget, Stopwatch
 from solvers.outcome import Outcome
 from solvers.scratchpad.masks import GraphMasks, bits
+from solvers.scratchpad.parts import Part, at_positions, positions, same_problem, serial_parts
 from solvers.scratchpad.placement import place
 from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, unknown
 from solvers.scratchpad.replacement import Schedule
@@ -82,31 +83,48 @@ def _range(found: MinimumPeak) -> str:
 
 
 def minimum_peak(graph: OperatorGraph, wall_seconds: float = 60.0, params: Params = Params()) -> MinimumPeak:
-    """The schedule of least peak footprint; at the time limit the best one known and the bound reached."""
-    return _Search(GraphMasks.of(graph), params.safe_moves).run(wall_seconds)
+    """The schedule of least peak footprint; at the time limit the best one known and the bound reached.
+
+    Serial parts are searched one after the other, equal ones once: the peak of the graph is the highest of
+    theirs, so each may use what an earlier one needed.
+    """
+    watch, masks = Stopwatch(), GraphMasks.of(graph)
+    order: list[int] = []
+    peak = bound = graph.required_bytes
+    known: dict[object, MinimumPeak] = {}
+    for part in serial_parts(masks):
+        kind = same_problem(masks, part)
+        if kind not in known:
+            left = max(0.1, wall_seconds - watch.wall_seconds)
+            found = _Search(masks, part, peak, params.safe_moves).run(left)
+            known[kind] = found._replace(order=positions(found.order, part))
+        order += at_positions(known[kind].order, part)
+        peak, bound = max(peak, known[kind].peak_bytes), max(bound, known[kind].bound_bytes)
+    return MinimumPeak(tuple(order), peak, bound)
 
 
 class _Search:
-    def __init__(self, masks: GraphMasks, safe_moves: bool) -> None:
-        self.masks = masks
-        self.safe_moves = safe_moves
-        least = masks.graph.required_bytes
-        self.heap = [_State(least, 0, 0, 0, masks.sources, 0, ())]
-        self.best = {0: least}
+    """The minimax search through one part, in which a peak of ``least`` costs nothing."""
+
+    def __init__(self, masks: GraphMasks, part: Part, least: int, safe_moves: bool) -> None:
+        self.masks, self.goal, self.safe_moves = masks, part.goal, safe_moves
+        state = part.start.state
+        self.heap = [_State(least, 0, 0, state.executed, state.ready, state.bytes, ())]
+        self.best = {state.executed: least}
         self.tickets = 0
 
     def run(self, wall_seconds: float) -> MinimumPeak:
         watch, popped = Stopwatch(), 0
         while True:
             state = heapq.heappop(self.heap)
-            if state.executed == self.masks.all_operators:
+            if state.executed == self.goal:
                 return MinimumPeak(_unrolled(state.path), state.peak, state.peak)
             if self.best[state.executed] < state.peak:
                 continue
             popped += 1
             if not popped % 256 and watch.wall_seconds > wall_seconds:
                 return self._finished_greedily(state)
-            for operator in bits(state.ready):
+            for operator in bits(state.ready & self.goal):
                 self._push(self._closed(self._ran(state, operator)))
 
     def _push(self, state: _State) -> None:
@@ -146,7 +164,7 @@ class _Search:
         moved = self.safe_moves
         while moved:
             moved = False
-            for operator in bits(state.ready):
+            for operator in bits(state.ready & self.goal):
                 during, after = self._footprint(state, operator)
                 if during <= state.peak and after <= state.live_bytes:
                     state, moved = self._ran(state, operator), True
@@ -156,10 +174,10 @@ class _Search:
         """From the deepest state on, always the operator that raises the peak, then the live bytes, least."""
         bound = state.peak
         state = min([*self.heap, state], key=lambda other: (other.minus_executed, other.peak))
-        while state.executed != self.masks.all_operators:
+        while state.executed != self.goal:
             state = self._closed(
                 min(
-                    (self._ran(state, operator) for operator in bits(state.ready)),
+                    (self._ran(state, operator) for operator in bits(state.ready & self.goal)),
                     key=lambda next_: (next_.peak, next_.live_bytes),
                 )
             )

@@ -1,0 +1,73 @@
+"""Operator graphs of about 5,000 operators, made up: stacked cells wired at random, a 48-layer transformer."""
+
+from __future__ import annotations
+
+from random import Random
+
+from costmodel.workload import Network, Node, Value
+
+
+class _Builder:
+    """Collects operators of one output each; sizes in elements."""
+
+    def __init__(self, name: str, size: int) -> None:
+        self.name = name
+        self.nodes: list[Node] = []
+        self.values = [Value("input", (size,), "input")]
+
+    def operator(self, kind: str, inputs: list[str], size: int) -> str:
+        name = f"{kind}{len(self.nodes)}"
+        self.nodes.append(Node(name, kind, tuple(inputs), (f"{name}.out",)))
+        self.values.append(Value(f"{name}.out", (size,), "activation"))
+        return f"{name}.out"
+
+    def network(self) -> Network:
+        return Network(self.name, tuple(self.nodes), tuple(self.values))
+
+
+def stacked_cells(cells: int = 170, blocks: int = 9, seed: int = 1) -> Network:
+    """Cells like those of architecture search: each reads the outputs of the two cells before it.
+
+    A block adds two convolved tensors of the cell; what no block reads is concatenated.
+    """
+    random, size = Random(seed), 56 * 56 * 32
+    graph = _Builder(f"cells_{cells}x{blocks}", size)
+    previous, last = "input", graph.operator("conv2d", ["input"], size)
+    for cell in range(cells):
+        if cell and cell % (cells // 3) == 0:
+            size //= 2
+        tensors = [graph.operator("conv2d", [previous], size), graph.operator("conv2d", [last], size)]
+        unread = set(tensors)
+        for _ in range(blocks):
+            sources = random.sample(tensors, 2) if len(tensors) > 2 else tensors[:2]
+            unread -= set(sources)
+            convolved = [graph.operator("conv2d", [source], size) for source in sources]
+            tensors.append(graph.operator("add", convolved, size))
+            unread.add(tensors[-1])
+        joined = graph.operator("cat", sorted(unread), size * len(unread))
+        previous, last = last, joined
+    return graph.network()
+
+
+def transformer(layers: int = 48, heads: int = 16, tokens: int = 512, width: int = 1024) -> Network:
+    """An encoder with every attention head's products as operators of their own."""
+    graph = _Builder(f"transformer_{layers}", tokens * width)
+    stream, slim = "input", tokens * width // heads
+    for _ in range(layers):
+        normed = graph.operator("layer_norm", [stream], tokens * width)
+        outputs = []
+        for _ in range(heads):
+            queries, keys, values = (graph.operator("linear", [normed], slim) for _ in range(3))
+            scores = graph.operator("matmul", [queries, keys], tokens * tokens)
+            weights = graph.operator("softmax", [scores], tokens * tokens)
+            outputs.append(graph.operator("matmul", [weights, values], slim))
+        joined = graph.operator("cat", outputs, tokens * width)
+        projected = graph.operator("linear", [joined], tokens * width)
+        stream = graph.operator("add", [stream, projected], tokens * width)
+        normed = graph.operator("layer_norm", [stream], tokens * width)
+        hidden = graph.operator("linear", [normed], 4 * tokens * width)
+        active = graph.operator("gelu", [hidden], 4 * tokens * width)
+        stream = graph.operator(
+            "add", [stream, graph.operator("linear", [active], tokens * width)], tokens * width
+        )
+    return graph.network()

@@ -1,0 +1,173 @@
+"""The paper's four comparison schemes (Section V-A): an order, a linear arena, Belady or greedy replacement.
+
+Tensors get their addresses one after the other, as the operators come. Where an operator's own tensors
+leave its last one no contiguous gap, the memory is repacked: an idle step in which inputs are spilled, to
+be retrieved elsewhere for the operator (Section II: the off-chip accesses that "repack" the memory).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from costmodel.errors import InputError
+from costmodel.scratchpad_plan import IDLE, Plan, Residency, TensorPlan
+from solvers.budget import Budget, Stopwatch
+from solvers.outcome import Outcome
+from solvers.scratchpad.arena import Arena
+from solvers.scratchpad.fixed_schedule import Order, ordered
+from solvers.scratchpad.masks import GraphMasks
+from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, unknown
+from solvers.scratchpad.replacement import Schedule
+
+VERSION = "1"
+
+Policy = Literal["belady", "greedy"]
+
+
+@dataclass(frozen=True)
+class Params:
+    """``order`` as for fixed_schedule; ``replacement`` "belady" evicts what is used last, "greedy" what makes
+    a gap for the fewest bytes."""
+
+    order: Order = "default"
+    replacement: Policy = "belady"
+
+    def __post_init__(self) -> None:
+        for key, allowed in (("order", Order), ("replacement", Policy)):
+            if getattr(self, key) not in get_args(allowed):
+                raise InputError("comparison", f"one of {get_args(allowed)}", getattr(self, key), key=key)
+
+
+def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:
+    """The plan that the scheme makes; UNKNOWN for a budget that only writing in place can keep."""
+    watch = Stopwatch()
+    if refused := below_requirement(problem, watch):
+        return refused
+    masks = GraphMasks.of(problem.graph)
+    order = ordered(problem.graph, params.order, budget.wall_seconds / 2)
+    run = _Run(problem, Schedule(masks, order), params.replacement)
+    for operator in order:
+        if not run.step(operator):
+            name = problem.graph.operators[operator].name
+            return unknown(f"operator {name} does not fit without writing in place", watch)
+    return answer(problem, run.plan(), 0.0, watch)
+
+
+class _Run:
+    """The arena as the operators run; residencies, spills and retrievals as they come about."""
+
+    def __init__(self, problem: ScratchpadProblem, schedule: Schedule, policy: Policy) -> None:
+        self.graph, self.masks = problem.graph, schedule.masks
+        self.uses = schedule.uses
+        self.policy = policy
+        self.arena = Arena(problem.capacity_bytes)
+        self.index = {tensor.name: index for index, tensor in enumerate(self.graph.tensors)}
+        self.order: list[str] = []
+        self.executed = 0
+        self.open: dict[int, tuple[int, int]] = {}
+        self.closed: list[list[Residency]] = [[] for _ in self.graph.tensors]
+        self.spilled: dict[int, int] = {}
+        self.parameters: list[tuple[str, int]] = []
+
+    def step(self, operator: int) -> bool:
+        """Run one operator; False where its tensors do not fit together."""
+        node = self.graph.operators[operator]
+        wanted = [(self.graph.tensors[t].name, self.masks.blocks[t]) for t in (*node.inputs, *node.outputs)]
+        if node.parameter_bytes:
+            wanted.append((PARAMETERS, node.parameter_bytes))
+        pinned = {name for name, _ in wanted}
+        if sum(size for _, size in wanted) > self.arena.capacity:
+            return False
+        if not all(self._found_room(name, size, pinned) for name, size in self._missing(wanted)):
+            self._repack(wanted, pinned)
+        self._ran(operator, node.name)
+        return True
+
+    def _missing(self, wanted: list[tuple[str, int]]) -> list[tuple[str, int]]:
+        return [(name, size) for name, size in wanted if name not in self.arena.blocks]
+
+    def _found_room(self, name: str, size: int, pinned: set[str]) -> bool:
+        """Allocate, evicting what is not pinned by the policy until there is a gap."""
+        while self.arena.allocate(name, size) is None:
+            victims = self._victims(size, pinned)
+            if not victims:
+                return False
+            for victim in victims:
+                self._evict(victim)
+        return True
+
+    def _victims(self, size: int, pinned: set[str]) -> tuple[str, ...]:
+        free = {name: self._price(name) for name in self.arena.blocks if name not in pinned}
+        if self.policy == "belady":
+            return (max(free, key=self._next_use),) if free else ()
+        holes = [hole for hole in self.arena.holes(free) if hole.end - hole.start >= size]
+        return min((hole.victims for hole in holes), key=lambda v: sum(free[name] for name in v), default=())
+
+    def _price(self, name: str) -> int:
+        """Bytes that evicting a tensor costs: its retrieval, and its spill if the host has no copy."""
+        tensor = self.index[name]
+        copied = tensor in self.spilled or self._on_host(tensor)
+        return self.masks.traffic[tensor] * (1 if copied else 2)
+
+    def _on_host(self, tensor: int) -> bool:
+        return self.graph.tensors[tensor].given and self.graph.settings.inputs_on_host
+
+    def _next_use(self, name: str) -> int:
+        return next(use for use in self.uses[self.index[name]] if use >= self.executed)
+
+    def _evict(self, name: str) -> None:
+        tensor, now = self.index[name], len(self.order)
+        start, address = self.open.pop(tensor)
+        self.closed[tensor].append(Residency(start, now, address))
+        self.arena.free(name)
+        if not self._on_host(tensor):
+            self.spilled.setdefault(tensor, now)
+
+    def _repack(self, wanted: list[tuple[str, int]], pinned: set[str]) -> None:
+        """Empty the arena, in an idle step if inputs of the operator are in it, and place its blocks afresh.
+
+        Largest first they follow one another, and so fit when their sum does.
+        """
+        for name in list(self.arena.blocks):
+            if self.index.get(name) in self.open:
+                self._evict(name)
+            else:
+                self.arena.free(name)
+        if any(self.closed[self.index[name]] for name in pinned if name in self.index):
+            self.order.append(IDLE)
+        for name, size in sorted(wanted, key=lambda block: -block[1]):
+            self.arena.allocate(name, size)
+
+    def _ran(self, operator: int, name: str) -> None:
+        """Enter the operator's step, open the residencies that begin with it, close those of dead tensors."""
+        now = len(self.order)
+        self.order.append(name)
+        self.executed += 1
+        node = self.graph.operators[operator]
+        for tensor in (*node.inputs, *node.outputs):
+            address, _ = self.arena.blocks[self.graph.tensors[tensor].name]
+            self.open.setdefault(tensor, (now, address))
+            if self.uses[tensor][-1] < self.executed:
+                start, address = self.open.pop(tensor)
+                self.closed[tensor].append(Residency(start, now + 1, address))
+                self.arena.free(self.graph.tensors[tensor].name)
+        if PARAMETERS in self.arena.blocks:
+            self.parameters.append((name, self.arena.blocks[PARAMETERS][0]))
+            self.arena.free(PARAMETERS)
+
+    def plan(self) -> Plan:
+        tensors = [
+            TensorPlan(
+                self.graph.tensors[tensor].name,
+                tuple(own),
+                self.spilled.get(tensor),
+                tuple(residency.start for residency in own[1:]),
+            )
+            for tensor, own in enumerate(self.closed)
+        ]
+        return Plan(tuple(self.order), tuple(tensors), tuple(self.parameters))
+
+
+PARAMETERS = "\0parameters"
+"""The running operator's parameter block; no tensor is called that."""
