@@ -235,6 +235,32 @@ def solve_mapping(
     solve_one(request, as_json)
 
 
+@solve_app.command("codesign")
+def solve_codesign(
+    architecture: Annotated[str, typer.Option(help="A library architecture or a file with a technology.")],
+    network: Annotated[str, typer.Option(help="A library network or a file; layers count as they occur.")],
+    area_um2: Annotated[float | None, typer.Option(help="Area allowed; default the architecture's.")] = None,
+    objective: Annotated[str, typer.Option(help="energy, cycles or edp, summed over the layers.")] = "energy",
+    free: Annotated[
+        list[str] | None, typer.Option(help="LEVEL.size or LEVEL.fanout to choose, repeated; default all.")
+    ] = None,
+    solver: Annotated[str, typer.Option(help="See 'archsweep list solvers'.")] = "thistle_codesign",
+    wall_seconds: Annotated[float, typer.Option(help="Time limit for mapping the candidates.")] = 600.0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    params: Annotated[str, typer.Option(help="The solver's parameters as a JSON object.")] = "{}",
+    as_json: JsonOut = False,
+) -> None:
+    """Choose sizes, fan-outs and mappings at once, one architecture for a whole network."""
+    from solvers.budget import Budget
+    from sweep.command_line_codesign import CodesignRequest
+    from sweep.command_line_codesign import solve_codesign as solve_and_print
+
+    budget = Budget(wall_seconds, seed=seed)
+    chosen = tuple(free or ())
+    request = CodesignRequest(architecture, network, area_um2, objective, solver, budget, params, chosen)
+    solve_and_print(request, as_json)
+
+
 @solve_app.command("scratchpad")
 def solve_scratchpad(
     graph: Annotated[str, typer.Option(help="A library network, an operator-graph JSON or an ONNX file.")],
