@@ -18,6 +18,8 @@ from solvers.outcome import Outcome, Status
 Rest = ParamSpec("Rest")
 MappingSolve = Callable[Concatenate[MappingProblem, Budget, Rest], Outcome[Mapping]]
 
+PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
+
 MOST_LISTED = 3000
 """Up to so many sizes each has a bound of its own, and all are solved in turn if the solver proves optima."""
 
@@ -91,8 +93,8 @@ class PaddedSearch:
                     yield changed
 
     def _close(self) -> None:
-        """Solve all other sizes that might be better, if the solver proves what it finds."""
-        if not any(outcome.status is Status.OPTIMAL for outcome in self._solved.values()):
+        """Solve all other sizes that might be better, if the solver has proven something."""
+        if not any(outcome.status in PROVEN for outcome in self._solved.values()):
             return
         rest = sorted(self._unsolved(), key=self._bound)
         for number, sizes in enumerate(rest):

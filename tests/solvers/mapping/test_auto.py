@@ -1,0 +1,189 @@
+"""The portfolio with members of paper: who is asked, who wins, what is proven, what fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from costmodel.architectures import load_architecture
+from costmodel.errors import InputError
+from costmodel.mapping import Mapping
+from costmodel.networks import load_layer
+from solvers.budget import Budget
+from solvers.catalogue import Entry
+from solvers.mapping import auto, cosa
+from solvers.mapping.auto import MEMBERS, Params, Portfolio
+from solvers.mapping.problem import MappingProblem, violations
+from solvers.mapping.space_bounds import space_bound
+from solvers.outcome import Outcome, Status
+
+NOTHING = Mapping(())
+
+
+@dataclass(frozen=True)
+class Paper(Entry):
+    """A member that answers what it is told to; ``asked`` keeps what it was asked with."""
+
+    answer: Any = None
+    asked: Any = None
+
+    def load(self) -> Any:
+        return SimpleNamespace(Params=cosa.Params, solve=self._solve)
+
+    def _solve(self, problem: MappingProblem, budget: Budget, params: Any, **more: Any) -> Outcome[Mapping]:
+        self.asked.append((budget.wall_seconds, more))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer  # type: ignore[no-any-return]
+
+
+def paper(name: str, answer: Any, takes_start: bool = False) -> Paper:
+    return Paper(name, "mapping", "", (), False, "", takes_start, answer, [])
+
+
+def found(objective: float, bound: float | None, seconds: float = 1.0) -> Outcome[Mapping]:
+    status = Status.OPTIMAL if objective == bound else Status.FEASIBLE
+    return Outcome(status, NOTHING, objective, bound, seconds, seconds, evaluations=3)
+
+
+def unknown(note: str = "nothing found") -> Outcome[Mapping]:
+    return Outcome(Status.UNKNOWN, None, None, None, 1.0, 1.0, note)
+
+
+@pytest.fixture
+def roof(small_problem: MappingProblem) -> float:
+    return space_bound(small_problem)
+
+
+def run(problem: MappingProblem, members: list[Paper], tolerance: float = 0.0) -> Outcome[Mapping]:
+    portfolio = Portfolio(problem, Budget(10), tolerance)
+    portfolio.run(members)
+    return portfolio.outcome()
+
+
+def test_the_best_answer_and_the_best_bound_may_be_of_two_members(
+    small_problem: MappingProblem, roof: float
+) -> None:
+    members = [
+        paper("cosa", found(5 * roof, 2 * roof)),
+        paper("exact", replace(found(6 * roof, 4 * roof), note="not proven in 7 s")),
+        paper("thistle", unknown()),
+    ]
+    outcome = run(small_problem, members)
+    assert (outcome.objective, outcome.bound, outcome.solved_by) == (5 * roof, 4 * roof, "cosa")
+    assert outcome.status is Status.FEASIBLE
+    assert outcome.gap == pytest.approx(0.2)
+    assert (outcome.cpu_seconds, outcome.wall_seconds, outcome.evaluations) == (3.0, 3.0, 6)
+    assert outcome.note == "exact: not proven in 7 s; thistle: nothing found"
+
+
+@pytest.mark.parametrize(("tolerance", "asked"), [(0.0, 3), (0.1, 2), (0.5, 1)])
+def test_it_stops_at_the_tolerance(
+    small_problem: MappingProblem, roof: float, tolerance: float, asked: int
+) -> None:
+    members = [
+        paper("cosa", found(4 * roof, 2 * roof)),
+        paper("exact", found(3 * roof, 2.8 * roof)),
+        paper("thistle", found(3 * roof, 3 * roof)),
+        paper("random_search", found(1 * roof, roof)),
+    ]
+    outcome = run(small_problem, members, tolerance)
+    assert [len(member.asked) for member in members] == [1] * asked + [0] * (4 - asked)
+    assert outcome.gap is not None
+    assert outcome.gap <= tolerance
+    assert (outcome.status is Status.OPTIMAL) == (tolerance == 0)
+
+
+def test_members_get_their_share_and_the_incumbent(small_problem: MappingProblem, roof: float) -> None:
+    members = [
+        paper("cosa", found(4 * roof, roof, seconds=2.0)),
+        paper("exact", found(3 * roof, roof, seconds=5.0), takes_start=True),
+        paper("random_search", found(5 * roof, roof, seconds=3.0)),
+        paper("thistle", found(2 * roof, roof)),
+    ]
+    outcome = run(small_problem, members)
+    shares = [member.asked[0][0] for member in members if member.asked]
+    assert shares == pytest.approx([10 * MEMBERS["cosa"], 8 * MEMBERS["exact"], 3.0])
+    assert members[1].asked[0][1] == {"start": NOTHING}
+    assert members[2].asked[0][1] == {}
+    assert outcome.solved_by == "exact"
+
+
+FAILURES = [
+    InputError("rules", "perfect factors", "padding"),
+    ImportError("no clarabel"),
+    MemoryError("full"),
+]
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
+def test_a_failure_is_noted_and_the_others_go_on(
+    small_problem: MappingProblem, roof: float, failure: Exception
+) -> None:
+    outcome = run(small_problem, [paper("exact", failure), paper("cosa", found(2 * roof, roof))])
+    assert outcome.solved_by == "cosa"
+    assert outcome.note == f"exact failed: {type(failure).__name__}: {failure}"
+
+
+def test_a_mistake_in_the_code_is_not_hidden(small_problem: MappingProblem) -> None:
+    with pytest.raises(AttributeError):
+        run(small_problem, [paper("exact", AttributeError("typo"))])
+
+
+def test_nobody_answers(small_problem: MappingProblem, roof: float) -> None:
+    outcome = run(small_problem, [paper("cosa", unknown()), paper("exact", MemoryError("full"))])
+    assert (outcome.status, outcome.bound, outcome.solved_by) == (Status.UNKNOWN, roof, "")
+    assert outcome.note == "cosa: nothing found; exact failed: MemoryError: full"
+
+
+def test_a_proof_of_infeasibility_ends_it(small_problem: MappingProblem) -> None:
+    infeasible = Outcome[Mapping](Status.INFEASIBLE, None, None, None, 0.0, 0.0, "Buffer: too small")
+    last = paper("exact", unknown())
+    outcome = run(small_problem, [paper("cosa", infeasible), last])
+    assert (outcome.status, outcome.bound, last.asked) == (Status.INFEASIBLE, None, [])
+    assert "Buffer: too small" in outcome.note
+
+
+def test_a_bound_that_a_mapping_contradicts_proves_nothing(
+    small_problem: MappingProblem, roof: float
+) -> None:
+    wrong = run(
+        small_problem, [paper("exact", found(5 * roof, 5 * roof)), paper("cosa", found(4 * roof, roof))]
+    )
+    assert wrong.status is Status.OPTIMAL  # settled before anyone could contradict it
+    order = [paper("cosa", found(4 * roof, roof)), paper("exact", found(5 * roof, 5 * roof))]
+    caught = run(small_problem, order)
+    assert (caught.objective, caught.bound, caught.status) == (4 * roof, roof, Status.FEASIBLE)
+    close = [
+        paper("cosa", found(4 * roof, roof)),
+        paper("exact", found(4 * roof * (1 + 1e-13), 4 * roof * (1 + 1e-13))),
+    ]
+    assert run(small_problem, close).gap == 0
+
+
+def test_a_real_layer_is_proven_from_cosas_mapping() -> None:
+    problem = MappingProblem(load_architecture("eyeriss"), load_layer("resnet18/layer1.0.conv1"), "energy")
+    alone = cosa.solve(problem, Budget())
+    outcome = auto.solve(problem, Budget())
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.solution is not None
+    assert violations(problem, outcome.solution) == []
+    assert alone.objective is not None
+    assert outcome.objective is not None
+    assert outcome.objective <= alone.objective
+    assert outcome.solved_by in MEMBERS
+    tolerant = auto.solve(problem, Budget(), Params(tolerance=0.2))
+    assert tolerant.solved_by == "cosa"
+    assert tolerant.cpu_seconds <= outcome.cpu_seconds * 2
+
+
+@pytest.mark.parametrize(
+    "given", [{"tolerance": 1.0}, {"tolerance": True}, {"members": []}, {"members": ["gamma"]}]
+)
+def test_wrong_parameters(given: dict[str, Any]) -> None:
+    (key,) = given
+    with pytest.raises(InputError, match=f"auto: {key}: expected"):
+        Params(**given)

@@ -1,0 +1,130 @@
+"""Padding: which sizes are tried, and that the answer and its bound are those of the whole padded space."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from costmodel.architecture import Architecture
+from costmodel.architectures import load_architecture
+from costmodel.evaluate import evaluate
+from costmodel.mapping import Mapping
+from costmodel.workload import gemm
+from solvers.budget import Budget
+from solvers.mapping import cosa, exhaustive
+from solvers.mapping.padded_sizes import at_sizes, count_sizes, every_size, promising_sizes
+from solvers.mapping.padding import over_padded_sizes
+from solvers.mapping.problem import MappingProblem, executed_layer, objective_of, padded_dims, violations
+from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules
+from solvers.mapping.space_bounds import space_bound
+from solvers.outcome import Outcome, Status
+
+
+def test_sizes_within_the_padding(two_levels: Architecture) -> None:
+    problem = MappingProblem(two_levels, gemm("g", M=10, N=7, K=1), rules=SpaceRules(padding=0.1))
+    assert list(every_size(problem)) == [(10, 7, 1), (11, 7, 1)]
+    assert count_sizes(problem) == 2
+    only_n = MappingProblem(two_levels, problem.layer, rules=SpaceRules(padding=0.3, padded_dims=("N",)))
+    assert [sizes[1] for sizes in every_size(only_n)] == [7, 8, 9]
+    assert at_sizes(only_n, (10, 9, 1)).rules == SpaceRules()
+
+
+def test_promising_sizes_of_a_prime() -> None:
+    """14 x 12 PEs: 198 = 11 * 18 fills eleven of a side, 204 = 12 * 17 twelve, 210 = 14 * 15 fourteen."""
+    rules = SpaceRules(padding=0.07)
+    problem = MappingProblem(load_architecture("eyeriss"), gemm("g", M=197, N=3072, K=768), rules=rules)
+    assert promising_sizes(problem, "M") == [197, 198, 200, 204, 208, 210]
+
+
+def test_a_large_prime_makes_a_size_wasteful(two_levels: Architecture) -> None:
+    """Every mapping of 206 = 2 * 103 has a factor 103 or 206 that could be one less, still at least 197."""
+    problem = MappingProblem(two_levels, gemm("g", M=197, N=1, K=1), rules=SpaceRules(padding=1.0))
+    for size in promising_sizes(problem, "M")[1:]:
+        factors = [f for f in range(2, size + 1) if size % f == 0 and all(f % d for d in range(2, f))]
+        assert all(size // factor * (factor - 1) < 197 for factor in factors)
+
+
+TWO_OF_M = LevelRules("Buffer", (FactorRule("M", 2, 2),))
+CASES = [
+    (gemm("g", M=5, N=7, K=2), SpaceRules(padding=0.25)),
+    (gemm("g", M=5, N=7, K=3), SpaceRules("free", padding=0.25, padded_dims=("M",))),
+    (
+        gemm("g", M=7, N=2, K=3),
+        SpaceRules("fitting", (LevelRules("Buffer", (FactorRule("M", 2, 2),)),), 0.15),
+    ),
+]
+
+
+@pytest.mark.parametrize("objective", ["energy", "cycles", "edp"])
+@pytest.mark.parametrize(("layer", "rules"), CASES)
+def test_the_best_of_all_sizes_is_proven(
+    two_levels: Architecture, layer: object, rules: SpaceRules, objective: str
+) -> None:
+    problem = MappingProblem(two_levels, layer, objective, rules)  # type: ignore[arg-type]
+    each = [exhaustive.solve(at_sizes(problem, sizes), Budget()) for sizes in every_size(problem)]
+    best = min(outcome.objective for outcome in each if outcome.objective is not None)
+    outcome = exhaustive.solve(problem, Budget())
+    assert (outcome.status, outcome.gap) == (Status.OPTIMAL, 0)
+    assert outcome.objective == pytest.approx(best, rel=1e-12)
+    assert outcome.solution is not None
+    assert violations(problem, outcome.solution) == []
+    executed = executed_layer(problem, outcome.solution)
+    again = evaluate(two_levels, executed, outcome.solution)
+    assert again.macs == executed.macs >= problem.layer.macs
+    assert objective_of(again, problem.objective) == outcome.objective
+
+
+def test_a_dim_with_no_factor_of_its_own_is_padded(two_levels: Architecture) -> None:
+    """7 has no factor 2, 8 has: only padded there is a mapping."""
+    problem = MappingProblem(two_levels, *CASES[2][:1], rules=CASES[2][1])
+    outcome = exhaustive.solve(problem, Budget())
+    assert outcome.solution is not None
+    assert padded_dims(problem, outcome.solution) == {"M": 8}
+    unpadded = MappingProblem(two_levels, problem.layer, rules=SpaceRules(levels=problem.rules.levels))
+    assert exhaustive.solve(unpadded, Budget()).status is Status.INFEASIBLE
+
+
+def test_infeasible_at_every_size(two_levels: Architecture) -> None:
+    rules = SpaceRules(levels=(LevelRules("Buffer", (FactorRule("M", 5, 5),)),), padding=0.2)
+    outcome = exhaustive.solve(MappingProblem(two_levels, gemm("g", M=6, N=2, K=2), rules=rules), Budget())
+    assert outcome.status is Status.INFEASIBLE
+    assert "no temporal factor M = 5 divides M=6" in outcome.note
+    assert "2 of 2 padded sizes solved" in outcome.note
+
+
+def test_a_heuristic_proves_no_more_than_the_bounds() -> None:
+    layer = gemm("g", M=197, N=3072, K=768)
+    plain = MappingProblem(load_architecture("simba"), layer)
+    padded = MappingProblem(plain.architecture, layer, rules=SpaceRules(padding=0.03, padded_dims=("M",)))
+    before, after = (cosa.solve(problem, Budget()) for problem in (plain, padded))
+    assert before.objective is not None
+    assert after.objective is not None
+    assert after.bound is not None
+    assert after.objective < 0.7 * before.objective
+    assert space_bound(padded) <= after.bound <= after.objective
+    assert after.bound <= min(space_bound(at_sizes(padded, sizes)) for sizes in every_size(padded))
+
+
+def test_time_is_shared_out(two_levels: Architecture) -> None:
+    """A solver that takes all it gets leaves room for other sizes, and the whole keeps to the limit."""
+    asked: list[float] = []
+
+    @over_padded_sizes
+    def slow(problem: MappingProblem, budget: Budget) -> Outcome[Mapping]:
+        asked.append(budget.wall_seconds)
+        return Outcome(Status.UNKNOWN, None, None, None, 0.0, 0.0, "nothing found")
+
+    problem = MappingProblem(two_levels, gemm("g", M=5, N=7, K=2), rules=SpaceRules(padding=0.25))
+    outcome = slow(problem, Budget(8.0))
+    assert outcome.status is Status.UNKNOWN
+    assert outcome.bound == min(space_bound(at_sizes(problem, sizes)) for sizes in every_size(problem))
+    assert len(asked) >= 3
+    assert asked[0] <= 4.0
+    assert max(asked) < 8.0
+
+
+def test_every_combination_is_counted(two_levels: Architecture) -> None:
+    problem = MappingProblem(two_levels, gemm("g", M=9, N=5, K=4), rules=SpaceRules(padding=0.4))
+    assert list(every_size(problem)) == list(product(range(9, 13), range(5, 8), range(4, 6)))
+    assert count_sizes(problem) == 24
