@@ -204,10 +204,11 @@ def _solves(courses: Sequence[Course], share: float, layers: int) -> float | Non
 
 
 def show(space: str, found: dict[str, Any]) -> None:
+    warm = found["warm_start"]
     print(
-        f"\n{space}: {found['designs']} designs, {found['front']} on the front, {found['layers']} layers; the "
-        f"grid takes {found['grid_cpu_seconds']} CPU s, the warm start {found['warm_start']['cpu_seconds']} s "
-        f"for {found['warm_start']['points']} designs"
+        f"\n{space}: {found['designs']} designs, {found['front']} on the front, {found['layers']} layers; "
+        f"the grid takes {found['grid_cpu_seconds']} CPU s, "
+        f"the warm start {warm['cpu_seconds']} s for {warm['points']} designs"
     )
     heads = "".join(f"{n * found['layers']:>22}" for n in DESIGNS)
     print(f"{'share of hypervolume after solves':34}{heads}   to {NEAR[0]:.0%}   to {NEAR[1]:.0%}")

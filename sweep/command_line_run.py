@@ -6,6 +6,7 @@ import json
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +31,12 @@ from sweep.session import Place, run_study
 from sweep.study import load_study
 
 NOTES = Console(stderr=True)
+OUTCOMES = {
+    "complete": "evaluated",
+    "infeasible": "infeasible",
+    "dominated": "discarded by their bounds",
+    "failed": "failed",
+}
 LINE_SECONDS = 10.0
 """How often progress is said where no bar can be drawn."""
 
@@ -47,6 +54,8 @@ class ProgressBar(Observer):
     def __init__(self) -> None:
         self.hits = self.failures = self.total = self.done = 0
         self.first_error = ""
+        self.designs: Counter[str] = Counter()
+        self.trials: set[int] = set()
         self._start = self._said = time.monotonic()
         self._progress = Progress(
             TextColumn("solves"),
@@ -77,6 +86,20 @@ class ProgressBar(Observer):
         self._progress.update(self._bar, advance=1, hits=self.hits, failures=self.failures)
         if not NOTES.is_terminal and time.monotonic() - self._said > LINE_SECONDS:
             self._say_line()
+
+    def designed(self, row: dict[str, Any]) -> None:
+        self.designs[row["status"]] += 1
+        self.trials |= {row["trial"]} - {None}
+
+    @property
+    def summary(self) -> str:
+        """What became of the designs; repeated proposals are the trials that have no design of their own."""
+        kinds = [
+            f"{self.designs[status]} {said}" for status, said in OUTCOMES.items() if self.designs[status]
+        ]
+        if repeats := max(self.trials, default=-1) + 1 - len(self.trials):
+            kinds.append(f"{repeats} proposals repeated earlier ones")
+        return f"{self.designs.total()} designs: {', '.join(kinds)}"
 
     def _say_line(self) -> None:
         """Where there is no terminal to draw a bar on, as in the log of a job."""
@@ -116,6 +139,7 @@ def run_and_report(name: str, options: RunOptions) -> None:
         with terminate_as_interrupt(), written_to(study, options.output) as place:
             with ProgressBar() as bar:
                 folder = run_study(study, place, options.place, observer=bar, resume=options.resume)
+            NOTES.print(bar.summary)
             report = write_report(place)
             _print_front(folder, list(study.objectives), f"{study.name}: Pareto front")
     except KeyboardInterrupt:
@@ -126,8 +150,8 @@ def run_and_report(name: str, options: RunOptions) -> None:
         print(f"report: {options.output.partition('?')[0].rstrip('/')}/{report.name}")
     else:
         print(f"report: {report}")
-    if bar.failures and bar.failures == bar.total:
-        raise WorkFailedError(f"all {bar.total} solves failed, the first with {bar.first_error}")
+    if bar.failures and bar.failures == bar.done:
+        raise WorkFailedError(f"all {bar.done} solves failed, the first with {bar.first_error}")
 
 
 def _headline(plan: Plan) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from results.store import RunFolder
 from sweep.session import Place, run_study
-from sweep.study import Study
+from sweep.study import Study, load_study
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -29,6 +29,27 @@ def test_ray_gives_the_answers_of_one_process(tiny: Study, tmp_path: Path) -> No
     assert len(objectives(alone)) == 4
     workers = {row["worker"] for row in cluster.read_rows("layers")}
     assert str(os.getpid()) not in {worker.rpartition(":")[2] for worker in workers}
+
+
+def test_an_optuna_study_on_ray_has_a_row_for_every_trial_and_resumes(
+    write_study: Callable[[str], Path], tmp_path: Path
+) -> None:
+    text = (
+        write_study().read_text().replace("choices: [2 KiB, 4 KiB]", "from: 2, to: 40, step: 2, unit: KiB")
+        + "search: {method: optuna, trials: 24, population: 6}\n"
+    )
+    study = load_study(str(write_study(text)))
+    place, output = Place(workers=2), tmp_path / "runs" / "tiny"
+    rows = run_study(study, output, place).read_rows("designs")
+    assert len({row["trial"] for row in rows}) == len(rows) == 24
+    assert {row["status"] for row in rows} == {"complete"}
+    more = Study.model_validate(
+        study.model_dump(by_alias=True) | {"search": study.search.model_dump() | {"trials": 30}}
+    )
+    again = run_study(more, output, place).read_rows("designs")
+    before, after = ({(row["trial"], row["design_id"]) for row in table} for table in (rows, again))
+    assert len(after) == 30
+    assert before < after
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
