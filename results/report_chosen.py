@@ -20,6 +20,7 @@ from results.report_layers import (
     chart_content,
     design_layers,
     energy_pj,
+    spaces_text,
 )
 from results.report_spending import level_color, level_names, shown_designs
 from results.report_units import Scale, scale_for
@@ -41,7 +42,7 @@ def chosen_section(run: RunData) -> Section | None:
         parts += [
             _place("layers", "Energy and latency by layer"),
             *_ratio_chart(run, layers),
-            _certificates(),
+            _certificates(run),
         ]
     else:
         parts.append(paragraph("The designs of this run do not itemise their layers.", class_="empty"))
@@ -88,13 +89,14 @@ def _ratio_chart(run: RunData, layers: dict[int, list[LayerCost]]) -> list[Marku
     return [_place("ratios", "Energy and latency of each layer over the baseline's")]
 
 
-def _certificates() -> Markup:
+def _certificates(run: RunData) -> Markup:
     text = (
         "What is proven of each layer's mapping: nothing in the named space is below the bound. Optimal: "
         "the found value is the bound."
     )
+    texts = [paragraph(text), *([paragraph(spaces_text(run))] if run.spaces else [])]
     rows = live_table("chosen-certificates", CERTIFICATE_HEADERS, "The layers of the chosen design")
-    return element("details", element("summary", "Certificates, layer by layer"), paragraph(text), rows)
+    return element("details", element("summary", "Certificates, layer by layer"), *texts, rows)
 
 
 def _content(run: RunData, layers: dict[int, list[LayerCost]]) -> dict[str, Any]:
@@ -121,7 +123,7 @@ def _design(
     theirs = layers.get(run.baseline, []) if run.baseline is not None else []
     return chart_content(mine, *scales) | {
         "ratios": layer_ratios(mine, theirs),
-        "certificates": [certificate(layer) for layer in mine],
+        "certificates": [certificate(run, layer) for layer in mine],
         "metrics": metric_rows(run, design),
         "hardware": hardware_rows(run, design),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -154,6 +155,14 @@ class RunData:
         """The ``layers`` row of a task, empty when the run has none."""
         row = self._solves.get(task_id)
         return {} if row is None else dict(self.layers.iloc[row])
+
+    @cached_property
+    def spaces(self) -> list[str]:
+        """The sentences that name the spaces of mappings searched, the most common first."""
+        named = Counter(
+            space["name"] for space in self.layers["space"] if isinstance(space, dict) and "name" in space
+        )
+        return sorted(named, key=lambda name: (-named[name], name))
 
     @cached_property
     def _metrics(self) -> dict[str, list[float]]:

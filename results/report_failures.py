@@ -28,7 +28,7 @@ def failures_section(run: RunData) -> Section:
         parts.append(element("details", summary, listed))
     if discarded := [_design(run, i, "note") for i in run.discarded]:
         listed = _limited(["What", "Name", "", "Reason"], discarded, "Designs discarded by their bounds")
-        summary = element("summary", f"{len(discarded)} designs discarded by their bounds before any solve")
+        summary = element("summary", f"Discarded before any solve, by their bounds: {len(discarded)}")
         parts.append(element("details", summary, listed))
     return Section("failures", "Failures", joined(parts))
 

@@ -65,15 +65,12 @@ def _certainty(run: RunData) -> str:
     text = (
         f"{len(run.certain)} of the {len(run.front)} are certain (diamonds): no other complete design "
         "would be at least as good everywhere and better somewhere even if it reached its proven bounds. "
+        f"Designs off the front that could still join it if mapped better: {len(run.candidates)}."
     )
-    if run.candidates:
-        text += f"{len(run.candidates)} designs off the front could still join it if mapped better. "
-    else:
-        text += "No design off the front could join it, however it is mapped. "
     if run.discarded:
         text += (
-            f"{len(run.discarded)} designs were discarded before any solve, because a finished design is at "
-            "least as good as their proven lower bounds; they are drawn at these bounds."
+            f" Designs discarded before any solve: {len(run.discarded)}; a finished design is at least as "
+            "good as their proven lower bounds, at which they are drawn."
         )
     return text
 

@@ -88,10 +88,19 @@ def found_by(solve: Mapping[str, Any]) -> str:
     return f"{solve['solver']}: {member}" if isinstance(member, str) and member else str(solve["solver"])
 
 
-def space_name(solve: Mapping[str, Any]) -> str:
-    """The sentence that names the space of mappings that a solve searched; a dash in rows without one."""
+def spaces_text(run: RunData) -> str:
+    """The spaces that certificates speak of, with numbers where there are several; empty without any."""
+    if len(run.spaces) < 2:
+        return "".join(f"Space of mappings searched: {name}." for name in run.spaces)
+    listed = "; ".join(f"({number}) {name}" for number, name in enumerate(run.spaces, 1))
+    return f"Spaces of mappings searched: {listed}."
+
+
+def _space_number(run: RunData, solve: Mapping[str, Any]) -> str:
     space = solve["space"]
-    return str(space.get("name", NOTHING)) if isinstance(space, dict) else NOTHING
+    return (
+        str(run.spaces.index(space["name"]) + 1) if isinstance(space, dict) and "name" in space else NOTHING
+    )
 
 
 def _utilization(solve: Mapping[str, Any]) -> str:
@@ -102,7 +111,7 @@ def _utilization(solve: Mapping[str, Any]) -> str:
     return f"{percent(busy)}, useful {percent(useful)}"
 
 
-def certificate(layer: LayerCost) -> list[Any]:
+def certificate(run: RunData, layer: LayerCost) -> list[Any]:
     """The cells under CERTIFICATE_HEADERS: text, or [text, the number to sort by]."""
     solve = layer["solve"]
     if not solve:
@@ -117,7 +126,7 @@ def certificate(layer: LayerCost) -> list[Any]:
         found_by(solve),
         _sortable(_utilization(solve), solve["utilization"]),
         _sortable(_seconds(solve["cpu_seconds"]), solve["cpu_seconds"]),
-        space_name(solve),
+        _space_number(run, solve),
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from results.report_data import RunData
 from results.report_html import Cell, Figure, Markup, Section, chart_text, element, joined, paragraph, table
-from results.report_layers import found_by, space_name
+from results.report_layers import found_by, spaces_text
 from results.report_spending import COLORS
 from results.report_units import NOTHING, percent, seconds
 
@@ -40,7 +39,9 @@ def solves_section(run: RunData) -> Section:
     figures = [figure for figure in (gap_figure(run), seconds_figure(run)) if figure is not None]
     panels = [element("div", figure.html(), class_="panel") for figure in figures]
     grid = element("div", *panels, class_="grid") if panels else Markup("")
-    tables = [table(headers, rows, "Solves by solver"), *_portfolio(run), *_spaces(run)]
+    tables = [table(headers, rows, "Solves by solver"), *_portfolio(run)]
+    if run.spaces:
+        tables.append(paragraph(f"Bounds and optima hold for a space. {spaces_text(run)}"))
     return Section("solves", title, joined([paragraph(text), *tables, grid]))
 
 
@@ -64,19 +65,6 @@ def _portfolio(run: RunData) -> list[Markup]:
         paragraph("Which member of the portfolio found the mapping that was kept:"),
         table(headers, cells, caption),
     ]
-
-
-def _spaces(run: RunData) -> list[Markup]:
-    """The spaces of mappings that the certificates speak of, with the number of solves in each."""
-    names = Counter(space_name(row) for row in run.layers.to_dict("records"))
-    del names[NOTHING]
-    if not names:
-        return []
-    text = "Bounds and optima hold in the space that was searched: "
-    if len(names) == 1:
-        return [paragraph(f"{text}{next(iter(names))}.")]
-    items = [element("li", f"{name} ({count:,} solves)") for name, count in names.most_common()]
-    return [paragraph(text), element("ul", *items)]
 
 
 def _solver_cells(names: tuple[str, str], rows: pandas.DataFrame, statuses: list[str]) -> list[Cell]:

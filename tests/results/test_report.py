@@ -198,7 +198,7 @@ def test_certain_designs_are_told_from_the_others(run_path: Path, make_design: M
     assert traces[DISCARDED]["x"] == [energy.number(0.8e9 / 3)]
     text = " ".join(_page(run_path).text)
     assert "1 of the 2 are certain" in text
-    assert "1 designs were discarded before any solve" in text
+    assert "Designs discarded before any solve: 1;" in text
 
 
 def test_a_search_is_told_in_full(make_search: Callable[..., Path], run_path: Path) -> None:
@@ -207,17 +207,33 @@ def test_a_search_is_told_in_full(make_search: Callable[..., Path], run_path: Pa
     text = " ".join(page.text)
     for words in (
         f"{len(run.certain)} of the {len(run.front)} are certain",
-        f"{len(run.candidates)} designs off the front could still join it",
-        "3 designs were discarded before any solve",
-        "3 designs discarded by their bounds before any solve",
+        f"could still join it if mapped better: {len(run.candidates)}.",
+        "Designs discarded before any solve: 3;",
+        "Discarded before any solve, by their bounds: 3",
         "dominated by design a",
         f"Baseline: SRAM.fanout 14{TIMES}12, RegFile.size 256, SRAM.size 64 KiB.",
-        "all mappings of perfect factors.",
+        "Space of mappings searched: all mappings of perfect factors.",
     ):
         assert words in text, words
     wins = run.layers["solved_by"].value_counts()
     for member in ("cosa", "exact"):
         assert f"auto {member} {wins[member]} " in text
+
+
+def test_each_certificate_names_its_space(run_path: Path, make_layer: Make, make_design: Make) -> None:
+    with RunWriter(run_path) as run:
+        for number, name in enumerate(("perfect", "padded", "padded")):
+            run.append("layers", make_layer(number, space={"name": name}))
+            run.append("designs", make_design(number))
+        run.append("layers", make_layer(3))
+        run.append("designs", make_design(3, area_um2=1.0))
+    page = _page(run_path)
+    assert "Spaces of mappings searched: (1) padded; (2) perfect." in " ".join(page.text)
+    column = CERTIFICATE_HEADERS.index("Space")
+    numbers = {
+        row[column] for design in page.data["chosen-data"]["designs"] for row in design["certificates"]
+    }
+    assert numbers == {"1", "2", "\u2013"}
 
 
 def test_the_comparison_is_with_the_baseline_s_rows(make_search: Callable[..., Path], run_path: Path) -> None:
