@@ -63,7 +63,7 @@ CATALOGUE: tuple[Entry, ...] = (
         "solvers.mapping.thistle",
         OBJECTIVES,
         False,
-        "Thistle's geometric programs, one for every class of loop orders, rounded, re-evaluated and polished",
+        "Thistle's geometric programs, one per class of loop orders, rounded, re-evaluated and polished",
     ),
     Entry(
         "random_search",

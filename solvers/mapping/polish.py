@@ -19,21 +19,22 @@ Array = NDArray[Any]
 LEAST_GAIN = 1e-9
 """Steps that gain less than this fraction are rounding."""
 
-CLOSE = 1.3
-"""Kicks are for mappings further from the lower bound than this."""
-
 HANDFUL = 16
 """Of so many random neighbours a kick takes the first that is a valid mapping."""
 
 
 @dataclass
 class Polish:
-    """Local search on the objective of ``problem``, down to ``bound`` and as long as ``in_time()``."""
+    """Local search on the objective of ``problem``, down to ``bound`` and as long as ``in_time()``.
+
+    Kicks are for mappings whose objective is more than ``close`` times the bound.
+    """
 
     problem: MappingProblem
     bound: float
     in_time: Callable[[], bool]
     evaluations: int = 0
+    close: float = 1.3
     _space: MappingSpace = field(init=False)
     _evaluator: BatchEvaluator = field(init=False)
     _neighbourhood: Neighbourhood = field(init=False)
@@ -51,7 +52,7 @@ class Polish:
         best, cost = min(ends, key=lambda end: end[1])
         random = np.random.default_rng(seed)
         for _ in range(kicks):
-            if cost <= CLOSE * self.bound or not self.in_time():
+            if cost <= self.close * self.bound or not self.in_time():
                 break
             other, other_cost = self._descend(*self._kicked(best, random))
             if other_cost < cost * (1 - LEAST_GAIN):

@@ -31,14 +31,16 @@ class Expressions:
     """The expressions of one layer over storage levels with (``fanned``) or without a fan-out below them.
 
     Variables are the trip counts that :meth:`Block.trips` names, one per block and dim, but for those that
-    ``fixed`` gives as (name, value). Where no two dims share an axis everything is as the cost model counts
-    it (``costmodel.traffic``), provided that the innermost relevant loop of each order iterates; halos are
-    too, along one direction and but for coincidences (item 3 of its list).
+    ``fixed`` gives as (name, value). ``unseen`` are (tensor, dim) pairs: temporal loops over the dim do not
+    count for the tensor, which only a bound may claim. Where no two dims share an axis everything is as the
+    cost model counts it (``costmodel.traffic``), provided that the innermost relevant loop of each order
+    iterates; halos are too, along one direction and but for coincidences (item 3 of its list).
     """
 
     layer: Layer
     fanned: tuple[bool, ...]
     fixed: tuple[tuple[str, float], ...] = ()
+    unseen: frozenset[tuple[str, str]] = frozenset()
 
     @classmethod
     def of(cls, architecture: Architecture, layer: Layer) -> Expressions:
@@ -61,23 +63,26 @@ class Expressions:
         """
         return self._tile(tensor, level).with_constants(self._values)
 
-    def delivered(self, tensor: Tensor, level: int, orders: Sequence[Order]) -> Signomial:
+    def delivered(self, tensor: Tensor, level: int, orders: Sequence[Order | None]) -> Signomial:
         """DV: words brought into one instance of ``level`` over the run (Algorithm 1); outputs: taken out.
 
         ``orders[i]`` is that of the temporal loops of level ``i``. The copy is hoisted through loops over
         absent dims up to the first present one, along which the tile grows; from there every loop multiplies.
         Where no loop of a level is over a present dim the hoist goes on in the next one, which the paper
-        leaves out.
+        leaves out. For an order None, still to be chosen, every loop does the least that it does in any: the
+        tile grows along all present dims and the hoist goes on.
         """
-        words, can_hoist = self._tile(tensor, level), True
+        words, repeats, can_hoist = self._tile(tensor, level), monomial(), True
         for outer in range(level + 1, len(self.fanned)):
-            block = Block(outer, False)
-            for dim in orders[outer]:
+            block, order = Block(outer, False), orders[outer]
+            for dim in self.layer.sizes if order is None else order:
+                if (tensor.name, dim) in self.unseen:
+                    continue
                 if not can_hoist:
-                    words = words * self._trips(block, dim)
+                    repeats = repeats * self._trips(block, dim)
                 elif dim in tensor.dims:
-                    words, can_hoist = self._grown(words, dim, block), False
-        return words.with_constants(self._values)
+                    words, can_hoist = self._grown(words, dim, block), order is None
+        return words.with_constants(self._values) * repeats
 
     def compute_cycles(self) -> Signomial:
         """What is brought to one MAC unit: a word of every tensor in each temporal iteration."""
@@ -108,12 +113,18 @@ class Expressions:
 
     def _tile(self, tensor: Tensor, level: int) -> Signomial:
         """The footprint while the innermost trip counts are symbols, fixed or not."""
-        first, *further = (block for block in self.blocks if block.level <= level)
-        words = product_of(_extent(axis, first) for axis in tensor.axes)
-        for block in further:
-            for dim in tensor.dims:
-                words = self._grown(words, dim, block)
-        return words
+        if (tensor, level) not in self._tiles:
+            first, *further = (block for block in self.blocks if block.level <= level)
+            words = product_of(_extent(axis, first) for axis in tensor.axes)
+            for block in further:
+                for dim in tensor.dims:
+                    words = self._grown(words, dim, block)
+            self._tiles[tensor, level] = words
+        return self._tiles[tensor, level]
+
+    @cached_property
+    def _tiles(self) -> dict[tuple[Tensor, int], Signomial]:
+        return {}
 
     def _grown(self, words: Signomial, dim: str, block: Block) -> Signomial:
         """``words`` with the tile grown along ``dim`` by the trip count of ``block``.

@@ -1,0 +1,65 @@
+"""Lower bounds on geometric programs by weak duality, whatever the solver's tolerances."""
+
+from __future__ import annotations
+
+from math import exp, log
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.mapping.thistle.cones import Relaxed
+from solvers.mapping.thistle.program import Box, GeometricProgram
+
+Array = NDArray[Any]
+
+ROUNDING = 1 - 1e-9
+"""Bounds are lowered by this: they and the cost model's sums are floating-point numbers."""
+
+
+def certified(program: GeometricProgram, relaxed: Relaxed) -> float:
+    """A number that the program's objective (energy or cycles) nowhere is below within its constraints.
+
+    With multipliers of at least 0 the Lagrangian L is nowhere above the objective where the constraints hold.
+    In the logarithms x it is convex, a sum of exponentials and linear terms, so at every x of the box
+    ``L(x) >= L(p) + gradient L(p) @ (x - p)`` for any point p, and the least of the right side over the box
+    is a bound. ``relaxed`` gives p and the multipliers; near the optimum nearly nothing is lost. Cycles go by
+    their logarithm: a maximum is at least any average, and log-sum-exp is convex too.
+    """
+    x = relaxed.x
+    if program.objective == "energy":
+        value, gradient = program.energy_at(x), program.energy.gradient(x) - program.saved
+    else:
+        value, gradient = _log_time(program, relaxed)
+    for fill, weight in zip(program.fills, np.maximum(relaxed.fill_weights, 0), strict=True):
+        value += weight * (fill.at(x) - 1)
+        gradient = gradient + weight * fill.gradient(x)
+    weights = np.maximum(relaxed.limit_weights, 0)
+    for (coefficients, most), weight in zip(program.box.limits, weights, strict=True):
+        value += weight * (float(coefficients @ x) - most)
+        gradient = gradient + weight * coefficients
+    least = value - float(gradient @ x) + least_in_box(program.box, gradient)
+    return (least if program.objective == "energy" else exp(least)) * ROUNDING
+
+
+def least_in_box(box: Box, slope: Array) -> float:
+    """The least ``slope @ x`` in the box, limits aside: of each sum the rest goes where it costs least."""
+    x = box.least.copy()
+    for group, total in enumerate(box.sums):
+        members = np.flatnonzero(box.group == group)
+        left = total - x[members].sum()
+        for member in members[np.argsort(slope[members], kind="stable")]:
+            step = min(left, box.most[member] - x[member])
+            x[member] += step
+            left -= step
+    return float(slope @ x)
+
+
+def _log_time(program: GeometricProgram, relaxed: Relaxed) -> tuple[float, Array]:
+    """The weighted average of the logarithms of the times, and its gradient."""
+    weights = np.maximum(relaxed.time_weights, 0)
+    weights = weights / weights.sum() if weights.sum() > 0 else np.full(len(weights), 1 / len(weights))
+    values = [time.at(relaxed.x) for time in program.times]
+    slopes = [time.gradient(relaxed.x) / value for time, value in zip(program.times, values, strict=True)]
+    average = sum(weight * log(value) for weight, value in zip(weights.tolist(), values, strict=True))
+    return average, np.asarray(weights @ np.array(slopes))

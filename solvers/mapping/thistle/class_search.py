@@ -1,0 +1,187 @@
+"""Best-first search of the classes of loop orders: a geometric program each, and one for all still open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from heapq import heappop, heappush
+from itertools import count
+
+from costmodel.workload import Tensor
+from solvers.mapping.thistle import cones
+from solvers.mapping.thistle.costs import Costs
+from solvers.mapping.thistle.expressions import Order
+from solvers.mapping.thistle.orders import OrderClasses, Walk, mirrored_dims
+from solvers.mapping.thistle.program import GeometricProgram
+
+Orders = tuple[Order | None, ...]
+"""Per level, innermost first, the order of its temporal loops; None while it is to be chosen."""
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A class, or several that agree in the orders chosen so far, with its program's optimum."""
+
+    program: GeometricProgram
+    orders: Orders
+    relaxed: cones.Relaxed
+    estimate: float
+    """The relaxed objective as the cost model would count it: see :attr:`Costs.first_reads_pj`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Branching:
+    """The order classes of one tiling's levels, chosen from the outermost level inwards."""
+
+    costs: Costs
+    carry_over: bool
+    mirror: bool
+
+    @cached_property
+    def root(self) -> Orders:
+        """No order chosen but where there is only one class."""
+        orders: list[Order | None] = [None] * len(self.costs.tiling.keep)
+        orders[0] = self.costs.tiling.loops_at(0)
+        return self._with_forced(tuple(orders))
+
+    def children(self, orders: Orders) -> Iterator[Orders]:
+        """``orders`` with one of each class at the outermost level that has none."""
+        level = self._next_level(orders)
+        for order in self._orders(level, orders):
+            chosen = self._with_forced((*orders[:level], order, *orders[level + 1 :]))
+            if not self._has_twin(chosen):
+                yield chosen
+
+    def completed(self, orders: Orders) -> tuple[Order, ...]:
+        """``orders`` with the first class wherever there is none."""
+        while None in orders:
+            orders = next(self.children(orders))
+        return tuple(order for order in orders if order is not None)
+
+    def _next_level(self, orders: Orders) -> int:
+        return max(level for level, order in enumerate(orders) if order is None)
+
+    def _with_forced(self, orders: Orders) -> Orders:
+        while None in orders:
+            level = self._next_level(orders)
+            only = self._orders(level, orders)
+            if len(only) > 1:
+                break
+            orders = (*orders[:level], only[0], *orders[level + 1 :])
+        return orders
+
+    def _orders(self, level: int, orders: Orders) -> list[Order]:
+        tiling, classes = self.costs.tiling, self._classes(level)
+        loops = tiling.loops_at(level)
+        found = classes.of(loops)
+        if self.carry_over and level + 1 < len(orders):
+            outer = orders[level + 1] or ()
+            found += classes.with_open(loops, self._hoisting(level, outer))
+        rules = tiling.space.level_rules[level]
+        asked = (rules.ordered(tuple((dim, 2) for dim in order)) for order in found)
+        return list(dict.fromkeys(tuple(dim for dim, _ in order) for order in asked))
+
+    def _hoisting(self, level: int, outer: Order) -> list[Tensor]:
+        """The tensors that, staying through this level, would stay through loops of the next one as well."""
+        inside = self._classes(level).tensors
+        walks = OrderClasses(self.costs.layer, inside, self.costs.tiling.unseen).walks(outer)
+        return [tensor for tensor, walk in zip(inside, walks, strict=True) if walk.hoisted]
+
+    def _classes(self, level: int) -> OrderClasses:
+        if level not in self._classes_of_level:
+            kept = self.costs.tiling.kept_inside(level)
+            tensors = tuple(tensor for tensor in self.costs.layer.tensors if tensor.name in kept)
+            self._classes_of_level[level] = OrderClasses(self.costs.layer, tensors, self.costs.tiling.unseen)
+        return self._classes_of_level[level]
+
+    @cached_property
+    def _classes_of_level(self) -> dict[int, OrderClasses]:
+        return {}
+
+    @cached_property
+    def _mirrored(self) -> dict[str, str]:
+        asked = self.costs.tiling.space.rules.levels
+        return mirrored_dims(self.costs.layer) if self.mirror and not asked else {}
+
+    def _has_twin(self, orders: Orders) -> bool:
+        """Whether the classes with height and width exchanged come first in the order of their keys."""
+        if not self._mirrored:
+            return False
+        for level in range(len(orders) - 1, 0, -1):
+            order = orders[level]
+            if order is None:
+                break
+            own = self._key(level, order)
+            twin = self._key(level, tuple(self._mirrored.get(dim, dim) for dim in order))
+            if own != twin:
+                return twin < own
+        return False
+
+    def _key(self, level: int, order: Order) -> tuple[object, ...]:
+        walks = self._classes(level).walks(order)
+        return (tuple(sorted(order)), *(_sortable(walk) for walk in walks))
+
+
+def _sortable(walk: Walk) -> tuple[object, ...]:
+    return tuple(sorted(walk.hoisted)), walk.grown, walk.ends_here
+
+
+@dataclass
+class ClassSearch:
+    """Solves programs in the order of their promise; ``may_go_on()`` is asked before each.
+
+    An order still to be chosen costs at most what any class does in its place, so nothing that comes later
+    has a smaller relaxed optimum: whoever has a mapping that is as good may stop. (``estimate`` is not a
+    bound on the cost model's objective, see :class:`Costs`; a proof takes other expressions.)
+    """
+
+    branchings: Sequence[Branching]
+    scale: float
+    may_go_on: Callable[[], bool]
+    programs: int = 0
+    exhausted: bool = False
+    infeasible: int = 0
+    _open: list[tuple[float, int, Branching, Node]] = field(default_factory=list)
+    _number: Iterator[int] = field(default_factory=count)
+
+    def nodes(self) -> Iterator[tuple[Branching, Node]]:
+        """The classes in the order of their estimates; when the search may not go on, what is open then."""
+        for branching in self.branchings:
+            self._push(branching, branching.root)
+        while self._open and self.may_go_on():
+            _, _, branching, node = heappop(self._open)
+            if None not in node.orders:
+                yield branching, node
+                continue
+            for orders in branching.children(node.orders):
+                self._push(branching, orders, node)
+        self.exhausted = not self._open
+        while self._open:
+            _, _, branching, node = heappop(self._open)
+            yield branching, node
+
+    @property
+    def still_open(self) -> list[tuple[Branching, Node]]:
+        """What has been solved and not been returned."""
+        return [(branching, node) for _, _, branching, node in self._open]
+
+    def _push(self, branching: Branching, orders: Orders, parent: Node | None = None) -> None:
+        """Open the node of ``orders``, with its parent's optimum (no larger) if no more may be solved."""
+        if parent is not None and not self.may_go_on():
+            self._insert(branching, replace(parent, orders=orders))
+            return
+        self.programs += 1
+        program = branching.costs.program(orders)
+        relaxed = cones.solve(program, self.scale)
+        if relaxed is not None and not 0.5 < (size := program.magnitude_at(relaxed.x)) / self.scale < 2:
+            self.scale = size  # one near the optimum makes this and the next programs accurate
+            relaxed = cones.solve(program, self.scale)
+        if relaxed is None:
+            self.infeasible += 1
+        else:
+            estimate = branching.costs.estimate(program, relaxed.x)
+            self._insert(branching, Node(program, orders, relaxed, estimate))
+
+    def _insert(self, branching: Branching, node: Node) -> None:
+        heappush(self._open, (node.estimate, next(self._number), branching, node))

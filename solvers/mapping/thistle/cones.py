@@ -1,0 +1,171 @@
+"""Geometric programs solved as exponential-cone programs, straight into Clarabel's data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.mapping.thistle.program import GeometricProgram, Posynomial
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Relaxed:
+    """A program's optimum: ``x`` the logarithms of the variables, and the multipliers of its constraints.
+
+    ``time_weights`` and ``fill_weights`` are those of the program's ``times`` (they sum to about 1 where the
+    objective has the time in it) and ``fills``, ``limit_weights`` those of the box's limits: in pJ for
+    energy, else in logarithms of the objective.
+    """
+
+    x: Array
+    objective: float
+    time_weights: Array
+    fill_weights: Array
+    limit_weights: Array
+
+
+@dataclass
+class _Rows:
+    """The rows ``s = b - A z`` of a cone program, block by block, as triplets."""
+
+    at: list[Array] = field(default_factory=list)
+    column: list[Array] = field(default_factory=list)
+    value: list[Array] = field(default_factory=list)
+    right: list[Array] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, rows: Array, columns: Array, values: Array, right: Array) -> None:
+        self.at.append(np.asarray(rows) + self.count)
+        self.column.append(np.asarray(columns))
+        self.value.append(np.asarray(values, float))
+        self.right.append(np.asarray(right, float))
+        self.count += len(right)
+
+
+def solve(program: GeometricProgram, scale: float) -> Relaxed | None:
+    """The optimum of ``program``, whose objective is about ``scale``; None if it is infeasible.
+
+    Columns are the logarithms x, for cycles and their product with energy the logarithm of the time in
+    scale 1, then one u for each term of each posynomial with ``exp(term) <= u`` (an exponential cone).
+    """
+    import clarabel
+    from scipy import sparse
+
+    layout = _Layout(program, scale)
+    rows, cones = _Rows(), []
+    groups, limits = _linear_rows(layout, rows)
+    cones += [clarabel.ZeroConeT(groups), clarabel.NonnegativeConeT(limits)]
+    sums = _sum_rows(layout, rows)
+    cones.append(clarabel.NonnegativeConeT(sums))
+    cones += [clarabel.ExponentialConeT()] * _term_rows(layout, rows)
+    matrix = sparse.csc_matrix(
+        (np.concatenate(rows.value), (np.concatenate(rows.at), np.concatenate(rows.column))),
+        shape=(rows.count, layout.columns),
+    )
+    nothing = sparse.csc_matrix((layout.columns, layout.columns))
+    right = np.concatenate(rows.right)
+    answer = clarabel.DefaultSolver(nothing, layout.goal, matrix, right, cones, _settings()).solve()
+    if str(answer.status) not in ("Solved", "AlmostSolved", "MaxIterations", "InsufficientProgress"):
+        return None
+    return layout.read(np.array(answer.x), np.array(answer.z)[groups:])
+
+
+def _settings() -> Any:
+    import clarabel
+
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_threads = 1
+    return settings
+
+
+class _Layout:
+    """Where the variables of a program stand among the columns, and its scaled posynomials."""
+
+    def __init__(self, program: GeometricProgram, scale: float) -> None:
+        self.program = program
+        self.scale = scale
+        self.variables = program.box.least.size
+        self.timed = program.objective != "energy"
+        self.costed = program.objective != "cycles"
+        unit = 1.0 / scale if self.costed else 1.0
+        time = -1.0 if self.timed else 0.0
+        parts = [(program.energy.scaled(unit), 1.0 if self.timed else 0.0)] if self.costed else []
+        parts += [(part, time) for part in program.times] if self.timed else []
+        parts += [(part, 0.0) for part in program.fills]
+        self.parts: list[tuple[Posynomial, float]] = parts
+        sizes = [len(part.logs) for part, _ in parts]
+        first = self.variables + self.timed
+        self.starts = first + np.concatenate([[0], np.cumsum(sizes)]).astype(int)
+        self.columns = int(self.starts[-1])
+
+    @property
+    def goal(self) -> Array:
+        """Minimise the sum of the energy's terms, or the logarithm of the time."""
+        goal = np.zeros(self.columns)
+        if self.costed:
+            goal[: self.variables] = -self.program.saved / self.scale
+            goal[self.starts[0] : self.starts[1]] = 1.0
+        else:
+            goal[self.variables] = 1.0
+        return goal
+
+    def read(self, z: Array, multipliers: Array) -> Relaxed:
+        """The optimum; ``multipliers`` are those of the limits and sums."""
+        box, program = self.program.box, self.program
+        x = z[: self.variables]
+        sides = 2 * self.variables
+        limits = multipliers[sides : sides + len(box.limits)]
+        sums = multipliers[sides + len(box.limits) :]
+        unit = self.scale if program.objective == "energy" else 1.0
+        times = len(program.times) if self.timed else 0
+        fills = sums[times : times + len(program.fills)]
+        return Relaxed(x, program.at(x), sums[:times], unit * fills, unit * limits)
+
+
+def _linear_rows(layout: _Layout, rows: _Rows) -> tuple[int, int]:
+    """The box: how many rows of equations (groups) and of inequalities."""
+    box, n = layout.program.box, layout.variables
+    every = np.arange(n)
+    rows.add(box.group, every, np.ones(n), box.sums)
+    rows.add(every, every, -np.ones(n), -box.least)
+    rows.add(every, every, np.ones(n), box.most)
+    for coefficients, bound in box.limits:
+        columns = np.flatnonzero(coefficients)
+        rows.add(np.zeros(len(columns), int), columns, coefficients[columns], np.array([bound]))
+    return len(box.sums), 2 * n + len(box.limits)
+
+
+def _sum_rows(layout: _Layout, rows: _Rows) -> int:
+    """The terms of each time (over the time's variable) and of each fill add up to at most 1."""
+    first = 1 if layout.costed else 0
+    for start, end in zip(layout.starts[first:-1], layout.starts[first + 1 :], strict=True):
+        columns = np.arange(start, end)
+        rows.add(np.zeros(len(columns), int), columns, np.ones(len(columns)), np.ones(1))
+    return len(layout.parts) - first
+
+
+def _term_rows(layout: _Layout, rows: _Rows) -> int:
+    """Every term's cone (exponents @ x + log, 1, u); how many."""
+    exponents = np.concatenate([part.exponents for part, _ in layout.parts])
+    if layout.timed:
+        times = np.concatenate([np.full(len(part.logs), sign) for part, sign in layout.parts])
+        exponents = np.column_stack([exponents, times])
+    count = len(exponents)
+    term, column = np.nonzero(exponents)
+    right = np.zeros(3 * count)
+    right[0::3] = np.concatenate([part.logs for part, _ in layout.parts])
+    right[1::3] = 1.0
+    us = np.arange(count)
+    rows.add(
+        np.concatenate([3 * term, 3 * us + 2]),
+        np.concatenate([column, layout.starts[0] + us]),
+        np.concatenate([-exponents[term, column], -np.ones(count)]),
+        right,
+    )
+    return count

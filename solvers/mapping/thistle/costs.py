@@ -1,0 +1,220 @@
+"""Energy, time and capacity of a tiling as geometric programs (Thistle, Eq. 3, as the cost model counts)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import exp, log, prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.architecture import Architecture, StorageLevel
+from costmodel.workload import Layer, Tensor
+from solvers.mapping.problem import Objective
+from solvers.mapping.thistle.expressions import Block, Order
+from solvers.mapping.thistle.program import Box, GeometricProgram, Posynomial
+from solvers.mapping.thistle.tiling import Tiling
+from solvers.mapping.thistle.volumes import Volumes
+
+Array = NDArray[Any]
+
+
+class Words(NamedTuple):
+    """What one tensor asks of a level that keeps it: posynomials, in words of one instance.
+
+    ``sent`` inwards (outputs: taken in), ``filled`` from outside (None at the outermost level).
+    """
+
+    tensor: Tensor
+    level: int
+    sent: Posynomial
+    filled: Posynomial | None
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """The programs of one tiling, an order of loops (or none yet) per level giving one each.
+
+    Partial sums count as the paper counts them, once in and once out each time (the factor 2 of Algorithm 1).
+    The cost model leaves out the first read and fill of each copy of an output; a line over the logarithm of
+    the number of copies stands for that, whose constant is ``first_reads_pj``. What else differs: blocks
+    are not rounded up, and leakage lasts for the compute cycles.
+    """
+
+    volumes: Volumes
+    objective: Objective
+
+    @property
+    def tiling(self) -> Tiling:
+        return self.volumes.tiling
+
+    @property
+    def architecture(self) -> Architecture:
+        return self.tiling.space.architecture
+
+    @property
+    def layer(self) -> Layer:
+        return self.tiling.layer
+
+    def program(self, orders: Sequence[Order | None]) -> GeometricProgram:
+        """The geometric program of these orders; ``orders[i]`` innermost first, of level i's loops."""
+        words = [w for tensor in self.layer.tensors for w in self._words(tensor, tuple(orders))]
+        energy = [self._fixed_energy, *(self._access_energy(w) for w in words)]
+        return GeometricProgram(
+            self.objective,
+            self.box,
+            self.volumes.total(energy),
+            self._saved,
+            (self.volumes.compute_cycles, *self._transfers(words)),
+            self.volumes.fills,
+        )
+
+    def estimate(self, program: GeometricProgram, x: Array) -> float:
+        """The objective at the logarithms ``x`` without the first reads."""
+        energy_pj = program.energy_at(x) - self.first_reads_pj
+        if self.objective == "energy":
+            return energy_pj
+        return program.cycles_at(x) * (energy_pj if self.objective == "edp" else 1.0)
+
+    @cached_property
+    def box(self) -> Box:
+        """The variables' ranges, dims as products of their trip counts, fan-outs."""
+        tiling = self.tiling
+        place = {dim: number for number, dim in enumerate(tiling.tiled_dims)}
+        group = np.array([place[choice.dim] for choice in tiling.choices], int)
+        sums = np.array([log(self.layer.sizes[dim]) for dim in tiling.tiled_dims])
+        return Box(*tiling.logs, group, sums, tuple(self._limits()))
+
+    @cached_property
+    def first_reads_pj(self) -> float:
+        """What is taken off the energy for first reads and fills whatever the variables are."""
+        words = self.layer.output.words(self.layer.sizes)
+        return words * sum(pj * self._copies(level)[0] for level, pj in self._first_read_pj.items())
+
+    @cached_property
+    def _saved(self) -> Array:
+        """What more is taken off with the logarithms of the variables, in pJ."""
+        words = self.layer.output.words(self.layer.sizes)
+        saved = np.zeros(len(self.volumes.names))
+        for level, pj in self._first_read_pj.items():
+            saved += words * pj * self._copies(level)[1] * self._copying(level)
+        return saved
+
+    @cached_property
+    def _first_read_pj(self) -> dict[int, float]:
+        """Per level that keeps the outputs, the energy of one word's first read and first fill."""
+        outermost, name = len(self.tiling.keep) - 1, self.layer.output.name
+        return {
+            index: (level.read_energy_pj + (level.write_energy_pj if index < outermost else 0.0))
+            / level.block_size
+            for index, level in enumerate(self.architecture.levels)
+            if name in self.tiling.keep[index]
+        }
+
+    def _copies(self, level: int) -> tuple[float, float]:
+        """Copies of an output at ``level``: the chord, as (constant, slope), over their range.
+
+        Spatial loops over dims that the outputs do not have make copies; as a function of the logarithms of
+        the variables among them the number is convex, so the chord is nowhere below it.
+        """
+        fixed = self._fixed_trips(range(level + 1, len(self.tiling.keep)), self._absent)
+        least, most = self._copies_range(level)
+        if most <= least:
+            return fixed * exp(most), 0.0
+        slope = (exp(most) - exp(least)) / (most - least)
+        return fixed * (exp(least) - slope * least), fixed * slope
+
+    @property
+    def most_copies(self) -> float:
+        """The largest logarithm of the copies that variables make, at the innermost level that has them."""
+        return self._copies_range(self._innermost)[1]
+
+    @property
+    def _innermost(self) -> int:
+        return min(self._first_read_pj)
+
+    def _copies_range(self, level: int) -> tuple[float, float]:
+        """Between which logarithms the variables' part of the copies at ``level`` can be."""
+        most = min(float(self._copying(level) @ self.tiling.logs[1]), self._units_left(level))
+        return 0.0, max(0.0, most)
+
+    def _copying(self, level: int) -> Array:
+        """Which variables make copies: spatial ones outside ``level`` over dims that outputs do not have."""
+        choices = self.tiling.choices
+        spatial = (c.block.spatial and c.block.level > level and c.dim in self._absent for c in choices)
+        return np.array([*spatial], float)
+
+    @cached_property
+    def _absent(self) -> frozenset[str]:
+        return frozenset(self.layer.sizes) - self.layer.output.dims
+
+    def _units_left(self, level: int) -> float:
+        """The logarithm of what fixed spatial loops leave of the fan-outs outside ``level``."""
+        outside = range(level + 1, len(self.tiling.keep))
+        fanouts = prod(self.architecture.levels[index].fanout for index in outside)
+        return log(fanouts / self._fixed_trips(outside, frozenset(self.layer.sizes)))
+
+    def _fixed_trips(self, levels: Sequence[int], dims: frozenset[str]) -> float:
+        """The product of the fixed spatial trip counts below ``levels``."""
+        return prod(self.tiling.fixed.get(Block(i, True).trips(dim), 1.0) for i in levels for dim in dims)
+
+    def _limits(self) -> Iterator[tuple[Array, float]]:
+        """What the fan-outs leave to the variables."""
+        for index, level in enumerate(self.architecture.levels):
+            here = [c.block.spatial and c.block.level == index for c in self.tiling.choices]
+            if any(here):
+                taken = self._fixed_trips([index], frozenset(self.layer.sizes))
+                yield np.array(here, float), log(level.fanout / taken)
+
+    def _words(self, tensor: Tensor, orders: tuple[Order | None, ...]) -> Iterator[Words]:
+        """Items 4 to 8 of the cost model's list: what is sent on through bypassed levels to the MAC units."""
+        sent = self.volumes.compute_cycles
+        for level, kept in enumerate(self.tiling.keep):
+            sent = sent.times(self.volumes.groups(tensor, level))
+            if tensor.name in kept:
+                outermost = level == len(self.tiling.keep) - 1
+                filled = None if outermost else self.volumes.delivered(tensor, level, orders[level + 1 :])
+                yield Words(tensor, level, sent, filled)
+                sent = filled or sent
+
+    def _access_energy(self, words: Words) -> Posynomial:
+        """Eq. 3: accesses of all instances times the energy of one; outputs are read and updated."""
+        level, output = self.architecture.levels[words.level], words.tensor.is_output
+        sending_pj = level.read_energy_pj + (level.update_energy_pj if output else 0.0)
+        parts = [words.sent.scaled(sending_pj / level.block_size)]
+        if words.filled is not None:
+            parts.append(words.filled.scaled(level.write_energy_pj / level.block_size))
+        return self.volumes.total(parts).times(self.volumes.instances(words.level))
+
+    @cached_property
+    def _fixed_energy(self) -> Posynomial:
+        """The MACs' energy, and leakage during the compute cycles."""
+        parts = [self.volumes.constant(float(self.layer.macs)).scaled(self.architecture.compute.energy_pj)]
+        for index, level in enumerate(self.architecture.levels):
+            leaking = self.volumes.compute_cycles.times(self.volumes.instances(index))
+            parts.append(leaking.scaled(level.leakage_pj_per_cycle))
+        return self.volumes.total(parts)
+
+    def _transfers(self, words: Sequence[Words]) -> Iterator[Posynomial]:
+        """Section V-B: each level's words over its bandwidth; the slowest component sets the delay."""
+        for index, level in enumerate(self.architecture.levels):
+            yield from self._transfer(level, *self._moved([w for w in words if w.level == index]))
+
+    def _moved(self, words: Sequence[Words]) -> tuple[list[Posynomial], list[Posynomial]]:
+        """What a level reads, and what is written to it."""
+        outputs = [w.sent for w in words if w.tensor.is_output]
+        return [w.sent for w in words], [w.filled for w in words if w.filled] + outputs
+
+    def _transfer(
+        self, level: StorageLevel, reads: list[Posynomial], writes: list[Posynomial]
+    ) -> Iterator[Posynomial]:
+        for bandwidth, moved in (
+            (level.read_bandwidth, reads),
+            (level.write_bandwidth, writes),
+            (level.shared_bandwidth, reads + writes),
+        ):
+            if bandwidth and moved:
+                yield self.volumes.total(moved).scaled(1 / bandwidth)

@@ -1,0 +1,118 @@
+"""Loop orders of a level in classes of equal expressions: Thistle's pruning of permutations (section III)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, combinations
+from typing import NamedTuple
+
+from costmodel.workload import Layer, Tensor
+from solvers.mapping.thistle.expressions import Order
+
+
+class Walk(NamedTuple):
+    """What Algorithm 1 makes of one tensor and order: equal walks over the same loops, equal volumes."""
+
+    hoisted: frozenset[str]
+    """Absent dims whose loops stand inside the first present one."""
+    grown: str
+    """That first present dim if the tile overlaps its neighbours along it; else it only multiplies."""
+    ends_here: bool
+    """Whether there is a present dim; without one the hoist goes on in the next outer level."""
+
+
+@dataclass(frozen=True)
+class OrderClasses:
+    """One order of each class, for loops whose deliveries to ``tensors`` of ``layer`` count."""
+
+    layer: Layer
+    tensors: tuple[Tensor, ...]
+    unseen: frozenset[tuple[str, str]] = frozenset()
+    """See :class:`Expressions`."""
+
+    def of(self, dims: Sequence[str]) -> list[Order]:
+        """The classes of orders, innermost first, that list all of ``dims``.
+
+        Once every tensor has met a loop that moves it the loops around may stand in any order.
+        """
+        found: dict[tuple[Walk, ...], Order] = {}
+        for order in self._settled_orders((), tuple(dims), self.tensors):
+            found.setdefault(self.walks(order), order)
+        return list(found.values())
+
+    def with_open(self, dims: Sequence[str], hoisting: Sequence[Tensor]) -> list[Order]:
+        """The classes that leave out all dims of some of ``hoisting``, the tensors which that can serve.
+
+        Such a tensor is not moved by the level, so that it stays through the absent loops next outside too.
+        The paper's orders always list every dim, as if each did iterate.
+        """
+        found: dict[tuple[frozenset[str], tuple[Walk, ...]], Order] = {}
+        subsets = (combinations(hoisting, size) for size in range(1, len(hoisting) + 1))
+        for still in chain.from_iterable(subsets):
+            listed = [dim for dim in dims if not any(dim in tensor.dims for tensor in still)]
+            for order in self.of(listed):
+                found.setdefault((frozenset(order), self.walks(order)), order)
+        return list(found.values())
+
+    def walks(self, order: Order) -> tuple[Walk, ...]:
+        """Algorithm 1's walk of every tensor over ``order``."""
+        return tuple(self._walk(tensor, order) for tensor in self.tensors)
+
+    def _walk(self, tensor: Tensor, order: Order) -> Walk:
+        seen = [dim for dim in order if (tensor.name, dim) not in self.unseen]
+        for place, dim in enumerate(seen):
+            if dim in tensor.dims:
+                grown = dim if dim in self._overlapping[tensor.name] else ""
+                return Walk(frozenset(seen[:place]), grown, True)
+        return Walk(frozenset(seen), "", False)
+
+    def _settled_orders(
+        self, order: Order, rest: tuple[str, ...], waiting: Sequence[Tensor]
+    ) -> Iterator[Order]:
+        if not waiting or not rest:
+            yield (*order, *rest)
+            return
+        for dim in rest:
+            others = tuple(other for other in rest if other != dim)
+            still = [tensor for tensor in waiting if dim not in tensor.dims]
+            yield from self._settled_orders((*order, dim), others, still)
+
+    @cached_property
+    def _overlapping(self) -> dict[str, frozenset[str]]:
+        """Per tensor the dims along which an extent is not just proportional to the trip count."""
+        return {
+            tensor.name: frozenset(
+                dim
+                for axis in tensor.axes
+                for dim, step in axis
+                if step > 1 or any(other != dim and self.layer.sizes[other] > 1 for other, _ in axis)
+            )
+            for tensor in self.tensors
+        }
+
+
+def mirrored_dims(layer: Layer) -> dict[str, str]:
+    """The exchange of height and width if it leaves the layer as it is (section III: symmetric in H and W).
+
+    Empty if there is none: other strides, dilations or sizes, or no windows at all.
+    """
+    for tensor in layer.tensors:
+        windows = [sorted(axis, key=lambda term: term[1]) for axis in tensor.axes if len(axis) > 1]
+        for one, other in combinations(windows, 2):
+            pairs = [(mine[0], yours[0]) for mine, yours in zip(one, other, strict=False)]
+            swap = dict(pairs) | {yours: mine for mine, yours in pairs}
+            if len(one) == len(other) and _leaves(layer, swap):
+                return swap
+    return {}
+
+
+def _leaves(layer: Layer, swap: dict[str, str]) -> bool:
+    if any(layer.sizes[dim] != layer.sizes[other] for dim, other in swap.items()):
+        return False
+    return all(
+        {frozenset(axis) for axis in tensor.axes}
+        == {frozenset((swap.get(dim, dim), step) for dim, step in axis) for axis in tensor.axes}
+        for tensor in layer.tensors
+    )

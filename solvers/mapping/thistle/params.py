@@ -1,0 +1,57 @@
+"""What can be set in Thistle: its pruning, its rounding, the polish, and the proof of a bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from math import isfinite
+
+from costmodel.errors import InputError
+
+
+@dataclass(frozen=True)
+class Params:
+    """Thistle's knobs; the paper's way is ``mirror`` alone.
+
+    ``spread_windows``: a filter's R and S, never tiled (section III), may also stand whole across a fan-out.
+    ``mirror``: of two classes that differ by height and width exchanged only one is solved (section III).
+    ``carry_over``: tensors may stay where they are through loops of several levels (not in the paper).
+    ``prune``: stop when the relaxed optima left are above the exact cost of the best mapping so far.
+    ``keeps``, ``programs``, ``classes``: at most so many choices of kept tensors are searched, programs
+    solved, and classes rounded, each the most promising first.
+    ``nearest``, ``candidates``, ``least_utilization``: see :class:`Rounding` (section IV).
+    ``polish``: descend on the exact objective from so many of the best roundings; 0: none.
+    ``kicks``: how often the polish restarts from random steps off the best, while that is far from the bound.
+    ``prove``: also solve the programs whose optima are proven bounds (:mod:`solvers.mapping.thistle.proof`).
+    """
+
+    spread_windows: bool = True
+    mirror: bool = True
+    carry_over: bool = True
+    prune: bool = True
+    keeps: int = 64
+    programs: int = 400
+    classes: int = 16
+    nearest: int = 2
+    candidates: int = 4096
+    least_utilization: float = 0.0
+    polish: int = 8
+    kicks: int = 8
+    prove: bool = True
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type == "bool":
+                _check(field.name, isinstance(value, bool), "true or false", value)
+            elif field.type == "int":
+                least = 0 if field.name in ("polish", "kicks") else 1
+                whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
+                _check(field.name, whole, f"a whole number of at least {least}", value)
+        share = self.least_utilization
+        number = isinstance(share, (int, float)) and not isinstance(share, bool) and isfinite(share)
+        _check("least_utilization", number and 0 <= share <= 1, "a fraction from 0 to 1", share)
+
+
+def _check(key: str, right: bool, expected: str, found: object) -> None:
+    if not right:
+        raise InputError("thistle", expected, found, key=key)

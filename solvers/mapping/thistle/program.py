@@ -1,0 +1,107 @@
+"""Geometric programs as arrays, in the logarithms of their variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.mapping.problem import Objective
+from solvers.mapping.thistle.signomial import Signomial
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Posynomial:
+    """``sum(exp(exponents @ x + logs))``: exponents [terms, variables], logs [terms], x logs of variables."""
+
+    exponents: Array
+    logs: Array
+
+    @classmethod
+    def of(cls, expression: Signomial, names: Sequence[str]) -> Posynomial:
+        """The positive terms of ``expression`` in the variables ``names``."""
+        place = {name: number for number, name in enumerate(names)}
+        terms = expression.positive_part.terms
+        exponents = np.zeros((len(terms), len(names)))
+        for row, (powers, _) in enumerate(terms):
+            for name, exponent in powers:
+                exponents[row, place[name]] = exponent
+        return cls(exponents, np.array([log(coefficient) for _, coefficient in terms]))
+
+    @classmethod
+    def total(cls, parts: Iterable[Posynomial], variables: int) -> Posynomial:
+        parts = list(parts)
+        exponents = [part.exponents for part in parts] or [np.zeros((0, variables))]
+        return cls(np.concatenate(exponents), np.concatenate([part.logs for part in parts] or [np.zeros(0)]))
+
+    def times(self, factor: Posynomial) -> Posynomial:
+        """The product with a monomial."""
+        return Posynomial(self.exponents + factor.exponents, self.logs + factor.logs)
+
+    def scaled(self, factor: float) -> Posynomial:
+        """``factor`` times this; nothing left for 0."""
+        if factor == 0:
+            return Posynomial(self.exponents[:0], self.logs[:0])
+        return Posynomial(self.exponents, self.logs + log(factor))
+
+    def at(self, x: Array) -> float:
+        return float(np.exp(self.exponents @ x + self.logs).sum())
+
+    def gradient(self, x: Array) -> Array:
+        """Derivatives after the logarithms ``x``."""
+        return np.asarray(np.exp(self.exponents @ x + self.logs) @ self.exponents)
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """Where the logarithms ``x`` may be, whatever the program.
+
+    ``least <= x <= most``; the x of each group add up to its sum; each limit (coefficients, bound) is
+    ``coefficients @ x <= bound``.
+    """
+
+    least: Array
+    most: Array
+    group: Array
+    sums: Array
+    limits: tuple[tuple[Array, float], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class GeometricProgram:
+    """Minimise energy, time or their product within capacities.
+
+    The energy is ``energy`` less ``saved @ x``, in pJ; the cycles are the largest of ``times``; each of
+    ``fills`` (a share of a level's words) is to be at most 1.
+    """
+
+    objective: Objective
+    box: Box
+    energy: Posynomial
+    saved: Array
+    times: tuple[Posynomial, ...]
+    fills: tuple[Posynomial, ...]
+
+    def energy_at(self, x: Array) -> float:
+        return self.energy.at(x) - float(self.saved @ x)
+
+    def cycles_at(self, x: Array) -> float:
+        return max(time.at(x) for time in self.times)
+
+    def at(self, x: Array) -> float:
+        """The objective at the logarithms ``x``."""
+        if self.objective == "energy":
+            return self.energy_at(x)
+        return self.cycles_at(x) * (self.energy_at(x) if self.objective == "edp" else 1.0)
+
+    def magnitude_at(self, x: Array) -> float:
+        """About how large the numbers in the objective are at the logarithms ``x``: nothing taken off."""
+        if self.objective == "energy":
+            return self.energy.at(x)
+        return self.cycles_at(x) * (self.energy.at(x) if self.objective == "edp" else 1.0)

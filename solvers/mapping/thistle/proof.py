@@ -1,0 +1,186 @@
+"""A lower bound for all mappings of a problem from geometric programs that never exceed the cost model.
+
+The programs of the search are no bounds: they take windows whole, count halos as Algorithm 1 does, and
+every partial sum once too often. These are, for every mapping of a layer whose outputs have single dims as
+axes:
+
+**Layer.** An axis that sums dims keeps only its longest, with coefficient 1: :func:`least_layer`. A tile has
+at least as many words along the axis as of that dim. Loops over the dims left out (a filter's R and S over
+the inputs) are not counted at all: they are ``unseen``.
+
+**Deliveries.** Tensors without sums are delivered ``tile * (loops from the first moving one outwards)``
+words (item 3 of the cost model's list). With sums: let G be the loops inside the first one that moves the
+tile along another axis than the first mover did. A step of a loop outside G moves the tile, and not as the
+first mover did, so it costs the whole tile (or the same, if that never overlaps), and all of these loops
+multiply. In G, loops over absent dims around the first mover put the tile back, which costs it whole, and
+multiply; so by induction over G, from ``W' = b W - (b - 1) (tile - cost)``, the words are at least these
+loops times what G costs without them, which is at least the union of the tile's positions
+(``costmodel.bounds``): as many words as G covers of the kept dim, times the other extents. So here too
+``tile * (seen loops from the first moving one outwards)`` is never above the count.
+
+**Merged dims.** Dims that mean the same to every tensor become one. Loops in any order count at least as
+those of the merged dims in the order of their first appearance: there a tensor passes by all loops over a
+merged dim whose first one stands inside the tensor's first mover, and by no others.
+
+**Classes.** Take a mapping; list at each level its loops of more than one iteration, then the rest. Where a
+tensor is not moved by a level, the class in which it stays open (``OrderClasses.with_open``) has the
+mapping's volumes or, if nothing is hoisted outside, the one that lists all dims. So some class counts no
+more than the cost model.
+
+**Multicast.** Positions along a kept dim differ: groups are at least the spatial loops over kept dims.
+
+**First reads.** An instance's share of the outputs is at most their words over the spatial loops outside of
+dims that they have, so all shares are at most the words times the copies, and those at most their chord.
+
+**The rest.** Accesses rounded up to blocks cost no less; leakage lasts at least the compute cycles; a level
+takes at least the time for its words without the outputs' reads and fills. Energy times cycles is at least
+the product of the bounds on both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, prod
+from typing import Any
+
+from numpy.typing import NDArray
+
+from costmodel.workload import Axis, Layer, Tensor
+from solvers.mapping.problem import MappingProblem, Objective
+from solvers.mapping.rules import SpaceRules
+from solvers.mapping.space import MappingSpace, Slot
+from solvers.mapping.space_bounds import space_bounds
+from solvers.mapping.thistle.certificate import certified
+from solvers.mapping.thistle.class_search import Branching, ClassSearch
+from solvers.mapping.thistle.costs import Costs, Words
+from solvers.mapping.thistle.program import Posynomial
+from solvers.mapping.thistle.tiling import Keep, Tiling
+from solvers.mapping.thistle.volumes import Volumes
+
+Array = NDArray[Any]
+
+MOST_PROGRAMS = 400
+MOST_PIECES = 6
+"""Into so many ranges the number of copies of the outputs is split, so that chords are close to it."""
+
+
+def proven_bound(problem: MappingProblem, keeps: Sequence[Keep], may_go_on: Callable[[], bool]) -> float:
+    """A number that no mapping of ``problem`` with one of ``keeps`` is below; 0 if none is known.
+
+    Valid whatever ``may_go_on`` ends: choices that are still open count with the programs that cover them.
+    """
+    if problem.rules.padding or not _is_covered(problem.layer):
+        return 0.0
+    everywhere = space_bounds(problem)
+    if problem.objective == "cycles":
+        return float(ceil(_least(problem, keeps, "cycles", everywhere.cycles, may_go_on)))
+    energy_pj = _least(problem, keeps, "energy", everywhere.energy_pj, may_go_on)
+    return energy_pj * everywhere.cycles if problem.objective == "edp" else energy_pj
+
+
+def _is_covered(layer: Layer) -> bool:
+    return all(len(axis) == 1 and axis[0][1] == 1 for axis in layer.output.axes)
+
+
+def _least(
+    problem: MappingProblem,
+    keeps: Sequence[Keep],
+    objective: Objective,
+    scale: float,
+    may_go_on: Callable[[], bool],
+) -> float:
+    """The least certified optimum among the first class found and whatever is then still open."""
+    layer, unseen = least_layer(problem.layer)
+    space = MappingSpace(problem.architecture, layer, SpaceRules(keep="free"))
+    pieces = max(1, MOST_PIECES // len(keeps))
+    costs = (
+        each
+        for keep in keeps
+        for each in _split_by_copies(Volumes(LeastTiling(space, keep, (), unseen)), objective, pieces)
+    )
+    branchings = [Branching(each, carry_over=True, mirror=False) for each in costs]
+    search = ClassSearch(branchings, scale, lambda: may_go_on() and search.programs < MOST_PROGRAMS)
+    first = next(search.nodes(), None)
+    if first is None or search.infeasible:
+        return 0.0
+    return min(
+        _bound(branching, certified(node.program, node.relaxed))
+        for branching, node in (first, *search.still_open)
+    )
+
+
+def _bound(branching: Branching, least: float) -> float:
+    costs = branching.costs
+    return least - costs.first_reads_pj if costs.objective == "energy" else least
+
+
+def least_layer(layer: Layer) -> tuple[Layer, frozenset[tuple[str, str]]]:
+    """The layer of the bound, and the (tensor, dim) pairs whose loops are not counted: see the module."""
+    kept = {tensor.name: frozenset(_longest(axis, layer) for axis in tensor.axes) for tensor in layer.tensors}
+    meanings: dict[tuple[tuple[bool, bool], ...], list[str]] = {}
+    for dim, _ in layer.dims:
+        meaning = tuple((dim in kept[tensor.name], dim in tensor.dims) for tensor in layer.tensors)
+        meanings.setdefault(meaning, []).append(dim)
+    merged = {"*".join(dims): dims for dims in meanings.values()}
+    sizes = tuple((name, prod(layer.sizes[dim] for dim in dims)) for name, dims in merged.items())
+    tensors = tuple(
+        Tensor(tensor.name, tuple(_axes(merged, kept[tensor.name])), tensor.role) for tensor in layer.tensors
+    )
+    unseen = frozenset(
+        (tensor.name, name)
+        for tensor in layer.tensors
+        for name, dims in merged.items()
+        if set(dims) & (tensor.dims - kept[tensor.name])
+    )
+    return replace(layer, dims=sizes, tensors=tensors), unseen
+
+
+def _axes(merged: dict[str, list[str]], kept: frozenset[str]) -> Iterator[Axis]:
+    return (((name, 1),) for name, dims in merged.items() if set(dims) & kept)
+
+
+def _longest(axis: Axis, layer: Layer) -> str:
+    return max(axis, key=lambda term: layer.sizes[term[0]])[0]
+
+
+class LeastTiling(Tiling):
+    """The trip counts of merged dims: they may stand on both sides of a fan-out."""
+
+    def _most(self, slot: Slot, index: int) -> int:
+        size = self.layer.dims[index][1]
+        return min(size, self.space.architecture.levels[slot.level].fanout) if slot.spatial else size
+
+
+@dataclass(frozen=True, eq=False)
+class LeastCosts(Costs):
+    """Costs that never exceed the cost model's, for mappings with ``copies`` of the outputs.
+
+    ``copies`` is the range of their number (its logarithm) at the innermost level that keeps the outputs.
+    Transfers leave out what first reads of outputs may save.
+    """
+
+    copies: tuple[float, float]
+
+    def _copies_range(self, level: int) -> tuple[float, float]:
+        return self.copies if level == self._innermost else super()._copies_range(level)
+
+    def _limits(self) -> Iterator[tuple[Array, float]]:
+        yield from super()._limits()
+        copying = self._copying(self._innermost)
+        if copying.any():
+            yield copying, self.copies[1]
+            yield -copying, -self.copies[0]
+
+    def _moved(self, words: Sequence[Words]) -> tuple[list[Posynomial], list[Posynomial]]:
+        reads = [w.sent for w in words if not w.tensor.is_output]
+        fills = [w.filled for w in words if w.filled and not w.tensor.is_output]
+        return reads, fills + [w.sent for w in words if w.tensor.is_output]
+
+
+def _split_by_copies(volumes: Volumes, objective: Objective, pieces: int) -> Iterator[LeastCosts]:
+    """The costs of mappings with few copies of the outputs, with more, ... each with its own chord."""
+    most = Costs(volumes, objective).most_copies
+    parts = pieces if objective == "energy" and most > 0 else 1
+    for part in range(parts):
+        yield LeastCosts(volumes, objective, (most * part / parts, most * (part + 1) / parts))

@@ -1,0 +1,182 @@
+"""Thistle end to end: programs of the order classes, rounding, exact evaluation, polish, the outcome."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice, product
+from math import inf, prod
+
+import numpy as np
+
+from costmodel.batch import BatchEvaluator, MappingBatch
+from costmodel.evaluate import evaluate
+from costmodel.mapping import Mapping
+from solvers.budget import Budget, Stopwatch
+from solvers.mapping.obstacles import obstacle
+from solvers.mapping.padding import over_padded_sizes
+from solvers.mapping.polish import Polish
+from solvers.mapping.problem import MappingProblem, objective_of, objective_values
+from solvers.mapping.space import MappingSpace
+from solvers.mapping.space_bounds import space_bound
+from solvers.mapping.starts import drawn, serial
+from solvers.mapping.thistle.class_search import Branching, ClassSearch, Node
+from solvers.mapping.thistle.costs import Costs
+from solvers.mapping.thistle.params import Params
+from solvers.mapping.thistle.proof import proven_bound
+from solvers.mapping.thistle.rounding import Rounding
+from solvers.mapping.thistle.tiling import Keep, Tiling, window_places
+from solvers.mapping.thistle.volumes import Volumes
+from solvers.outcome import Outcome, Status
+
+VERSION = "1"
+
+CLOSE = 1.01
+"""Kicks are for mappings further from the bound than this."""
+
+_LOADED: set[str] = set()
+"""What this process has loaded already."""
+
+
+@over_padded_sizes
+def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008
+    """The best mapping near the relaxed optima of Thistle's programs, judged by the cost model.
+
+    ``budget.iterations`` is the most programs to solve. The bound is the larger of the cost model's and, with
+    ``params.prove``, of what :func:`proven_bound` proves; the status is OPTIMAL only if the objective meets
+    it. The seconds leave out what a process does once, loading Clarabel and the compiled evaluator.
+    """
+    space = MappingSpace(problem.architecture, problem.layer, problem.rules)
+    if reason := obstacle(space):
+        return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reason)
+    _load(space)
+    run = _Run(problem, space, budget, params)
+    bound = run.bound()
+    best = run.best(bound)
+    times = run.clock.cpu_seconds, run.clock.wall_seconds
+    if best is None:
+        note = (
+            f"none of {run.evaluations} candidates was an allowed mapping; nothing shows that there is none"
+        )
+        return Outcome(Status.UNKNOWN, None, None, bound, *times, note, evaluations=run.evaluations)
+    objective = objective_of(evaluate(problem.architecture, problem.layer, best), problem.objective)
+    return Outcome(
+        Status.OPTIMAL if objective <= bound else Status.FEASIBLE,
+        best,
+        objective,
+        bound,
+        *times,
+        program_proven=run.all_classes_solved,
+        evaluations=run.evaluations,
+    )
+
+
+def keep_choices(space: MappingSpace, most: int) -> list[Keep]:
+    """What each level keeps: the combinations of what the rules allow, those that keep most first."""
+    names = [tensor.name for tensor in space.layer.tensors]
+    sets = [
+        [frozenset(name for bit, name in enumerate(names) if mask >> bit & 1) for mask in masks]
+        for masks in space.keep_sets
+    ]
+    fullest_first = (sorted(choices, key=len, reverse=True) for choices in sets)
+    return list(islice(product(*fullest_first), most))
+
+
+@dataclass
+class _Run:
+    """One solve: its clock, and the best mappings of each class so far."""
+
+    problem: MappingProblem
+    space: MappingSpace
+    budget: Budget
+    params: Params
+    clock: Stopwatch = field(default_factory=Stopwatch)
+    evaluations: int = 0
+    all_classes_solved: bool = False
+    _found: list[tuple[float, Mapping]] = field(default_factory=list)
+
+    @property
+    def incumbent(self) -> float:
+        return min((cost for cost, _ in self._found), default=inf)
+
+    def bound(self) -> float:
+        """The largest lower bound that is proven."""
+        every_choice = prod(len(sets) for sets in self.space.keep_sets) <= self.params.keeps
+        if not self.params.prove or not every_choice:
+            return self._everywhere
+        return max(self._everywhere, proven_bound(self.problem, self.keeps, self._in_time))
+
+    @cached_property
+    def keeps(self) -> list[Keep]:
+        """The choices of kept tensors that are searched."""
+        return keep_choices(self.space, self.params.keeps)
+
+    @cached_property
+    def _everywhere(self) -> float:
+        return space_bound(self.problem)
+
+    def best(self, bound: float) -> Mapping | None:
+        """The best mapping found: rounded, polished, or one that is just allowed."""
+        self._round_classes(bound)
+        starts = [mapping for _, mapping in sorted(self._found, key=lambda found: found[0])]
+        starts = starts or [*serial(self.space, self.keeps[0]), *drawn(self.space, self.budget.seed)][:1]
+        if not starts or not self.params.polish:
+            return starts[0] if starts else None
+        polish = Polish(self.problem, bound, self._in_time, close=CLOSE)
+        best = polish.best(starts[: self.params.polish], self.params.kicks, self.budget.seed)
+        self.evaluations += polish.evaluations
+        return best
+
+    def _round_classes(self, bound: float) -> None:
+        search = ClassSearch(self._branchings(), self._everywhere, lambda: self._may_solve(search))
+        for branching, node in islice(search.nodes(), self.params.classes):
+            if self.params.prune and node.estimate >= self.incumbent:
+                break
+            self._round(branching, node)
+            if self.incumbent <= bound or (self._found and not self._in_time()):
+                break
+        self.all_classes_solved = search.exhausted
+
+    def _branchings(self) -> list[Branching]:
+        tilings = (
+            Tiling(self.space, keep, windows)
+            for keep in self.keeps
+            for windows in window_places(self.space, keep, self.params.spread_windows)
+        )
+        costs = (Costs(Volumes(tiling), self.problem.objective) for tiling in tilings)
+        return [Branching(each, self.params.carry_over, self.params.mirror) for each in costs]
+
+    def _round(self, branching: Branching, node: Node) -> None:
+        """The best whole-numbered neighbour of a relaxed optimum, if any is an allowed mapping."""
+        params = self.params
+        tiling, orders = branching.costs.tiling, branching.completed(node.orders)
+        rounding = Rounding(tiling, params.nearest, params.candidates, params.least_utilization)
+        batch = rounding.candidates(node.relaxed.x, orders)
+        costs = self._costs(batch)
+        if len(costs) and np.isfinite(best := costs.min()):
+            self._found.append((float(best), batch.mapping(int(costs.argmin()), self.problem.layer)))
+
+    def _costs(self, batch: MappingBatch) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        self.evaluations += len(batch)
+        evaluation = BatchEvaluator(self.problem.architecture, self.problem.layer).evaluate(batch)
+        costs = objective_values(evaluation, self.problem.objective)
+        return np.where(self.space.allowed(batch), costs, np.inf)
+
+    def _in_time(self) -> bool:
+        return self.clock.wall_seconds < self.budget.wall_seconds
+
+    def _may_solve(self, search: ClassSearch) -> bool:
+        most = min(self.params.programs, self.budget.iterations or self.params.programs)
+        return search.programs < most and self._in_time()
+
+
+def _load(space: MappingSpace) -> None:
+    """Let Clarabel and the compiled evaluator do a little, once a process: it loads what they need."""
+    if "all" in _LOADED:
+        return
+    _LOADED.add("all")
+    import clarabel  # noqa: F401
+    from scipy import sparse  # noqa: F401
+
+    empty = MappingBatch.empty(1, space.architecture, space.layer)
+    BatchEvaluator(space.architecture, space.layer).evaluate(empty)

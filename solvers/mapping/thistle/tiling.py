@@ -1,0 +1,190 @@
+"""What a geometric program may choose: the trip counts of a layer's loops that are not fixed beforehand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.workload import Layer
+from solvers.mapping.space import MappingSpace, Slot
+from solvers.mapping.thistle.expressions import Block, Expressions
+
+Keep = tuple[frozenset[str], ...]
+"""Per level, innermost first, the names of the tensors that it keeps."""
+
+
+WindowPlaces = tuple[tuple[str, Block], ...]
+"""Where each window dim stands; those that are left out are tiled like any other dim."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A variable: the trip count of ``block`` over ``dim``, from ``least`` to ``most``."""
+
+    dim: str
+    block: Block
+    least: int
+    most: int
+
+    @property
+    def name(self) -> str:
+        return self.block.trips(self.dim)
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """The trip counts of ``space`` with the tensors of ``keep`` in its levels.
+
+    A trip count is fixed where only one is possible: in blocks of levels too small for more of the dim, or
+    for dims of size 1. The dims of a filter's window are not tiled either (section III): ``windows`` says
+    where all of their iterations stand, see :func:`window_places`.
+    """
+
+    space: MappingSpace
+    keep: Keep
+    windows: WindowPlaces
+    unseen: frozenset[tuple[str, str]] = frozenset()
+    """See :class:`Expressions`."""
+
+    @property
+    def layer(self) -> Layer:
+        return self.space.layer
+
+    @cached_property
+    def expressions(self) -> Expressions:
+        """Algorithm 1's expressions with the fixed trip counts in."""
+        fanned = tuple(level.fanout > 1 for level in self.space.architecture.levels)
+        return Expressions(self.layer, fanned, tuple(sorted(self.fixed.items())), self.unseen)
+
+    @cached_property
+    def choices(self) -> tuple[Choice, ...]:
+        """The variables, dim by dim in the layer's order, blocks inside out."""
+        return tuple(
+            choice
+            for dim, size in self.layer.dims
+            if size > 1 and dim not in dict(self.windows) and len(free := self._open_blocks(dim, size)) > 1
+            for choice in free
+        )
+
+    @cached_property
+    def fixed(self) -> dict[str, float]:
+        """The trip counts that are no variables."""
+        chosen = {choice.name for choice in self.choices}
+        names = {block.trips(dim): 1.0 for block in self._blocks for dim, _ in self.layer.dims}
+        values = {name: value for name, value in names.items() if name not in chosen}
+        for dim, size in self.layer.dims:
+            if dim in dict(self.windows):
+                values[dict(self.windows)[dim].trips(dim)] = float(size)
+            elif size > 1 and not any(choice.dim == dim for choice in self.choices):
+                values[self._only_block(dim, size).trips(dim)] = float(size)
+        return values
+
+    @cached_property
+    def tiled_dims(self) -> tuple[str, ...]:
+        """The dims whose trip counts are variables."""
+        return tuple(dict.fromkeys(choice.dim for choice in self.choices))
+
+    def loops_at(self, level: int) -> tuple[str, ...]:
+        """The dims that may iterate in the temporal block of ``level``."""
+        block = Block(level, False)
+        chosen = {choice.dim for choice in self.choices if choice.block == block}
+        return tuple(
+            dim for dim, _ in self.layer.dims if dim in chosen or self.fixed.get(block.trips(dim), 0) > 1
+        )
+
+    def kept_inside(self, level: int) -> frozenset[str]:
+        """The tensors that some level inside ``level`` keeps: those that its loop order matters for."""
+        return frozenset().union(*self.keep[:level])
+
+    @cached_property
+    def logs(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The logarithms of the least and most of every variable."""
+        least = np.array([log(choice.least) for choice in self.choices])
+        return least, np.array([log(choice.most) for choice in self.choices])
+
+    @property
+    def _blocks(self) -> tuple[Block, ...]:
+        return tuple(Block(slot.level, slot.spatial) for slot in self.space.slots)
+
+    def _open_blocks(self, dim: str, size: int) -> list[Choice]:
+        index = [name for name, _ in self.layer.dims].index(dim)
+        return [
+            Choice(dim, Block(slot.level, slot.spatial), slot.least[index], most)
+            for slot in self.space.slots
+            if (most := min(self._most(slot, index), size, self._room(dim, slot.level))) > 1
+        ]
+
+    def _most(self, slot: Slot, index: int) -> int:
+        """The largest factor of a dim (given by its index) that the slot takes."""
+        return slot.most[index]
+
+    def _only_block(self, dim: str, size: int) -> Block:
+        return next((c.block for c in self._open_blocks(dim, size)), self._blocks[-1])
+
+    def _room(self, dim: str, level: int) -> int:
+        """The most of ``dim`` that all levels from ``level`` outwards can cover, all else 1."""
+        return min(self._largest[dim][level:])
+
+    @cached_property
+    def _largest(self) -> dict[str, list[int]]:
+        bits = {tensor.name: 1 << number for number, tensor in enumerate(self.layer.tensors)}
+        masks = [sum(bits[name] for name in kept) for kept in self.keep]
+        table = self.space.tables.largest
+        return {
+            dim: [int(table[level, mask, index]) for level, mask in enumerate(masks)]
+            for index, (dim, _) in enumerate(self.layer.dims)
+        }
+
+
+def window_places(space: MappingSpace, keep: Keep, spread: bool) -> list[WindowPlaces]:
+    """Where a filter's window may stand whole: in the innermost level with room for it.
+
+    With ``spread`` also across a fan-out, each of its dims by itself, as in Eyeriss's rows.
+    """
+    per_dim = []
+    sizes = {dim: space.layer.sizes[dim] for dim in sorted(window_dims(space.layer))}
+    inside = _level_for(space, keep, sizes)
+    for dim, size in sizes.items():
+        spatial = [Block(slot.level, True) for slot in space.slots if slot.spatial and spread]
+        places = [place for place in (inside, *spatial) if _may_stand(space, dim, place)]
+        if size > 1 and places:
+            per_dim.append([(dim, place) for place in places])
+    return [tuple(places) for places in product(*per_dim)]
+
+
+def _level_for(space: MappingSpace, keep: Keep, window: dict[str, int]) -> Block:
+    """The temporal loops of the innermost level from which on outwards a whole window fits."""
+    for level in range(len(keep)):
+        if all(_fits(space, keep, outer, window) for outer in range(level, len(keep))):
+            return Block(level, False)
+    return Block(len(keep) - 1, False)
+
+
+def _fits(space: MappingSpace, keep: Keep, level: int, tile: dict[str, int]) -> bool:
+    kept = (tensor for tensor in space.layer.tensors if tensor.name in keep[level])
+    return sum(tensor.words(tile) for tensor in kept) <= space.architecture.levels[level].usable_words
+
+
+def _may_stand(space: MappingSpace, dim: str, place: Block) -> bool:
+    """Whether the slots let all iterations of ``dim`` stand in one block."""
+    index = [name for name, _ in space.layer.dims].index(dim)
+    size = space.layer.sizes[dim]
+    return all(
+        slot.least[index] <= (size if Block(slot.level, slot.spatial) == place else 1) <= slot.most[index]
+        for slot in space.slots
+    )
+
+
+def window_dims(layer: Layer) -> frozenset[str]:
+    """The dims that slide within an axis: of those that it sums all but the longest (a filter's R and S)."""
+    found: set[str] = set()
+    for tensor in layer.tensors:
+        for axis in tensor.axes:
+            dims = sorted((dim for dim, _ in axis), key=lambda dim: layer.sizes[dim])
+            found.update(dims[:-1])
+    return frozenset(found)
