@@ -150,18 +150,11 @@ def test_a_proof_of_infeasibility_ends_it(small_problem: MappingProblem) -> None
 def test_a_bound_that_a_mapping_contradicts_proves_nothing(
     small_problem: MappingProblem, roof: float
 ) -> None:
-    wrong = run(
-        small_problem, [paper("exact", found(5 * roof, 5 * roof)), paper("cosa", found(4 * roof, roof))]
-    )
-    assert wrong.status is Status.OPTIMAL  # settled before anyone could contradict it
-    order = [paper("cosa", found(4 * roof, roof)), paper("exact", found(5 * roof, 5 * roof))]
-    caught = run(small_problem, order)
+    seen = paper("cosa", found(4 * roof, roof))
+    caught = run(small_problem, [seen, paper("exact", found(5 * roof, 5 * roof))])
     assert (caught.objective, caught.bound, caught.status) == (4 * roof, roof, Status.FEASIBLE)
-    close = [
-        paper("cosa", found(4 * roof, roof)),
-        paper("exact", found(4 * roof * (1 + 1e-13), 4 * roof * (1 + 1e-13))),
-    ]
-    assert run(small_problem, close).gap == 0
+    rounded = 4 * roof * (1 + 1e-13)
+    assert run(small_problem, [seen, paper("exact", found(rounded, rounded))]).gap == 0
 
 
 def test_a_real_layer_is_proven_from_cosas_mapping() -> None:
@@ -177,7 +170,6 @@ def test_a_real_layer_is_proven_from_cosas_mapping() -> None:
     assert outcome.solved_by in MEMBERS
     tolerant = auto.solve(problem, Budget(), Params(tolerance=0.2))
     assert tolerant.solved_by == "cosa"
-    assert tolerant.cpu_seconds <= outcome.cpu_seconds * 2
 
 
 @pytest.mark.parametrize(

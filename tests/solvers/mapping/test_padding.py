@@ -49,10 +49,7 @@ TWO_OF_M = LevelRules("Buffer", (FactorRule("M", 2, 2),))
 CASES = [
     (gemm("g", M=5, N=7, K=2), SpaceRules(padding=0.25)),
     (gemm("g", M=5, N=7, K=3), SpaceRules("free", padding=0.25, padded_dims=("M",))),
-    (
-        gemm("g", M=7, N=2, K=3),
-        SpaceRules("fitting", (LevelRules("Buffer", (FactorRule("M", 2, 2),)),), 0.15),
-    ),
+    (gemm("g", M=7, N=2, K=3), SpaceRules(levels=(TWO_OF_M,), padding=0.15)),
 ]
 
 
