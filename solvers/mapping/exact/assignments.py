@@ -55,7 +55,7 @@ class Assignments:
             late = not in_time()
             if late and self._served:
                 return False
-            if self._bounded and (late or self._bounded[0][0] < self._first()):
+            if self._bounded and (late or self._bounded[0][0] <= self._first()):
                 self._load(heappop(self._bounded)[1])
                 self._served = True
                 return True

@@ -56,7 +56,10 @@ def value(space: Space, room: Assignment, energy_pj: float, demand: Array) -> fl
         cycles = max(cycles, write / space.model.write_bandwidth[level])
         cycles = max(cycles, (read + write) / space.model.shared_bandwidth[level])
     if space.objective == 1:  # the weights are cycles: see aggregate.py
-        return max(cycles, energy_pj)
+        cycles = max(cycles, energy_pj)
+    cycles = float(np.ceil(cycles * (1 - 1e-12)))
+    if space.objective == 1:
+        return cycles
     for level in range(len(room.keep)):
         energy_pj += space.model.leakage_pj[level] * room.instances[level] * cycles
     return energy_pj if space.objective == 0 else energy_pj * cycles
