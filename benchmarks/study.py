@@ -1,9 +1,10 @@
 """A study of about 2,000 solves on the workers of this machine: a table, then one JSON object.
 
-    python benchmarks/study.py [--workers 2] [--designs 168]
+    python benchmarks/study.py [--workers 2] [--designs 168 | --study eyeriss-optuna]
 
 Efficiency is the solves' CPU seconds over workers times wall seconds, from the moment Ray runs to the last
-row (the workers' imports are inside). The second run has every answer in the store.
+row (the workers' imports are inside); in_solves is the same with their wall seconds, fair on a busy machine
+where processes wait for each other's CPU. The second run has every answer in the store.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from results.store import RunFolder, RunWriter
+from sweep import trial_journal
 from sweep.run import Observer, Run
 from sweep.search import search_of
 from sweep.session import Place, run_study
-from sweep.study import AxisChoices, NetworkChoice, RandomSearch, Study
+from sweep.study import AxisChoices, NetworkChoice, RandomSearch, Study, load_study
 
 
 def study(designs: int) -> Study:
@@ -43,24 +45,26 @@ def resident_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def measure(workers: int, designs: int) -> dict[str, Any]:
-    chosen = study(designs)
+def measure(workers: int, chosen: Study) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
-        path = Path(scratch) / "runs" / "benchmark"
+        path = Path(scratch) / "runs" / chosen.name
         before, start = resident_mib(), time.perf_counter()
         with RunWriter(path) as writer, Place(workers=workers).runtime(chosen) as runtime:
             ready = time.perf_counter()
             cpu = time.process_time()
-            Run(chosen, writer, Observer(), None).explore(search_of(chosen), runtime)
+            search = search_of(chosen, path / trial_journal.NAME)
+            Run(chosen, writer, Observer(), None).explore(search, runtime)
             wall, driver = time.perf_counter() - ready, time.process_time() - cpu
         rows = RunFolder(path).read("layers").to_pandas()
+        statuses = RunFolder(path).read("designs", ["status"]).to_pandas()["status"]
         again = time.perf_counter()
         run_study(chosen, path, Place(workers=workers))
         second = time.perf_counter() - again
     solving = float(rows["cpu_seconds"].sum())
     return {
         "workers": workers,
-        "designs": designs,
+        "designs": len(statuses),
+        "evaluated": int((statuses == "complete").sum()),
         "solves": len(rows),
         "failed": int((rows["status"] == "failed").sum()),
         "ray_start_seconds": ready - start,
@@ -68,6 +72,7 @@ def measure(workers: int, designs: int) -> dict[str, Any]:
         "solve_cpu_seconds": solving,
         "solve_cpu_seconds_mean": solving / len(rows),
         "efficiency": solving / (workers * wall),
+        "in_solves": float(rows["wall_seconds"].sum()) / (workers * wall),
         "driver_cpu_seconds": driver,
         "driver_mib_before": before,
         "driver_mib_peak": resident_mib(),
@@ -79,8 +84,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--designs", type=int, default=168)
+    parser.add_argument("--study", help="a study file or built-in study in place of random designs")
     arguments = parser.parse_args()
-    measured = measure(arguments.workers, arguments.designs)
+    chosen = load_study(arguments.study) if arguments.study else study(arguments.designs)
+    measured = measure(arguments.workers, chosen)
     for key, value in measured.items():
         print(f"{key:24}{value:12.3f}" if isinstance(value, float) else f"{key:24}{value:12}")
     print(json.dumps(measured))

@@ -74,8 +74,9 @@ def run_study(
     """Run a study to its end and return its folder; with ``resume``, stored answers are used again.
 
     Wrong input raises InputError, a folder that cannot be written ResultsError, both before any solve. A
-    failed solve is a row with its error. No runtime is started where the store holds every answer. An Optuna
-    search goes on from its journal in the folder; without ``resume`` it starts anew.
+    failed solve is a row with its error. No runtime is started where the store holds every answer of a grid
+    or random search. An Optuna search goes on from its journal in the folder; without ``resume`` it starts
+    anew.
     """
     folder = run_folder(study, output)
     store = folder.parent if resume else None

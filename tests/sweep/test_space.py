@@ -1,6 +1,7 @@
 """Design spaces: the grid, samples, constraints, and the architectures they make."""
 
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -74,3 +75,43 @@ def test_unknown_axis_is_named() -> None:
 def test_axis_needs_values() -> None:
     with pytest.raises(InputError, match=r"axes\.SRAM\.size"):
         Axis("SRAM.size", ())
+
+
+@pytest.mark.parametrize(
+    "text", ["mac_units <= 168", "mac_units < 168", "mac_units >= 168", "mac_units > 168"]
+)
+def test_an_excess_is_above_nothing_exactly_where_a_constraint_is_broken(text: str) -> None:
+    constraint = Constraint.parse(text)
+    for columns in (13, 14, 15):
+        architecture = load_architecture("eyeriss", {"SRAM.fanout": [columns, 12]})
+        assert (constraint.excess(architecture) <= 0) == constraint.holds(architecture)
+    half = Constraint.parse("mac_units <= 112")
+    assert half.excess(load_architecture("eyeriss")) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("choices", "ordered"),
+    [
+        ((1, 2, 3), True),
+        ((3, 2, 1), True),
+        ((2, 3, 1), False),
+        (("512 B", "1 KiB", "2 KiB"), True),
+        (("1 KiB", "512 B", "2 KiB"), False),
+        (([2, 2], [4, 2], [4, 4]), True),
+        (([4, 4], [2, 2], [8, 8]), False),
+        (("500 MHz", "1 GHz"), True),
+        ((["weights"], ["inputs"]), False),
+        (("thistle-45nm", "simba-like-8bit"), False),
+    ],
+)
+def test_numbers_sizes_and_fanouts_can_be_in_order(choices: tuple[Any, ...], ordered: bool) -> None:
+    assert Axis("key", choices).ordered == ordered
+
+
+def test_unseen_designs_are_found_to_the_last() -> None:
+    space = DesignSpace("eyeriss", (Axis("RegFile.size", (16, 32, 64)), Axis("SRAM.fanout.x", (2, 4, 8, 16))))
+    seen: set[tuple[int, ...]] = set()
+    while (point := space.unseen(seen, str(len(seen)))) is not None:
+        assert point not in seen
+        seen.add(point)
+    assert len(seen) == space.size == 12
