@@ -84,9 +84,12 @@
     }));
     const far = Math.max(1.25, ...Object.values(design.ratios).flat().filter(Boolean).map((ratio) => Math.max(ratio, 1 / ratio)));
     const reach = 1.05 * Math.log10(far);
+    const ticks = far < 1.3 ? [0.8, 0.85, 0.9, 0.95, 1, 1.05, 1.1, 1.15, 1.2, 1.25]
+      : far < 2.5 ? [0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.4, 1.7, 2, 2.5]
+        : [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100];
     const layout = {
       barmode: "group", bargap: 0.3,
-      xaxis: { type: "log", range: [-reach, reach], title: { text: "Design / baseline, less on the left" }, dtick: far < 2 ? undefined : "D2" },
+      xaxis: { type: "log", range: [-reach, reach], title: { text: "Design / baseline, less on the left" }, tickvals: ticks, ticktext: ticks.map((tick) => `×${tick}`) },
       yaxis: { tickvals: rows, ticktext: design.layers, autorange: "reversed" },
       shapes: [{ type: "line", x0: 1, x1: 1, y0: 0, y1: 1, yref: "paper", line: { width: 1, color: "#6b7785" } }],
       legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, traceorder: "normal" },

@@ -134,9 +134,13 @@ class RunData:
             return f"#{self._places[design] + 1}"
         return "baseline" if design == self.baseline else ""
 
+    @cached_property
+    def _axis_values(self) -> list[dict[str, Any]]:
+        return [axes or {} for axes in self.designs["axes"]]
+
     def axis_text(self, design: int, axis: str) -> str:
         """The value of an axis; a list such as [8, 12] is shown as 8×12."""
-        value = (self.designs["axes"].iloc[design] or {}).get(axis)
+        value = self._axis_values[design].get(axis)
         if isinstance(value, list):
             return TIMES.join(str(part) for part in value)
         return NOTHING if value is None else str(value)

@@ -91,7 +91,7 @@ def found_by(solve: Mapping[str, Any]) -> str:
 def spaces_text(run: RunData) -> str:
     """The spaces that certificates speak of, with numbers where there are several; empty without any."""
     if len(run.spaces) < 2:
-        return "".join(f"Space of mappings searched: {name}." for name in run.spaces)
+        return "".join(f"Space of mappings searched (1): {name}." for name in run.spaces)
     listed = "; ".join(f"({number}) {name}" for number, name in enumerate(run.spaces, 1))
     return f"Spaces of mappings searched: {listed}."
 

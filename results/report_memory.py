@@ -105,14 +105,8 @@ def blocks(row: Row) -> Iterator[Block]:
 
 
 def _chooser(rows: list[Row], known: int) -> Markup:
-    options = [
-        element(
-            "option",
-            f"{row['graph']}, {byte_text(row['budget_bytes'])}, {_setting(row)}".rstrip(", "),
-            value=i,
-        )
-        for i, row in enumerate(rows)
-    ]
+    busiest = max(rows, key=lambda row: row["objective_bytes"] or 0)
+    options = [_option(place, row, row is busiest) for place, row in enumerate(rows)]
     label = element("label", "Memory map of ", element("select", *options, id="memory-plan"), class_="choice")
     text = (
         "Each rectangle is a tensor at its address while it is resident; parameters are grey. Triangles that "
@@ -125,6 +119,11 @@ def _chooser(rows: list[Row], known: int) -> Markup:
     chart = element("div", class_="figure", id="memory-map", role="img", aria_label="Addresses over time")
     content = embedded("memory-data", [map_content(row) for row in rows])
     return element("div", label, paragraph(text), chart, content, class_="panel")
+
+
+def _option(place: int, row: Row, selected: bool) -> Markup:
+    text = f"{row['graph']}, {byte_text(row['budget_bytes'])}, {_setting(row)}".rstrip(", ")
+    return element("option", text, value=place, selected="selected" if selected else None)
 
 
 def map_content(row: Row) -> dict[str, Any]:

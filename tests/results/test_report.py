@@ -212,7 +212,7 @@ def test_a_search_is_told_in_full(make_search: Callable[..., Path], run_path: Pa
         "Discarded before any solve, by their bounds: 3",
         "dominated by design a",
         f"Baseline: SRAM.fanout 14{TIMES}12, RegFile.size 256, SRAM.size 64 KiB.",
-        "Space of mappings searched: all mappings of perfect factors.",
+        "Space of mappings searched (1): all mappings of perfect factors.",
     ):
         assert words in text, words
     wins = run.layers["solved_by"].value_counts()
