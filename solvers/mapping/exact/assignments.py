@@ -25,7 +25,7 @@ class Assignments:
     """
 
     def __init__(self, tables: Space, space: MappingSpace, lattice: Lattice) -> None:
-        from solvers.mapping.exact.bound_kernel import first_bounds
+        from solvers.mapping.exact.assignment_kernel import first_bounds
 
         self._tables = tables
         self._spreads = spreads(space)

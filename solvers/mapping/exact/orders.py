@@ -24,14 +24,25 @@ class Motion(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """What an order does for one tensor: the loops of the innermost irrelevant run, and the loops after it
-    along one overlapping axis before the tensor is moved along another."""
+    """What an order does for one tensor.
+
+    ``run``: the innermost irrelevant loops. ``slide``: the loops after them along one overlapping axis, up to
+    the first one along another, each with the irrelevant loops inside it.
+    """
 
     run: frozenset[int]
-    slide: Order
+    slide: tuple[tuple[int, frozenset[int]], ...]
 
     def covers(self, other: Effect) -> bool:
-        return self.run >= other.run and self.slide[: len(other.slide)] == other.slide
+        """Whether no tile inside is delivered more words than with the other effect."""
+        return (
+            self.run >= other.run
+            and len(self.slide) >= len(other.slide)
+            and all(
+                mine == theirs and inside <= more_inside
+                for (mine, inside), (theirs, more_inside) in zip(self.slide, other.slide, strict=False)
+            )
+        )
 
 
 def motions_of(layer: Layer) -> tuple[Motion, ...]:
@@ -59,11 +70,11 @@ def orders_of(
     """Orders (innermost first) of loops over ``looped``, beginning with ``first`` and ending with ``last``.
 
     What is delivered into any tile inside the block (item 3 of the cost model) depends on the order only
-    through each tensor's :class:`Effect`: every loop multiplies the words, but those of the run, which cost
-    nothing, and those of the slide, which may cost less than a whole tile a step and never more. The same
-    holds for a tile whose run or slide began in a block further inside, for it goes on with the same loops.
-    So an order whose effects cover those of another is at least as good, whatever the factors; with
-    ``dominance`` the other is left out.
+    through each tensor's :class:`Effect`. Every loop multiplies the words, but those of the run, which cost
+    nothing, and those of the slide, a step of which may cost less than a whole tile and never more; what that
+    saves is multiplied by all loops around it, irrelevant ones too. The same holds for a tile whose run or
+    slide began in a block further inside, for it goes on with the same loops. So an order whose effects cover
+    those of another is at least as good, whatever the factors; with ``dominance`` the other is left out.
     """
     found: dict[tuple[Effect, ...], Order] = {}
     for order in _classes(motions, first, looped - {*first, *last}, last):
@@ -91,19 +102,22 @@ def _classes(motions: Sequence[Motion], order: Order, rest: frozenset[int], last
 
 
 def _effect(motion: Motion, order: Order) -> Effect:
-    run, slide = [], []
+    run: frozenset[int] = frozenset()
+    still: frozenset[int] = frozenset()
+    slide: list[tuple[int, frozenset[int]]] = []
     axis = -1
     for dim in order:
         moves = motion.axes[dim]
-        if axis < 0 and moves < 0:
-            run.append(dim)
-        elif axis < 0:
+        if moves < 0:
+            still |= {dim}
+            run = run if axis >= 0 else still
+        elif axis in (-1, moves):
             axis = moves
-        if moves >= 0 and moves != axis:
+            if axis in motion.overlapping:
+                slide.append((dim, still))
+        else:
             break
-        if moves >= 0 and axis in motion.overlapping:
-            slide.append(dim)
-    return Effect(frozenset(run), tuple(slide))
+    return Effect(run, tuple(slide))
 
 
 def _settled(motion: Motion, order: Order) -> bool:
