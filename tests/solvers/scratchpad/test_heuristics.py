@@ -1,0 +1,118 @@
+"""Divide and conquer, the comparison schemes, serial parts, and replacement when packing says no."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import random_graphs
+
+from costmodel.errors import InputError
+from costmodel.scratchpad import OperatorGraph
+from solvers.budget import Budget
+from solvers.scratchpad import comparison, divide, fixed_schedule
+from solvers.scratchpad.arena import Arena
+from solvers.scratchpad.masks import GraphMasks, bits
+from solvers.scratchpad.parts import at_positions, positions, same_problem, serial_parts
+from solvers.scratchpad.problem import ScratchpadProblem, violations
+from solvers.scratchpad.replacement import Schedule, best_replacement
+
+BUDGET = Budget(wall_seconds=30)
+Load = Callable[..., OperatorGraph]
+
+
+def test_divide_finds_the_optimum_of_a_searched_network(reference_graph: Load) -> None:
+    graph = reference_graph("amoebanet_d")
+    outcome = divide.solve(
+        ScratchpadProblem(graph, graph.required_bytes), BUDGET, divide.Params(rounds=1, boundary_states=3)
+    )
+    assert outcome.objective == 1712256
+
+
+@pytest.mark.parametrize("phase", range(3))
+def test_cuts_keep_the_order_and_the_length(phase: int, reference_graph: Load) -> None:
+    masks = GraphMasks.of(reference_graph("densenet121"))
+    order = tuple(range(len(masks.graph.operators)))
+    segments = divide.cuts(masks, order, 40, phase)
+    assert tuple(operator for segment in segments for operator in segment) == order
+    assert max(map(len, segments)) <= 40
+
+
+def test_live_bytes_are_what_a_replay_holds() -> None:
+    graph = random_graphs.random_graph(4, 8)
+    order = next(random_graphs.orders(graph))
+    used = [{*graph.operators[v].inputs, *graph.operators[v].outputs} for v in order]
+    held = [
+        sum(
+            tensor.block_bytes
+            for index, tensor in enumerate(graph.tensors)
+            if any(index in own for own in used[: step + 1]) and any(index in own for own in used[step + 1 :])
+        )
+        for step in range(len(order))
+    ]
+    assert divide.live_bytes(GraphMasks.of(graph), order) == held
+
+
+@pytest.mark.parametrize("order", ["default", "minimum_peak"])
+@pytest.mark.parametrize("replacement", ["belady", "greedy"])
+def test_comparison_schemes_replay_and_lose(order: Any, replacement: Any, reference_graph: Load) -> None:
+    graph = reference_graph("transformer", parameters=True)
+    problem = ScratchpadProblem(graph, graph.required_bytes)
+    outcome = comparison.solve(problem, BUDGET, comparison.Params(order, replacement))
+    assert outcome.solution is not None
+    assert violations(problem, outcome.solution) == []
+    assert (outcome.objective or 0) > 4915200
+
+
+@pytest.mark.parametrize("network", ["lraspp_mobilenet_v3", "transformer", "vit_b_16"])
+def test_belady_in_the_default_order_moves_what_the_reference_s_did(
+    network: str, reference_graph: Load, optima: list[dict[str, Any]]
+) -> None:
+    cases = [c for c in optima if c["network"] == network and not c["parameters"]]
+    for case in cases:
+        problem = ScratchpadProblem(reference_graph(network), case["budget_bytes"])
+        assert comparison.solve(problem, BUDGET).objective == case["default_belady"]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: comparison.Params(replacement="lru"),  # type: ignore[arg-type]
+        lambda: comparison.Params(order="random"),  # type: ignore[arg-type]
+        lambda: fixed_schedule.Params(order="random"),  # type: ignore[arg-type]
+        lambda: divide.Params(segment=0),
+    ],
+)
+def test_parameters_are_checked(build: Callable[[], object]) -> None:
+    with pytest.raises(InputError):
+        build()
+
+
+def test_the_arena_takes_the_tightest_gap() -> None:
+    arena = Arena(100)
+    assert [arena.allocate(name, size) for name, size in (("a", 30), ("b", 10), ("c", 20))] == [0, 30, 40]
+    arena.free("a")
+    assert arena.allocate("d", 35) == 60
+    assert arena.allocate("e", 31) is None
+    assert arena.allocate("f", 5) == 95
+    assert arena.allocate("g", 30) == 0
+
+
+def test_serial_parts_cover_the_graph_and_repeat(reference_graph: Load) -> None:
+    masks = GraphMasks.of(reference_graph("vit_b_16"))
+    parts = serial_parts(masks)
+    assert sum(part.operators for part in parts) == masks.all_operators
+    assert len({same_problem(masks, part) for part in parts}) < len(parts) / 4
+    for part in parts:
+        order = tuple(bits(part.operators))
+        assert at_positions(positions(order, part), part) == order
+
+
+def test_a_forbidden_replacement_does_not_come_back() -> None:
+    graph = random_graphs.spilling_graph()
+    schedule = Schedule(GraphMasks.of(graph), tuple(range(len(graph.operators))))
+    first = best_replacement(schedule, graph.required_bytes, BUDGET)
+    assert first is not None
+    second = best_replacement(schedule, graph.required_bytes, BUDGET, [first.away])
+    assert second is None or (not second.away <= first.away and second.cost >= first.cost)
