@@ -1,4 +1,4 @@
-"""Operator graphs of about 5,000 operators, made up: stacked cells wired at random, a 48-layer transformer."""
+"""Made-up graphs of about 5,000 operators: stacked cells wired at random, a 48-layer transformer."""
 
 from __future__ import annotations
 

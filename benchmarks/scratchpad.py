@@ -1,0 +1,137 @@
+"""Scratchpad plans: proofs and CPU seconds over operator graphs, and optima compared with a reference file.
+
+    python benchmarks/scratchpad.py --graphs FOLDER [--optima FILE] [--only human|nas|large] [--schemes]
+
+FOLDER holds operator graphs (NETWORK.json.gz fused, NETWORK.raw.json.gz one operator an ATen op).
+``human``: ten networks x fused and raw x activations and with parameters x MR, MH and MP, each solved by
+cosma; ``nas``: networks from architecture search at MR; ``large``: graphs of 5,000 operators at MR.
+``--optima`` is a JSON file of budgets and optima; every case of it that was run is compared. ``--schemes``
+adds the four comparison schemes' bytes. CPU seconds are of the solve alone, on one core. Prints a line a
+solve, then one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from large_graphs import stacked_cells, transformer
+
+from costmodel.networks import load_network
+from costmodel.scratchpad import OperatorGraph, ScratchpadSettings, operator_graph
+from solvers.budget import Budget
+from solvers.outcome import Status
+from solvers.scratchpad import comparison, cosma
+from solvers.scratchpad.budgets import NAMES, budget_bytes
+from solvers.scratchpad.problem import ScratchpadProblem
+
+HUMAN = (
+    "resnet50",
+    "densenet121",
+    "resnext50_32x4d",
+    "r2plus1d_18",
+    "s3d",
+    "fcn_resnet50",
+    "lraspp_mobilenet_v3",
+    "deeplabv3_resnet50",
+    "transformer",
+    "vit_b_16",
+)
+NAS = ("amoebanet_d", "nasnet_a_large", "pnasnet5_large", "randwire", "darts")
+SCHEMES = [
+    (order, policy) for order in ("default", "minimum_peak") for policy in ("belady", "greedy")
+]  # the paper's four
+
+Case = tuple[dict[str, Any], OperatorGraph]
+
+
+def cases(group: str, folder: Path) -> Iterator[Case]:
+    """The problems of a group: what identifies each, and its graph."""
+    if group == "large":
+        for network in (transformer(), stacked_cells()):
+            yield {"network": network.name, "params": False, "budget": "MR"}, operator_graph(network)
+        return
+    for name in HUMAN if group == "human" else NAS:
+        for granularity, suffix in (("fused", ""), ("raw", ".raw")):
+            network = load_network(folder / f"{name}{suffix}.json.gz")
+            for parameters in (False, True):
+                graph = operator_graph(network, ScratchpadSettings(parameters=parameters))
+                for budget in NAMES if group == "human" else ("MR",):
+                    key = {"network": name, "granularity": granularity}
+                    yield key | {"params": parameters, "budget": budget}, graph
+
+
+def row(case: Case, wall_seconds: float, schemes: bool) -> dict[str, Any]:
+    key, graph = case
+    size = budget_bytes(graph, key["budget"]).size_bytes
+    problem = ScratchpadProblem(graph, size)
+    outcome = cosma.solve(problem, Budget(wall_seconds))
+    found = {
+        "operators": len(graph.operators),
+        "budget_bytes": size,
+        "status": str(outcome.status),
+        "objective_bytes": outcome.objective,
+        "bound_bytes": outcome.bound,
+        "gap": outcome.gap,
+        "cpu_seconds": round(outcome.cpu_seconds, 3),
+    }
+    if schemes:
+        for order, policy in SCHEMES:
+            params = comparison.Params(order, policy)  # type: ignore[arg-type]
+            found[f"{order}_{policy}"] = comparison.solve(problem, Budget(wall_seconds), params).objective
+    return key | found
+
+
+def compared(rows: list[dict[str, Any]], path: Path) -> dict[str, int]:
+    """How many of the file's budgets and optima were run, and how many equal."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    known = {
+        (case["net"], case.get("granularity", "fused"), case["params"], case["budget"]): case
+        for case in data["human"] + data["nas"]
+    }
+    run = equal = 0
+    for found in rows:
+        case = known.get((found["network"], found.get("granularity"), found["params"], found["budget"]))
+        if case is not None:
+            run += 1
+            optimum = case.get("optimal", case.get("obj"))
+            equal += (case["B"], optimum) == (found["budget_bytes"], found["objective_bytes"])
+            if (case["B"], optimum) != (found["budget_bytes"], found["objective_bytes"]):
+                print(f"  differs: {case}")
+    return {"reference_cases": run, "equal": equal}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--graphs", type=Path, required=True)
+    parser.add_argument("--optima", type=Path)
+    parser.add_argument("--only", choices=("human", "nas", "large"), action="append")
+    parser.add_argument("--wall-seconds", type=float, default=60.0)
+    parser.add_argument("--schemes", action="store_true")
+    options = parser.parse_args()
+    warm = operator_graph(load_network("resnet18"))  # loads the libraries and compiled kernels
+    cosma.solve(ScratchpadProblem(warm, warm.required_bytes), Budget())
+    rows = []
+    for group in options.only or ("human", "nas", "large"):
+        for case in cases(group, options.graphs):
+            rows.append({"group": group} | row(case, options.wall_seconds, options.schemes))
+            print(*rows[-1].values(), flush=True)
+    seconds = [found["cpu_seconds"] for found in rows]
+    summary: dict[str, Any] = {
+        "solved": len(rows),
+        "proven": sum(found["status"] == Status.OPTIMAL for found in rows),
+        "within_1_s": sum(s <= 1 for s in seconds),
+        "median_cpu_seconds": median(seconds),
+        "most_cpu_seconds": max(seconds),
+    }
+    if options.optima:
+        summary |= compared(rows, options.optima)
+    print(json.dumps(summary | {"rows": rows}))
+
+
+if __name__ == "__main__":
+    main()
