@@ -134,10 +134,10 @@ def _histogram(
     colors = {
         finder: COLORS[place % len(COLORS)] for place, finder in enumerate(sorted(set(_finders(run.layers))))
     }
-    values = rows[column] * (100.0 if unit == "%" else 1.0)
+    shown = rows.assign(finder=_finders(rows), shown=rows[column] * (100.0 if unit == "%" else 1.0))
     ranges = [f"{a:.3g} to {b:.3g} {unit}" for a, b in pairwise(edges)]
     traces = []
-    for finder, group in values.groupby(_finders(rows), sort=True):
+    for finder, group in shown.groupby("finder", sort=True)["shown"]:
         counts, _ = np.histogram(np.clip(group, edges[0], edges[-1]), bins=edges)
         hovers = [
             f"{chart_text(finder)}<br>{text}: {n} solves" for text, n in zip(ranges, counts, strict=True)

@@ -279,14 +279,18 @@ def test_a_baseline_without_objectives_is_said(run_path: Path, make_design: Make
     assert "is infeasible: nothing to compare" in " ".join(_page(run_path).text)
 
 
-def test_sections_without_data_are_absent_or_say_why(run_path: Path, make_design: Make) -> None:
+def test_sections_without_data_are_absent_or_say_why(
+    run_path: Path, make_layer: Make, make_design: Make
+) -> None:
     with RunWriter(run_path) as run:
+        run.append("layers", make_layer(0))
         run.append("designs", make_design(0))
     page = _page(run_path)
     text = " ".join(page.text)
     assert "The study names no baseline" in text
     assert "The importance of the axes cannot be told: no axis takes two values" in text
     assert not {key for key in page.data if key.startswith(("progress", "memory"))}
+    assert [trace["name"] for trace in page.data["gaps-data"]["data"]] == ["cosa"]
 
 
 def test_a_run_of_schema_version_1_still_draws(run_path: Path) -> None:
