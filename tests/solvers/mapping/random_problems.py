@@ -1,0 +1,193 @@
+"""Random small mapping problems with every corner of the cost model, and mappings to attack bounds with."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+
+from costmodel.architecture import Architecture, StorageLevel
+from costmodel.architectures import architecture_names, load_architecture
+from costmodel.batch import BatchEvaluation, BatchEvaluator, MappingBatch
+from costmodel.mapping import Mapping
+from costmodel.workload import Layer, Tensor, batched_matmul, convolution, gemm
+from solvers.mapping.neighbours import Neighbourhood
+from solvers.mapping.problem import OBJECTIVES, MappingProblem
+from solvers.mapping.rules import KeepRule, SpaceRules
+from solvers.mapping.space import MappingSpace
+
+KEEPS: tuple[KeepRule, ...] = ("fitting", "free", "all")
+
+
+def problems(seed: int) -> Iterator[MappingProblem]:
+    """Endless problems: library architectures in turn, shrunk and bent; the rest is drawn."""
+    rng = random.Random(seed)
+    while True:
+        for name in architecture_names():
+            architecture = bent(load_architecture(name), rng)
+            layer = small_layer(rng, most_macs=200 if len(architecture.levels) < 4 else 50)
+            yield MappingProblem(
+                architecture, layer, rng.choice(OBJECTIVES), SpaceRules(keep=rng.choice(KEEPS))
+            )
+
+
+def bent(architecture: Architecture, rng: random.Random) -> Architecture:
+    """The architecture with small memories and fan-outs, and some of its numbers replaced by nasty ones."""
+    levels = [_bent(level, rng) for level in architecture.levels[:-1]]
+    dram = replace(_bent(architecture.levels[-1], rng), size_words=None, multiple_buffering=1.0)
+    if rng.random() < 0.7:
+        dram = replace(dram, fanout_x=1, fanout_y=1)
+    compute = replace(architecture.compute, energy_pj=rng.choice([0.0, architecture.compute.energy_pj]))
+    return replace(architecture, levels=(*levels, dram), compute=compute)
+
+
+def _bent(level: StorageLevel, rng: random.Random) -> StorageLevel:
+    changes: dict[str, object] = {
+        "size_words": rng.choice([1, 2, 3, 4, 7, 12, 24, 50, 200]),
+        "multiple_buffering": rng.choice([1.0, 1.0, 1.0, 1.5]) if rng.random() < 0.5 else 1.0,
+        "fanout_x": rng.choice([1, 1, 2, 3, 4, 6]),
+        "fanout_y": rng.choice([1, 1, 2, 3]),
+    }
+    if rng.random() < 0.5:
+        changes["block_size"] = rng.choice([1, 2, 3, 8])
+    if rng.random() < 0.4:
+        changes["leakage_pj_per_cycle"] = rng.choice([0.0, 0.25, 7.0])
+    for key in ("read_bandwidth", "write_bandwidth", "shared_bandwidth"):
+        if rng.random() < 0.4:
+            changes[key] = rng.choice([None, 0.5, 1.0, 2.5, 8.0])
+    for key in ("read_energy_pj", "write_energy_pj", "update_energy_pj"):
+        if rng.random() < 0.25:
+            changes[key] = rng.choice([0.0, 0.01, 1.0, 30.0])
+    bent_level = replace(level, **changes)  # type: ignore[arg-type]
+    return bent_level if bent_level.usable_words >= 1 else replace(bent_level, multiple_buffering=1.0)
+
+
+def small_layer(rng: random.Random, most_macs: int) -> Layer:
+    """A layer of at most ``most_macs`` with few prime factors, of a kind drawn at random."""
+    while True:
+        layer = rng.choice(_KINDS)(rng)
+        if layer.macs <= most_macs and _primes(layer) <= 7:
+            return layer
+
+
+def _size(rng: random.Random) -> int:
+    return rng.choice([1, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13])
+
+
+def _convolution(rng: random.Random) -> Layer:
+    """Strides may exceed the kernel, and leave inputs that nobody reads."""
+    sizes = {dim: _size(rng) for dim in "NKCPQ"}
+    stride = rng.choice([1, 1, 2, 3, 5]), rng.choice([1, 2])
+    dilation = rng.choice([1, 1, 2, 3]), rng.choice([1, 2])
+    r, s = rng.choice([1, 2, 3, 5]), rng.choice([1, 1, 2, 3])
+    return convolution("c", R=r, S=s, stride=stride, dilation=dilation, **sizes)
+
+
+def _grouped(rng: random.Random) -> Layer:
+    groups, inside = rng.choice([2, 3, 4]), rng.choice([1, 1, 2])
+    sizes = {dim: rng.choice([1, 2, 3, 4]) for dim in "PQRS"}
+    return convolution("g", K=groups * inside, C=groups * inside, groups=groups, **sizes)
+
+
+def _pointwise(rng: random.Random) -> Layer:
+    sizes = {dim: _size(rng) for dim in "NKCPQ"}
+    return convolution("p", R=1, S=1, stride=(rng.choice([1, 2]), 1), **sizes)
+
+
+def _gemm(rng: random.Random) -> Layer:
+    return gemm("m", M=_size(rng), N=_size(rng), K=_size(rng))
+
+
+def _batched(rng: random.Random) -> Layer:
+    return batched_matmul("b", B=_size(rng), M=_size(rng), N=_size(rng), K=_size(rng))
+
+
+def _scatter(rng: random.Random) -> Layer:
+    """A transposed convolution: the windows overlap in the output."""
+    rows = ("P", rng.choice([1, 2, 3])), ("R", 1)
+    tensors = (
+        Tensor("W", ((("C", 1),), (("R", 1),)), "weights"),
+        Tensor("I", ((("C", 1),), (("P", 1),)), "inputs"),
+        Tensor("O", (rows,), "outputs"),
+    )
+    return Layer("t", tuple((dim, _size(rng)) for dim in "CPR"), tensors)
+
+
+def _three_terms(rng: random.Random) -> Layer:
+    """An axis that sums three dims, and a third input."""
+    window = ("A", rng.choice([1, 2])), ("B", 1), ("D", rng.choice([1, 3]))
+    tensors = (
+        Tensor("W", ((("B", 1),), (("D", 1),)), "weights"),
+        Tensor("I", (window,), "inputs"),
+        Tensor("S", ((("A", 1),), (("K", 1),)), "inputs"),
+        Tensor("O", ((("A", 1),), (("K", 1),)), "outputs"),
+    )
+    return Layer("x", tuple((dim, _size(rng)) for dim in "ABDK"), tensors)
+
+
+_KINDS = [_convolution, _convolution, _grouped, _pointwise, _gemm, _batched, _scatter, _three_terms]
+
+
+def _primes(layer: Layer) -> int:
+    count = 0
+    for _, size in layer.dims:
+        factor = 2
+        while size > 1:
+            if size % factor:
+                factor += 1
+            else:
+                size, count = size // factor, count + 1
+    return count
+
+
+class Attack:
+    """The least energy, cycles and EDP among random mappings of a problem and around its best ones."""
+
+    def __init__(self, problem: MappingProblem) -> None:
+        self._problem = problem
+        self._space = MappingSpace(problem.architecture, problem.layer, problem.rules)
+        self._evaluator = BatchEvaluator(problem.architecture, problem.layer)
+        self.least = dict.fromkeys(OBJECTIVES, inf)
+        self.valid = 0
+
+    def sample(self, mappings: int, seed: int) -> None:
+        """Look at this many random mappings."""
+        for block in range(0, mappings // 256, 64):
+            self._look_at(self._space.sample(range(block, min(block + 64, mappings // 256)), seed))
+
+    def descend(self, start: Mapping, steps: int = 20) -> None:
+        """Look at all neighbours of ``start``, then of the best neighbour, for each objective."""
+        around = Neighbourhood(self._space)
+        for objective in OBJECTIVES:
+            here, lowest = self._row(start), inf
+            for _ in range(steps):
+                batch = around.around(here)
+                if not len(batch):
+                    break
+                values = self._look_at(batch)[objective]
+                best = int(np.argmin(values))
+                if not values[best] < lowest:
+                    break
+                here, lowest = batch[np.array([best])], float(values[best])
+
+    def _row(self, mapping: Mapping) -> MappingBatch:
+        return MappingBatch.of([mapping], self._problem.architecture, self._problem.layer)
+
+    def _look_at(self, batch: MappingBatch) -> dict[str, np.ndarray]:
+        found = self._evaluator.evaluate(batch)
+        self.valid += int(found.valid.sum())
+        values = _values(found)
+        for objective in OBJECTIVES:
+            self.least[objective] = min(self.least[objective], float(values[objective].min()))
+        return values
+
+
+def _values(found: BatchEvaluation) -> dict[str, np.ndarray]:
+    return {
+        "energy": np.where(found.valid, found.energy_pj, inf),
+        "cycles": np.where(found.valid, found.cycles, inf),
+        "edp": np.where(found.valid, found.edp_pj_cycles, inf),
+    }
