@@ -12,15 +12,16 @@ import numpy as np
 from costmodel.errors import InputError
 from costmodel.mapping import Mapping
 from solvers.budget import Budget
-from solvers.catalogue import Entry, solver, solver_names
+from solvers.catalogue import Entry, solver
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space_bounds import space_bound
 from solvers.outcome import Outcome, Status
 
-VERSION = "1"
-
 MEMBERS: dict[str, float] = {"cosa": 0.25, "exact": 0.7, "thistle": 0.5, "random_search": 1.0}
 """The members in their order, and the share of the time left that each may take."""
+
+VERSION = " ".join(["1", *(f"{name}-{solver(name).load().VERSION}" for name in MEMBERS)])
+"""With those of the members: when an answer of theirs can change, so can this one's."""
 
 FAILURES = (InputError, ImportError, ArithmeticError, MemoryError, np.linalg.LinAlgError)
 """What one member may fail with while others go on: rules it cannot honour, a library, numbers, memory."""
@@ -54,7 +55,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     ``budget.iterations`` are each member's own. The seconds are the sum of the members'.
     """
     portfolio = Portfolio(problem, budget, params.tolerance)
-    portfolio.run([solver(name) for name in params.members if name in solver_names("mapping")])
+    portfolio.run([solver(name) for name in params.members])
     return portfolio.outcome()
 
 
