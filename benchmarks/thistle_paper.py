@@ -1,20 +1,22 @@
 """Figures 4 to 8 of Thistle's paper from our own cost model: ResNet-18 and Yolo-9000 of its Table II.
 
     python benchmarks/thistle_paper.py [--networks thistle_resnet18 yolo9000] [--every N] [--draws N]
-        [--objectives energy cycles] [--bandwidths library|figure_3] [--mapper thistle] [--output FOLDER]
+        [--objectives energy cycles] [--bandwidths library|figure_3] [--mapper thistle] [--judge cosa]
+        [--output FOLDER]
 
 Prints a table a figure, then one JSON object, and writes the tables as JSON and the figures as one HTML page
 into the folder (runs/thistle_paper). Every number is the cost model's: pJ and IPC (MACs a cycle) of one run
 of each distinct layer. Columns:
 
-    eyeriss      Thistle's mapping on Eyeriss (168 PEs, 512 registers each, 128 KiB)
+    eyeriss      --mapper's mapping on Eyeriss (168 PEs, 512 registers each, 128 KiB)
     random       Timeloop's random-pruned search on Eyeriss, --draws mappings a layer (Figures 4 and 7)
     layer_wise   the layer's own architecture in Eyeriss's area (Figures 5, 6 and 8)
     dominant     every layer on the architecture of the layer, of both networks, that takes most (6 and 8)
     joint        every layer on one architecture for all, weighted by occurrence (beyond the paper)
 
-The paper does not state the bandwidths of its experiments, which decide Figures 7 and 8: by default they are
-those of our library's Eyeriss, with figure_3 those of the sample specification in the paper's Figure 3(a).
+The layers of a co-designed architecture are mapped by --judge. The paper does not state the bandwidths of its
+experiments, which decide Figures 7 and 8: by default they are those of our library's Eyeriss, with figure_3
+those of the sample specification in the paper's Figure 3(a).
 """
 
 from __future__ import annotations
@@ -91,16 +93,15 @@ class Experiment:
     family: ArchitectureFamily
     objective: Objective
     rows: list[Row]
-    mapper: str
-    draws: int
+    options: argparse.Namespace
 
     def run(self) -> dict[str, Any]:
         """Fill the rows' columns; what architectures and bounds come with them."""
-        self._on(self.family.base, "eyeriss")
+        self._on(self.family.base, "eyeriss", self.options.mapper)
         self._random()
         own, bounds = self._layer_wise()
         dominant = max(range(len(self.rows)), key=self._taken_by)
-        self._on(own[dominant], "dominant")
+        self._on(own[dominant], "dominant", self.options.judge)
         joint, bound = self._joint()
         return {
             "layer_wise": [described(architecture) for architecture in own],
@@ -120,8 +121,8 @@ class Experiment:
         each = value if self.objective == "energy" else 1 / value
         return row.weighted.occurrences * row.layer.macs * each
 
-    def _on(self, architecture: Architecture, column: str) -> None:
-        mapper = solver(self.mapper).load()
+    def _on(self, architecture: Architecture, column: str, mapping_solver: str) -> None:
+        mapper = solver(mapping_solver).load()
         for row in self.rows:
             problem = MappingProblem(architecture, row.layer, self.objective)
             outcome = mapper.solve(problem, Budget())
@@ -130,8 +131,8 @@ class Experiment:
     def _random(self) -> None:
         for row in self.rows:
             problem = MappingProblem(self.family.base, row.layer, self.objective)
-            params = random_search.Params(victory=self.draws)
-            outcome = random_search.solve(problem, Budget(iterations=self.draws), params)
+            params = random_search.Params(victory=self.options.draws)
+            outcome = random_search.solve(problem, Budget(iterations=self.options.draws), params)
             if outcome.solution is not None:
                 row.values["random"] = self.measure(evaluate(self.family.base, row.layer, outcome.solution))
 
@@ -139,7 +140,7 @@ class Experiment:
         own, bounds = [], []
         for row in self.rows:
             problem = CodesignProblem.of(self.family, [row.layer], objective=self.objective)
-            outcome = thistle.solve(problem, Budget(), thistle.Params(mapping_solver=self.mapper))
+            outcome = thistle.solve(problem, Budget(), thistle.Params(mapping_solver=self.options.judge))
             assert outcome.solution is not None
             assert outcome.bound is not None
             row.values["layer_wise"] = self.measure(evaluated(problem, outcome.solution).layers[0])
@@ -152,7 +153,7 @@ class Experiment:
         """Sets the column, and gives the architecture and the proven bound over the achieved sum."""
         first = CodesignProblem.of(self.family, [self.rows[0].layer], objective=self.objective)
         problem = replace(first, layers=tuple(row.weighted for row in self.rows))
-        params = thistle.Params(mapping_solver=self.mapper)
+        params = thistle.Params(mapping_solver=self.options.judge)
         outcome = thistle.solve(problem, Budget(wall_seconds=600), params)
         assert outcome.solution is not None
         assert outcome.bound is not None
@@ -256,18 +257,23 @@ def main() -> None:
     parser.add_argument("--networks", nargs="+", default=["thistle_resnet18", "yolo9000"])
     parser.add_argument("--every", type=int, default=1, help="take every N-th layer only")
     parser.add_argument("--draws", type=int, default=100_000, help="mappings random search draws a layer")
-    parser.add_argument("--mapper", default="thistle", help="the mapping solver")
+    parser.add_argument("--mapper", default="thistle", help="mapping solver for Eyeriss")
+    parser.add_argument("--judge", default="cosa", help="mapping solver for co-designed architectures")
     parser.add_argument("--objectives", nargs="+", choices=list(FIGURES), default=list(FIGURES))
     parser.add_argument("--bandwidths", choices=list(FAMILIES), default="library")
     parser.add_argument("--output", type=Path, default=Path("runs/thistle_paper"))
     arguments = parser.parse_args()
     results: dict[Objective, list[Row]] = {}
     family = FAMILIES[arguments.bandwidths]
-    found: dict[str, Any] = {"eyeriss": described(family.base), "mapper": arguments.mapper}
+    found: dict[str, Any] = {
+        "eyeriss": described(family.base),
+        "mapper": arguments.mapper,
+        "judge": arguments.judge,
+    }
     for objective in arguments.objectives:
         start = time.process_time()
         rows = rows_of(arguments.networks, arguments.every)
-        found[objective] = Experiment(family, objective, rows, arguments.mapper, arguments.draws).run()
+        found[objective] = Experiment(family, objective, rows, arguments).run()
         found[objective]["cpu_seconds"] = round(time.process_time() - start, 1)
         found[objective]["layers"] = [
             {"network": row.network, "layer": row.layer.name, "runs": row.weighted.occurrences} | row.values

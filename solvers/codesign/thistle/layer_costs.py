@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from costmodel.architecture import StorageLevel
 from costmodel.workload import Layer, Tensor
@@ -37,19 +37,24 @@ class LayerCosts:
     loops: Loops
 
     @cached_property
+    def expressions(self) -> Expressions:
+        """Algorithm 1's footprints and volumes of the layer with these loops."""
+        return Expressions(self.layer, self.hardware.fanned, self.loops.fixed)
+
+    @cached_property
     def energy(self) -> Signomial:
         """pJ of all MACs, accesses and leakage; what is negative is elided first reads of partial sums."""
         parts = [monomial(self.layer.macs * self.hardware.base.compute.energy_pj)]
         for index, level in enumerate(self.hardware.base.levels):
             accesses = [self._access_energy(level, traffic) for traffic in self._traffic_at(index)]
             leakage = CYCLES * level.leakage_pj_per_cycle
-            parts.append(self._expressions.instances(index) * _sum([*accesses, leakage]))
+            parts.append(self.expressions.instances(index) * _sum([*accesses, leakage]))
         return _sum(parts)
 
     @cached_property
     def cycle_limits(self) -> tuple[Limit, ...]:
         """:data:`CYCLES` against the loops' iterations and each level's bandwidths."""
-        return (Limit(self._expressions.compute_cycles(), CYCLES), *self._bandwidth_limits())
+        return (Limit(self.expressions.compute_cycles(), CYCLES), *self._bandwidth_limits())
 
     @cached_property
     def space_limits(self) -> tuple[Limit, ...]:
@@ -62,7 +67,7 @@ class LayerCosts:
         fixed = dict(self.loops.fixed)
         found = []
         for dim, size in self.layer.dims:
-            names = [block.trips(dim) for block in self._expressions.blocks]
+            names = [block.trips(dim) for block in self.expressions.blocks]
             trips = monomial(1 / size, dict.fromkeys(names, 1.0)).with_constants(fixed)
             found.append(trips)
         return tuple(trips for trips in found if trips.variables)
@@ -71,10 +76,6 @@ class LayerCosts:
     def has_leakage(self) -> bool:
         """Whether the energy depends on the cycles."""
         return any(level.leakage_pj_per_cycle for level in self.hardware.base.levels)
-
-    @cached_property
-    def _expressions(self) -> Expressions:
-        return Expressions(self.layer, self.hardware.fanned, self.loops.fixed)
 
     def _kept(self, level: StorageLevel) -> list[Tensor]:
         return [tensor for tensor in self.layer.tensors if level.can_keep(tensor)]
@@ -103,7 +104,7 @@ class LayerCosts:
         for index, level in enumerate(self.hardware.base.levels):
             capacity = self.hardware.capacity(level)
             if capacity is not None and (kept := self._kept(level)):
-                yield Limit(_sum(self._expressions.footprint(tensor, index) for tensor in kept), capacity)
+                yield Limit(_sum(_footprint(self.expressions, tensor, index) for tensor in kept), capacity)
 
     def _fanout_limits(self) -> Iterator[Limit]:
         fixed = dict(self.loops.fixed)
@@ -123,9 +124,9 @@ class LayerCosts:
     def _tensor_traffic(self, tensor: Tensor) -> list[Traffic | None]:
         """As :func:`costmodel.traffic.tensor_traffic` counts, level by level; None where it is bypassed."""
         found: list[Traffic | None] = []
-        through = self._expressions.compute_cycles()
+        through = self.expressions.compute_cycles()
         for index, level in enumerate(self.hardware.base.levels):
-            content = through * self._expressions.groups(tensor, index)
+            content = through * self.expressions.groups(tensor, index)
             if level.can_keep(tensor):
                 delivered = self._delivered(tensor, index)
                 found.append(self._kept_traffic(tensor, index, content, delivered))
@@ -138,7 +139,7 @@ class LayerCosts:
     def _delivered(self, tensor: Tensor, index: int) -> Signomial:
         if index == len(self.hardware.base.levels) - 1:
             return NOTHING
-        return self._expressions.delivered(tensor, index, self.loops.orders)
+        return self.expressions.delivered(tensor, index, self.loops.orders)
 
     def _kept_traffic(self, tensor: Tensor, index: int, content: Signomial, delivered: Signomial) -> Traffic:
         if not tensor.is_output:
@@ -158,6 +159,12 @@ class LayerCosts:
         )
         words = float(tensor.words(self.layer.sizes))
         return monomial(words, dict.fromkeys(outside, -1.0)).with_constants(fixed)
+
+
+@lru_cache(maxsize=256)
+def _footprint(expressions: Expressions, tensor: Tensor, level: int) -> Signomial:
+    """The same in all classes of orders: most of the time that expressions take would go here."""
+    return expressions.footprint(tensor, level)
 
 
 def _sum(parts: Iterable[Signomial]) -> Signomial:

@@ -32,7 +32,7 @@ class Params:
     rule: ArchitectureRule = "joint"
     neighbours: int = 2
     powers_of_two: bool = True
-    judged: int = 3
+    judged: int = 4
     mapping_solver: str = "cosa"
     split_windows: bool = True
     most_programs: int = 512

@@ -126,7 +126,12 @@ def _is_hardware(name: str) -> bool:
 
 
 def _of_layer(number: int, expression: Signomial) -> Signomial:
-    """The expression with the layer's own variables named after it; the hardware's are everybody's."""
+    """The expression with the layer's own variables named after it; the hardware's are everybody's.
+
+    The first layer's keep their names.
+    """
+    if not number:
+        return expression
     return Signomial.collected(
         (
             tuple(sorted((name if _is_hardware(name) else f"{number}:{name}", e) for name, e in powers)),
@@ -137,5 +142,5 @@ def _of_layer(number: int, expression: Signomial) -> Signomial:
 
 
 def _layer_point(point: ReadOnlyDict[str, float], number: int) -> dict[str, float]:
-    prefix = f"{number}:"
+    prefix = f"{number}:" if number else ""
     return {name.removeprefix(prefix): value for name, value in point.items() if name.startswith(prefix)}
