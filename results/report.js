@@ -38,8 +38,14 @@
     return { ...trace, labelfont: label, tickfont: tick, rangefont: { color: "rgba(0,0,0,0)" } };
   }
 
+  const hovers = document.getElementById("hovers-data") ? read("hovers-data") : {};
+
+  function hovering(trace) {
+    return trace.meta?.hovers ? { ...trace, hovertext: trace.meta.hovers.map((design) => hovers[design]) } : trace;
+  }
+
   function draw(place, figure) {
-    Plotly.react(place, figure.data.map(inked), themed(figure.layout), config);
+    Plotly.react(place, figure.data.map(inked).map(hovering), themed(figure.layout), config);
     const known = drawn.find((entry) => entry.place === place);
     if (known) known.figure = figure;
     else drawn.push({ place, figure });

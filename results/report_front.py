@@ -10,7 +10,7 @@ import numpy as np
 
 from results.pareto import Points, front_mask, hypervolume, reference_point
 from results.report_data import RunData
-from results.report_html import Figure, Section, element, joined, paragraph
+from results.report_html import Figure, Section, element, embedded, joined, paragraph
 from results.report_labels import label_places
 from results.report_units import Scale, percent
 
@@ -45,7 +45,9 @@ def front_section(run: RunData) -> Section:
     if len(run.objectives) >= 3:
         pairs.append(space_figure(run))
     grid = element("div", *(element("div", f.html(), class_="panel") for f in pairs), class_="grid")
-    return Section("front", title, joined([*map(paragraph, (_summary(run), _certainty(run))), grid]))
+    hovers = embedded("hovers-data", {i: run.hover(i) for i in run.judged})
+    texts = map(paragraph, (_summary(run), _certainty(run)))
+    return Section("front", title, joined([*texts, grid, hovers]))
 
 
 def _summary(run: RunData) -> str:
@@ -157,7 +159,8 @@ def _points(run: RunData, chosen: list[int], objectives: Sequence[int], kind: st
     for letter, objective in zip("xyz", objectives, strict=False):
         scale = run.scale(run.objectives[objective])
         trace[letter] = [scale.number(run.points[i, objective]) for i in chosen]
-    trace["hovertext"] = [run.hover(i) for i in chosen]
+    # a design is in several charts; its hover box is on the page once
+    trace["meta"] = {"hovers": chosen}
     trace["customdata"] = [run.tag(i) for i in chosen]
     return trace
 
