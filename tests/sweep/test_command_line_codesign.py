@@ -1,0 +1,83 @@
+"""``archsweep solve codesign``: what it prints is a member of the family that the cost model agrees with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costmodel.architectures import load_architecture
+from costmodel.errors import InputError
+from costmodel.evaluate import evaluate
+from costmodel.frontends.timeloop_reference import mapping_from_json
+from costmodel.networks import load_layer
+from solvers.budget import Budget
+from sweep.command_line_codesign import CodesignRequest, solve_codesign
+
+PROBLEM = "problem: {shape: gemm-ABZ, instance: {M: 16, N: 12, K: 32}}"
+FAST = '{"judged": 1, "condensed": 0}'
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> str:
+    (tmp_path / "product.yaml").write_text(PROBLEM)
+    return str(tmp_path / "product.yaml")
+
+
+def request(network: str, **changes: Any) -> CodesignRequest:
+    given = {"params": FAST, "area_um2": 60_000.0} | changes
+    return CodesignRequest("eyeriss", network, **_defaults(given))
+
+
+def _defaults(given: dict[str, Any]) -> dict[str, Any]:
+    return {"objective": "energy", "solver": "thistle_codesign", "budget": Budget()} | given
+
+
+def test_the_answer_can_be_loaded_and_evaluated(network: str, capsys: pytest.CaptureFixture[str]) -> None:
+    solve_codesign(request(network), as_json=True)
+    answer = json.loads(capsys.readouterr().out)
+    architecture = load_architecture(answer["architecture"]["base"], answer["architecture"]["overrides"])
+    assert architecture.area_um2 == answer["area_um2"] <= answer["allowed_area_um2"] == 60_000
+    layer, (only,) = load_layer(network), answer["layers"]
+    found = evaluate(architecture, layer, mapping_from_json(architecture, layer, only["mapping"]))
+    assert found.energy_pj == answer["objective"] == answer["energy_pj"] == only["energy_pj"]
+    assert answer["bound"] <= answer["objective"]
+
+
+def test_what_people_read(network: str, capsys: pytest.CaptureFixture[str]) -> None:
+    solve_codesign(request(network, area_um2=None, free=("RegFile.size",)), as_json=False)
+    printed = capsys.readouterr().out
+    assert "RegFile.size" in printed
+    assert "SRAM.size" not in printed
+    assert "x1" in printed
+
+
+def test_an_area_that_is_too_small_ends_with_the_reason(
+    network: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        solve_codesign(request(network, area_um2=10.0), as_json=True)
+    assert ended.value.code == 1
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["architecture"] is None
+    assert "infeasible: area" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"free": ("SRAM.siz",)}, "--free: .*Did you mean SRAM.size"),
+        ({"solver": "cosa"}, "--solver: .*thistle_codesign"),
+        ({"params": "[1]"}, "a JSON object"),
+        ({"params": "{"}, "a JSON object"),
+        ({"params": '{"judgd": 1}'}, "judged"),
+        ({"params": '{"rule": "best"}'}, "joint, dominant"),
+        ({"area_um2": -1.0}, "above 0"),
+        ({"objective": "area"}, "one of energy"),
+    ],
+)
+def test_wrong_options(network: str, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        solve_codesign(request(network, **changes), as_json=True)
