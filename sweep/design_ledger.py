@@ -22,6 +22,7 @@ from sweep.mapping_space import check_rules
 from sweep.space import Design
 from sweep.study import Study
 from sweep.task import MappingTask, SolveSettings, canonical_json, checked_params, content_hash
+from sweep.timeloop_space import with_timeloop_constraints
 
 Row = dict[str, Any]
 
@@ -67,6 +68,12 @@ def solve_settings(study: Study) -> SolveSettings:
     choice = study.mapping
     params = canonical_json(asdict(checked_params(choice.solver, choice.solver_params)))
     return SolveSettings(choice.solver, choice.objective, params, choice.budget, choice.rules)
+
+
+def _constrained(settings: SolveSettings, architecture: str, layer: Layer) -> SolveSettings:
+    """The settings with the constraints that a Timeloop architecture puts on mappings of ``layer``."""
+    rules = with_timeloop_constraints(settings.rules, architecture, layer)
+    return settings if rules is settings.rules else replace(settings, rules=rules)
 
 
 _NUMBERS = ("energy_pj", "energy_bound_pj", "cycles_bound", "cpu_seconds")
@@ -148,13 +155,17 @@ class DesignLedger:
     _first_need: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._settings = solve_settings(self.study)
+        settings = solve_settings(self.study)
         layers = [demand.layer for demand in self.demands]
-        check_rules(self._settings.rules, load_architecture(self.study.architecture), layers)
+        check_rules(settings.rules, load_architecture(self.study.architecture), layers)
+        self._settings = [_constrained(settings, self.study.architecture, layer) for layer in layers]
 
     def tasks(self, design: Design) -> list[MappingTask]:
         """One task a demand, in their order; equal shapes of different networks are equal tasks."""
-        return [MappingTask(design.architecture, demand.named, self._settings) for demand in self.demands]
+        return [
+            MappingTask(design.architecture, demand.named, settings)
+            for demand, settings in zip(self.demands, self._settings, strict=True)
+        ]
 
     def open(self, design: Design, tasks: Sequence[MappingTask]) -> tuple[list[MappingTask], Row | None]:
         """Wait for the answers to the design's ``tasks``; returns those that nobody has asked for yet.

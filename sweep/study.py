@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from costmodel.errors import InputError, did_you_mean
 from costmodel.frontends.file_keys import Keys, check_keys
 from costmodel.frontends.safe_yaml import load_yaml
+from costmodel.frontends.timeloop_files import each_file
 from solvers.budget import Budget
 from sweep.mapping_space import SpaceKeys
 from sweep.space import Axis, Constraint
@@ -213,7 +214,7 @@ class Study(Keys):
     def identity(self) -> dict[str, Any]:
         """The study as plain data with files by their names alone: the same study wherever its files lie."""
         networks = tuple(n.model_copy(update={"network": Path(n.network).name}) for n in self.networks)
-        architecture = Path(self.architecture).name
+        architecture = each_file(self.architecture, lambda file: Path(file).name)
         placeless = self.model_copy(update={"networks": networks, "architecture": architecture})
         return placeless.model_dump(mode="json", by_alias=True)
 
@@ -256,4 +257,5 @@ def _resolved(study: Study, folder: Path) -> Study:
         return str(folder.resolve() / name) if candidate.is_file() else name
 
     networks = tuple(n.model_copy(update={"network": beside(n.network)}) for n in study.networks)
-    return study.model_copy(update={"networks": networks, "architecture": beside(study.architecture)})
+    architecture = each_file(study.architecture, beside, folder)
+    return study.model_copy(update={"networks": networks, "architecture": architecture})

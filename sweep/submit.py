@@ -19,6 +19,7 @@ import yaml
 from clusters.jobs import JobClient, JobRequest, JobState
 from costmodel.errors import InputError
 from costmodel.frontends.safe_yaml import load_yaml
+from costmodel.frontends.timeloop_files import each_file
 from results.errors import CannotWriteError
 from results.remote import is_uri
 from results.store import LOCK_FILE
@@ -90,7 +91,7 @@ def stage_study(name: str, folder: Path) -> Path:
         return f"{copies[-1].relative_to(folder)}{hash_}{member}"
 
     folder.mkdir(parents=True)
-    document["architecture"] = copied(document["architecture"])
+    document["architecture"] = each_file(document["architecture"], copied, source.parent)
     document["networks"] = [
         copied(entry) if isinstance(entry, str) else {**entry, "network": copied(entry["network"])}
         for entry in document["networks"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,11 +58,18 @@ class TimeloopFiles:
         return self.sections[name]
 
 
-def split_files(specification: str) -> list[Path]:
-    """The files of ``arch.yaml+ERT.yaml``; a file whose own name has a plus is one file."""
-    if SEPARATOR not in specification or Path(specification).is_file():
+def split_files(specification: str, folder: str | Path = "") -> list[Path]:
+    """The files of ``arch.yaml+ERT.yaml``; a file whose own name has a plus is one file (in ``folder``)."""
+    if SEPARATOR not in specification or (Path(folder) / specification).is_file():
         return [Path(specification)]
     return [Path(part) for part in specification.split(SEPARATOR)]
+
+
+def each_file(specification: str, change: Callable[[str], str], folder: str | Path = "") -> str:
+    """The specification with the name of each of its files changed."""
+    if len(files := split_files(specification, folder)) == 1:
+        return change(specification)
+    return SEPARATOR.join(change(str(file)) for file in files)
 
 
 def read_timeloop(paths: Iterable[str | Path]) -> TimeloopFiles:

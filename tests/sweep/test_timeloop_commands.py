@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from costmodel.errors import InputError
 from costmodel.workload import convolution
+from results.store import RunFolder
 from solvers.mapping.rules import LevelRules, SpaceRules
 from sweep.command_line import main
 from sweep.timeloop_space import is_timeloop_constraints, with_timeloop_constraints
@@ -129,3 +131,28 @@ def test_constraint_files_are_told_apart(tmp_path: Path) -> None:
         path = tmp_path / f"{number}.yaml"
         path.write_text(text)
         assert is_timeloop_constraints(path) is theirs
+
+
+def test_a_study_takes_timeloop_files_with_their_constraints(archsweep: Command, tmp_path: Path) -> None:
+    for file in (V04 / "design.yaml", V03 / "arch.yaml", V03 / "ERT.yaml", V03 / "problem.yaml"):
+        shutil.copy(file, tmp_path)
+    study = """
+name: {0}
+architecture: {1}
+networks: [problem.yaml]
+axes: {{Buffer.size: {{choices: [1024 words, 2048 words]}}}}
+mapping: {{solver: random_search, iterations: 3000, objective: energy, keep: free}}
+"""
+    rows = {}
+    for name, architecture in (("nodes", "design.yaml"), ("tree", "arch.yaml+ERT.yaml")):
+        (tmp_path / f"{name}.yaml").write_text(study.format(name, architecture))
+        ended = archsweep("run", f"{name}.yaml", "--in-process")
+        assert ended.returncode == 0, ended.stderr
+        rows[name] = RunFolder(tmp_path / "runs" / name).read_rows("layers")
+    assert len(rows["nodes"]) == len(rows["tree"]) == 2
+    for constrained, free in zip(rows["nodes"], rows["tree"], strict=True):
+        assert "bypass Weights" in constrained["space"]["name"]
+        assert "bypass Weights" not in free["space"]["name"]
+        kept = {entry["target"]: entry["keep"] for entry in constrained["mapping"]["bypass"]}
+        assert kept["Buffer"] == ["Inputs", "Outputs"]
+        assert constrained["energy_pj"] > 0
