@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import warnings
 from collections import deque
@@ -9,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import optuna
 from optuna.exceptions import ExperimentalWarning
@@ -18,7 +20,8 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from results.pareto import recent_gain
-from sweep.design_ledger import Row, objectives, solve_settings
+from sweep.design_ledger import Row, solve_settings
+from sweep.pruning import objective_bounds
 from sweep.space import Axis, Design, DesignSpace
 from sweep.study import OptunaSearch, Study
 from sweep.task import content_hash
@@ -151,16 +154,17 @@ class OptunaProposals:
             self._optuna.tell(trial, state=TrialState.FAIL)
             return
         design = self._space.design(self._point(trial))
-        broken = {str(c): c.excess(design.architecture) for c in self._space.constraints}
-        self._constrain(trial, broken | {UNMAPPED: float(row["status"] == "infeasible" and design.feasible)})
-        columns = row
-        if row["status"] == "dominated":
-            trial.set_user_attr(BOUNDS, True)
-            columns = objectives(design, row["energy_bound_pj"], row["cycles_bound"])
         infeasible = row["status"] == "infeasible"
-        self._optuna.tell(
-            trial, [inf if infeasible else float(columns[name]) for name in self._study.objectives]
-        )
+        broken = {str(c): c.excess(design.architecture) for c in self._space.constraints}
+        self._constrain(trial, broken | {UNMAPPED: float(infeasible and design.feasible)})
+        if infeasible:
+            values = [inf] * len(self._study.objectives)
+        elif row["status"] == "dominated":
+            trial.set_user_attr(BOUNDS, True)
+            values = objective_bounds(self._study, design, row["energy_bound_pj"], row["cycles_bound"])
+        else:
+            values = [float(row[name]) for name in self._study.objectives]
+        self._optuna.tell(trial, values)
 
     def _constrain(self, trial: Trial, excesses: Mapping[str, float]) -> None:
         """A constraint holds where its excess is 0 or less; a driver that died here may have set some."""
@@ -176,10 +180,11 @@ class OptunaProposals:
         """
         designs: list[tuple[bool, bool, Design]] = []
         for frozen in self._trials():
-            if REPEATS in frozen.user_attrs or frozen.state is TrialState.WAITING:
+            answered = REPEATS in frozen.user_attrs and frozen.state.is_finished()
+            if answered or frozen.state is TrialState.WAITING:
                 continue
             trial, point = self._resumed(frozen)
-            if point in self._points:  # killed before it was answered
+            if point in self._points:  # the driver died before it was answered
                 self._repeat(trial, self._points[point])
                 continue
             is_open = frozen.state is TrialState.RUNNING
@@ -256,4 +261,20 @@ def _storage(journal: Path | None) -> BaseStorage:
     if journal is None:
         return InMemoryStorage()
     mend(journal)
-    return JournalStorage(JournalFileBackend(str(journal)))
+    return JournalStorage(_UnsyncedFile(str(journal)))
+
+
+class _UnsyncedFile(JournalFileBackend):
+    """Records outlive the process, as answers do, though not a power cut.
+
+    Optuna would wait for the disk at each of a trial's ten records, and take a lock that the run folder has.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._path = Path(path)
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        lines = [json.dumps(log, separators=(",", ":")) + "\n" for log in logs]
+        with self._path.open("ab") as file:
+            file.write("".join(lines).encode())

@@ -18,6 +18,12 @@ Objectives = NDArray[np.float64]
 """One design's values, in the order of the study's objectives."""
 
 
+def objective_bounds(study: Study, design: Design, energy_pj: float, cycles: float) -> list[float]:
+    """Bounds on the study's objectives from those on energy and cycles; 0, where these say nothing of one."""
+    known = objectives(design, energy_pj, round(cycles))
+    return [float(known.get(name, 0.0)) for name in study.objectives]
+
+
 def without_mapping(study: Study, design: Design, tasks: Sequence[MappingTask]) -> Row | None:
     """The row of a design on which a layer provably has no mapping, with the reason and its numbers."""
     for task in tasks:
@@ -61,7 +67,7 @@ class BoundsPruning:
     def discard(self, design: Design, tasks: Sequence[MappingTask]) -> Row | None:
         """The row of a design that cannot be on the front; None for one that may be."""
         energy_pj, cycles = design_bounds(tasks, self.demands)
-        bounds = self._point(objectives(design, energy_pj, round(cycles)))
+        bounds = np.array(objective_bounds(self.study, design, energy_pj, cycles))
         better = self.dominating(bounds)
         if better is None:
             return None
@@ -86,5 +92,4 @@ class BoundsPruning:
         )
 
     def _point(self, row: Row) -> Objectives:
-        # nothing is known below what is not mapped: 0 is a bound on bytes and picojoules
-        return np.array([row.get(name, 0.0) for name in self.study.objectives], dtype=np.float64)
+        return np.array([row[name] for name in self.study.objectives], dtype=np.float64)

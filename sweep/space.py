@@ -33,7 +33,7 @@ class Axis:
         if not self.choices:
             raise InputError("study", "an axis with at least one value", "none", key=f"axes.{self.key}")
 
-    @property
+    @cached_property
     def ordered(self) -> bool:
         """Whether the values grow or fall from one to the next: numbers, sizes, fan-outs by their product."""
         sizes = [size for choice in self.choices if (size := _magnitude(choice)) is not None]

@@ -25,11 +25,9 @@ def mend(path: Path) -> int:
 
     Optuna writes one line of JSON a record and refuses a file that does not end with a whole one, as a killed
     driver, a full disk or a copy made meanwhile leaves it. Every earlier record is kept: what was being
-    written has not happened. Optuna's own lock, which outlives its process, goes too: this is for the holder
-    of the run folder's lock only. Raises DamagedFileError where records before the last lines cannot be read,
-    CannotWriteError where the file cannot be cut.
+    written has not happened. For the holder of the run folder's lock only. Raises DamagedFileError where
+    records before the last lines cannot be read, CannotWriteError where the file cannot be cut.
     """
-    path.with_name(path.name + ".lock").unlink(missing_ok=True)
     if not path.is_file():
         return 0
     lines = path.read_bytes().splitlines(keepends=True)

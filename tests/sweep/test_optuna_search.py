@@ -278,18 +278,25 @@ def test_a_baseline_that_breaks_a_constraint_is_refused(family: Study) -> None:
 
 
 KILLED = """
-import sys
+import sys, time
 from pathlib import Path
+from sweep.run import Observer
 from sweep.session import Place, run_study
 from sweep.study import load_study
-run_study(load_study(sys.argv[1]), Path(sys.argv[2]), Place(in_process=True))
+
+class Slow(Observer):
+    def answered(self, row):
+        time.sleep(0.25)
+
+run_study(load_study(sys.argv[1]), Path(sys.argv[2]), Place(in_process=True), observer=Slow())
 """
+"""A driver that takes 10 s at least, so that it is killed in the middle."""
 
 
 def test_kill_9_in_the_middle_then_resume_is_the_undisturbed_study(
     write_study: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    path = write_study(FAMILY.replace("iterations: 100", "iterations: 20000"))
+    path = write_study(FAMILY)
     study, output = load_study(str(path)), tmp_path / "killed" / "family"
     with subprocess.Popen([sys.executable, "-c", KILLED, str(path), str(output)]) as driver:
         deadline = time.monotonic() + 120

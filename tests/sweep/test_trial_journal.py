@@ -37,14 +37,6 @@ def test_damage_in_the_middle_is_said_and_left_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == RECORDS[0] + b"{]\n" + RECORDS[1]
 
 
-def test_the_lock_of_a_dead_driver_goes(tmp_path: Path) -> None:
-    path = tmp_path / NAME
-    lock = tmp_path / f"{NAME}.lock"
-    lock.symlink_to(path)
-    assert mend(path) == 0
-    assert not lock.is_symlink()
-
-
 def test_a_run_that_does_not_resume_begins_a_new_journal(tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(RECORDS[0])
     assert journal_in(tmp_path, resume=True).read_bytes() == RECORDS[0]
