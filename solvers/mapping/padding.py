@@ -93,21 +93,26 @@ class PaddedSearch:
                     yield changed
 
     def _close(self) -> None:
-        """Solve all other sizes that might be better, if the solver has proven something."""
+        """Solve all sizes that might still be better, if the solver has proven something; twice at most.
+
+        The second time those get what is left that were not proven in their share of the time.
+        """
         if not any(outcome.status in PROVEN for outcome in self._solved.values()):
             return
-        rest = sorted(self._unsolved(), key=self._bound)
-        for number, sizes in enumerate(rest):
-            if self._bound(sizes) >= self._objective or not self._in_time():
-                break
-            self._look_at(sizes, share=len(rest) - number)
+        for _ in range(2):
+            rest = sorted(every_size(self._problem), key=self._lowest)
+            rest = [sizes for sizes in rest if self._lowest(sizes) < self._objective]
+            for number, sizes in enumerate(rest):
+                if self._lowest(sizes) >= self._objective or not self._in_time():
+                    break
+                self._look_at(sizes, share=len(rest) - number)
 
     def _look_at(self, sizes: Sizes, share: int) -> None:
         """Solve one size in a ``share``-th of the time that is left."""
         left = max(self._budget.wall_seconds - self._clock.wall_seconds, 1e-3)
         budget = replace(self._budget, wall_seconds=left / share)
         outcome = self._solve(at_sizes(self._problem, sizes), budget)
-        self._solved[sizes] = outcome
+        self._solved[sizes] = _learned(self._solved.get(sizes), outcome)
         if outcome.objective is not None and outcome.objective < self._objective:
             self._best = sizes
 
@@ -126,23 +131,16 @@ class PaddedSearch:
 
     def _proven(self) -> float:
         """No padded mapping costs less."""
-        proven = [self._proven_of(sizes, outcome) for sizes, outcome in self._solved.items()]
-        if len(self._solved) < self._count:
-            proven.append(self._unsolved_bound())
-        return min(proven)
+        if self._count <= MOST_LISTED:
+            return min(self._lowest(sizes) for sizes in every_size(self._problem))
+        return min(space_bound(self._problem), *(self._lowest(sizes) for sizes in self._solved))
 
-    def _proven_of(self, sizes: Sizes, outcome: Outcome[Mapping]) -> float:
-        if outcome.status is Status.INFEASIBLE:
-            return inf
-        return self._bound(sizes) if outcome.bound is None else outcome.bound
-
-    def _unsolved_bound(self) -> float:
-        if self._count > MOST_LISTED:
-            return space_bound(self._problem)
-        return min(self._bound(sizes) for sizes in self._unsolved())
-
-    def _unsolved(self) -> Iterator[Sizes]:
-        return (sizes for sizes in every_size(self._problem) if sizes not in self._solved)
+    def _lowest(self, sizes: Sizes) -> float:
+        """No mapping of these sizes costs less, as far as that is known by now."""
+        outcome = self._solved.get(sizes)
+        if outcome is None or (outcome.bound is None and outcome.status is not Status.INFEASIBLE):
+            return self._bound(sizes)
+        return inf if outcome.bound is None else outcome.bound
 
     def _outcome(self) -> Outcome[Mapping]:
         best, bound = self._solved[self._best], self._proven()
@@ -161,3 +159,12 @@ class PaddedSearch:
             evaluations=sum(outcome.evaluations for outcome in self._solved.values()),
             note="; ".join(part for part in (best.note, solved) if part),
         )
+
+
+def _learned(before: Outcome[Mapping] | None, now: Outcome[Mapping]) -> Outcome[Mapping]:
+    """The better answer and the better bound of two solves of one size."""
+    if before is None or now.status is Status.INFEASIBLE:
+        return now
+    worse = before.objective is not None and (now.objective is None or now.objective > before.objective)
+    bound = max(before.bound or 0.0, now.bound or 0.0)
+    return replace(before if worse else now, bound=bound or None)
