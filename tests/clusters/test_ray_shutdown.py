@@ -112,9 +112,7 @@ def end_and_count(mode: str, number: int | None, group: bool = False) -> tuple[i
     ],
     ids=["exception", "sigterm-handled", "sigterm", "ctrl-c", "sigkill"],
 )
-def test_nothing_outlives_the_driver(
-    mode: str, number: int | None, group: bool, status: int | None
-) -> None:
+def test_nothing_outlives_the_driver(mode: str, number: int | None, group: bool, status: int | None) -> None:
     """``status`` None: Ray's own handler ends the driver, with 15, or 1 where its core worker is first."""
     returned, errors, before, after = end_and_count(mode, number, group)
     assert returned != 0 if status is None else returned == status, errors

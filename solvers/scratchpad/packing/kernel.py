@@ -1,0 +1,428 @@
+"""The compiled half of :mod:`solvers.scratchpad.packing.search`, with the proof there. Imports numba."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.compiled import entry, inlined
+
+if TYPE_CHECKING:
+    from solvers.scratchpad.packing.sections import Sections
+
+Array = NDArray[Any]
+Int = Any
+"""A 64-bit integer of compiled code."""
+
+FOUND, EXHAUSTED, CUT_SHORT = 1, 0, -1
+HOPELESS_GOAL = -2
+NOBODY = -1
+FAR = 1 << 62
+TRAIL, MEMBERS, GROUPS, RUNS = 0, 1, 2, 3
+"""Places in ``Search.used``."""
+
+
+class Frames(NamedTuple):
+    """The choices made so far, one entry each: which group it splits, and what its undoing restores."""
+
+    parent: Array
+    """The choice that made the group; -1: none."""
+    group: Array
+    placed: Array
+    """The buffer placed here; -1: none at the moment."""
+    forced: Array
+    """Whether that one is the only choice."""
+    choice_trail: Array
+    """Entries of ``Search.trail`` in use before the choice."""
+    trail: Array
+    """The same before the placement, that is with what the choice has barred so far."""
+    members: Array
+    """Entries of ``Search.members`` in use before the placement."""
+    groups: Array
+    """The same of ``Search.groups``."""
+
+
+class Groups(NamedTuple):
+    """Sets of buffers not placed yet that share no section with any other such buffer."""
+
+    first: Array
+    """Where its members begin in ``Search.members``, in the order of their starts."""
+    end: Array
+    parent: Array
+    after: Array
+    """The group to place when this one is; -1: none."""
+    key: Array
+    """The same for groups with equal members at equal least addresses: a hash, and another one."""
+    other_key: Array
+
+
+class Search(NamedTuple):
+    """Everything a search changes."""
+
+    address: Array
+    """[buffers] where each is placed; of one not placed yet, the least address that its neighbours leave."""
+    least: Array
+    """[buffers] of one not placed yet, the least address that the search has left; not below the other."""
+    floor: Array
+    """[sections] scratch: how far up what is alive there reaches at least."""
+    lowest: Array
+    """[sections, 2] scratch: the two least tops (or addresses) of buffers not placed yet."""
+    lowest_of: Array
+    """[sections] scratch: whose the least one is."""
+    certain: Array
+    """[buffers] scratch: ``least``, raised for barred buffers by what could carry them."""
+    order: Array
+    """[buffers] scratch: buffers by that."""
+    members: Array
+    trail: Array
+    """[entries, 3] what to restore: a buffer, its address and its least one."""
+    rank: Array
+    """[buffers] which to try first."""
+    failures: Array
+    """[sections] how often a placement left too little room there; kept from one search to the next."""
+    hopeless: Array
+    """[entries, 3] groups without a solution: key, other key, which search."""
+    used: Array
+    """[4] entries in use of ``trail``, ``members`` and ``groups``; searches started."""
+    frames: Frames
+    groups: Groups
+
+
+def workspace(instance: Sections) -> Search:
+    """Room for any search over ``instance``."""
+    n, sections = instance.buffers, len(instance.load)
+    room = (n + 1) * (n + 2) // 2 + n
+    return Search(
+        address=np.zeros(n, np.int64),
+        least=np.zeros(n, np.int64),
+        floor=np.zeros(sections, np.int64),
+        lowest=np.zeros((sections, 2), np.int64),
+        lowest_of=np.zeros(sections, np.int64),
+        certain=np.zeros(n, np.int64),
+        order=np.zeros(n, np.int64),
+        members=np.zeros(room, np.int64),
+        trail=np.zeros((2 * room, 3), np.int64),
+        rank=np.arange(n, dtype=np.int64),
+        failures=np.zeros(sections, np.int64),
+        hopeless=np.zeros((1 << min(18, 8 + n // 8), 3), np.int64),
+        used=np.zeros(4, np.int64),
+        frames=Frames(*(np.zeros(n + 1, np.int64) for _ in range(len(Frames._fields)))),
+        groups=Groups(*(np.zeros(room, np.int64) for _ in range(len(Groups._fields)))),
+    )
+
+
+@entry
+def search(instance: Sections, work: Search, capacity: Int, nodes: Int) -> Int:
+    """Look for addresses below ``capacity`` with at most ``nodes`` placements; fills ``work.address``.
+
+    Returns FOUND, EXHAUSTED (there are none) or CUT_SHORT. The lowest places are tried first, of equal
+    ones those of the least rank.
+    """
+    frames = work.frames
+    n = len(instance.size)
+    for buffer in range(n):
+        work.address[buffer] = 0
+        work.least[buffer] = 0
+        work.members[buffer] = buffer
+    work.used[TRAIL], work.used[MEMBERS], work.used[GROUPS] = 0, n, 0
+    work.used[RUNS] += 1
+    if not _fits(instance, work, (0, n), capacity):
+        return EXHAUSTED
+    goal = _split(instance, work, (0, n), (-1, -1))
+    depth = 0
+    while goal >= 0:
+        _open(work, depth, goal)
+        while True:
+            buffer = _choose(instance, work, depth, capacity)
+            if buffer == NOBODY:
+                parent = frames.parent[depth]
+                if parent < 0:
+                    return EXHAUSTED
+                _remember(work, frames.group[depth])
+                _restore(work, frames.choice_trail[depth])
+                while depth > parent:
+                    depth -= 1
+                    _take_back(work, depth)
+                    if depth > parent:
+                        _restore(work, frames.choice_trail[depth])
+            elif nodes == 0:
+                return CUT_SHORT
+            else:
+                nodes -= 1
+                _place(instance, work, depth, buffer)
+                rest = (frames.members[depth], work.used[MEMBERS])
+                if _fits(instance, work, rest, capacity):
+                    goal = _split(instance, work, rest, (depth, work.groups.after[frames.group[depth]]))
+                    if goal != HOPELESS_GOAL:
+                        depth += 1
+                        break
+                _take_back(work, depth)
+    return FOUND
+
+
+@inlined
+def _open(work: Search, depth: Int, goal: Int) -> None:
+    """Start choosing the next buffer of group ``goal``."""
+    frames = work.frames
+    frames.parent[depth] = work.groups.parent[goal]
+    frames.group[depth] = goal
+    frames.placed[depth] = NOBODY
+    frames.forced[depth] = 0
+    frames.choice_trail[depth] = work.used[TRAIL]
+
+
+@inlined
+def _choose(instance: Sections, work: Search, depth: Int, capacity: Int) -> Int:
+    """The buffer to place next, after barring the one tried last from its place; NOBODY: none is left."""
+    frames, group = work.frames, work.frames.group[depth]
+    first, end = work.groups.first[group], work.groups.end[group]
+    if frames.forced[depth]:
+        return NOBODY
+    if frames.placed[depth] != NOBODY:
+        _bar(instance, work, (first, end), frames.placed[depth])
+        if not _fits(instance, work, (first, end), capacity):
+            return NOBODY
+    forced = _forced(instance, work, (first, end))
+    if forced != NOBODY:
+        frames.forced[depth] = 1
+        return NOBODY if work.least[forced] > work.address[forced] else forced
+    best = NOBODY
+    for place in range(first, end):
+        buffer = work.members[place]
+        if work.least[buffer] == work.address[buffer] and (best == NOBODY or _sooner(work, buffer, best)):
+            best = buffer
+    return best
+
+
+@inlined
+def _sooner(work: Search, one: Int, other: Int) -> bool:
+    """Whether ``one`` is tried before ``other``."""
+    if work.address[one] != work.address[other]:
+        return bool(work.address[one] < work.address[other])
+    return bool(work.rank[one] < work.rank[other])
+
+
+@inlined
+def _bar(instance: Sections, work: Search, rest: tuple[Int, Int], buffer: Int) -> None:
+    """``buffer`` does not stand at its least address: another one has to carry it."""
+    least = FAR
+    for place in range(rest[0], rest[1]):
+        other = work.members[place]
+        if other != buffer and _together(instance, buffer, other):
+            least = min(least, work.least[other] + instance.size[other])
+    _note(work, buffer)
+    work.least[buffer] = max(least, work.address[buffer] + 1)
+
+
+@inlined
+def _forced(instance: Sections, work: Search, rest: tuple[Int, Int]) -> Int:
+    """A buffer below whose top no other one can reach, at its least address; NOBODY: none."""
+    _clear(instance, work, rest)
+    for place in range(rest[0], rest[1]):
+        buffer = work.members[place]
+        _enter(instance, work, buffer, work.least[buffer])
+    for place in range(rest[0], rest[1]):
+        buffer = work.members[place]
+        if _least_of_others(instance, work, buffer) >= work.address[buffer] + instance.size[buffer]:
+            return buffer
+    return NOBODY
+
+
+@inlined
+def _together(instance: Sections, one: Int, other: Int) -> bool:
+    """Whether both are alive at some time."""
+    return bool(instance.first[other] <= instance.last[one] and instance.first[one] <= instance.last[other])
+
+
+@inlined
+def _note(work: Search, buffer: Int) -> None:
+    """Write on the trail what is about to change."""
+    at = work.used[TRAIL]
+    work.trail[at, 0] = buffer
+    work.trail[at, 1] = work.address[buffer]
+    work.trail[at, 2] = work.least[buffer]
+    work.used[TRAIL] += 1
+
+
+@inlined
+def _restore(work: Search, trail: Int) -> None:
+    """Go back along the trail."""
+    while work.used[TRAIL] > trail:
+        work.used[TRAIL] -= 1
+        at = work.used[TRAIL]
+        work.address[work.trail[at, 0]] = work.trail[at, 1]
+        work.least[work.trail[at, 0]] = work.trail[at, 2]
+
+
+@inlined
+def _place(instance: Sections, work: Search, depth: Int, buffer: Int) -> None:
+    """Place ``buffer`` at its least address; lift what lives with it; list the rest of the group anew."""
+    frames, group = work.frames, work.frames.group[depth]
+    frames.placed[depth] = buffer
+    frames.trail[depth] = work.used[TRAIL]
+    frames.members[depth] = work.used[MEMBERS]
+    frames.groups[depth] = work.used[GROUPS]
+    top = work.address[buffer] + instance.size[buffer]
+    for place in range(work.groups.first[group], work.groups.end[group]):
+        other = work.members[place]
+        if other == buffer:
+            continue
+        work.members[work.used[MEMBERS]] = other
+        work.used[MEMBERS] += 1
+        if work.address[other] < top and _together(instance, buffer, other):
+            _note(work, other)
+            work.address[other] = top
+            work.least[other] = max(work.least[other], top)
+
+
+@inlined
+def _take_back(work: Search, depth: Int) -> None:
+    """Undo the placement of this choice."""
+    _restore(work, work.frames.trail[depth])
+    work.used[MEMBERS] = work.frames.members[depth]
+    work.used[GROUPS] = work.frames.groups[depth]
+
+
+@inlined
+def _clear(instance: Sections, work: Search, rest: tuple[Int, Int]) -> None:
+    for place in range(rest[0], rest[1]):
+        buffer = work.members[place]
+        for section in range(instance.first[buffer], instance.last[buffer] + 1):
+            work.floor[section] = 0
+            work.lowest[section, 0] = work.lowest[section, 1] = FAR
+
+
+@inlined
+def _enter(instance: Sections, work: Search, buffer: Int, value: Int) -> None:
+    """Keep the two least values in every section of ``buffer``."""
+    for section in range(instance.first[buffer], instance.last[buffer] + 1):
+        if value < work.lowest[section, 0]:
+            work.lowest[section, 1] = work.lowest[section, 0]
+            work.lowest[section, 0] = value
+            work.lowest_of[section] = buffer
+        elif value < work.lowest[section, 1]:
+            work.lowest[section, 1] = value
+
+
+@inlined
+def _least_of_others(instance: Sections, work: Search, buffer: Int) -> Int:
+    """The least value that another one has entered in a section of ``buffer``; FAR: none."""
+    least = FAR
+    for section in range(instance.first[buffer], instance.last[buffer] + 1):
+        which = 1 if work.lowest_of[section] == buffer else 0
+        least = min(least, work.lowest[section, which])
+    return least
+
+
+@inlined
+def _fits(instance: Sections, work: Search, rest: tuple[Int, Int], capacity: Int) -> bool:
+    """Whether the buffers ``rest`` (places in members) may still fit: false is certain, true is not."""
+    _clear(instance, work, rest)
+    for place in range(rest[0], rest[1]):
+        buffer = work.members[place]
+        _enter(instance, work, buffer, work.least[buffer] + instance.size[buffer])
+    count = 0
+    for place in range(rest[0], rest[1]):
+        buffer = work.members[place]
+        work.certain[buffer] = work.least[buffer]
+        if work.address[buffer] < work.least[buffer]:
+            carried = _least_of_others(instance, work, buffer)
+            if carried == FAR:
+                return False
+            work.certain[buffer] = max(work.least[buffer], carried)
+        work.order[count] = buffer
+        count += 1
+    _sort(work, count)
+    for place in range(count):
+        buffer = work.order[place]
+        for section in range(instance.first[buffer], instance.last[buffer] + 1):
+            work.floor[section] = max(work.floor[section], work.certain[buffer]) + instance.size[buffer]
+            if work.floor[section] > capacity:
+                work.failures[section] += 1
+                return False
+    return True
+
+
+@inlined
+def _sort(work: Search, count: Int) -> None:
+    """Shell's sort of ``work.order[:count]``."""
+    gap = 1
+    while gap < count // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for place in range(gap, count):
+            buffer = work.order[place]
+            at = place
+            while at >= gap and work.certain[work.order[at - gap]] > work.certain[buffer]:
+                work.order[at] = work.order[at - gap]
+                at -= gap
+            work.order[at] = buffer
+        gap //= 3
+
+
+@inlined
+def _split(instance: Sections, work: Search, rest: tuple[Int, Int], origin: tuple[Int, Int]) -> Int:
+    """Make groups of ``rest``, which is in the order of starts; returns the first to solve.
+
+    ``origin``: the choice that made them, the group after them. HOPELESS_GOAL: one has no solution.
+    """
+    groups, after = work.groups, origin[1]
+    place = rest[0]
+    while place < rest[1]:
+        start, reach = place, instance.last[work.members[place]]
+        while place < rest[1] and instance.first[work.members[place]] <= reach:
+            reach = max(reach, instance.last[work.members[place]])
+            place += 1
+        group = work.used[GROUPS]
+        work.used[GROUPS] += 1
+        groups.first[group], groups.end[group] = start, place
+        groups.parent[group], groups.after[group] = origin[0], after
+        _identify(work, group)
+        if _is_hopeless(work, group):
+            return HOPELESS_GOAL
+        after = group
+    return after
+
+
+@inlined
+def _identify(work: Search, group: Int) -> None:
+    """Hash the members with their addresses."""
+    groups = work.groups
+    key, other = np.uint64(0), np.uint64(0)
+    for place in range(groups.first[group], groups.end[group]):
+        buffer = work.members[place]
+        text = np.uint64(buffer + 1)
+        text = _mixed(text * np.uint64(0x9E3779B97F4A7C15) + np.uint64(work.address[buffer]))
+        text = _mixed(text * np.uint64(0x9E3779B97F4A7C15) + np.uint64(work.least[buffer]))
+        key += text
+        other += _mixed(text ^ np.uint64(0xD1342543DE82EF95))
+    groups.key[group], groups.other_key[group] = np.int64(key), np.int64(other)
+
+
+@inlined
+def _mixed(text: Any) -> Any:
+    """The finaliser of SplitMix64 (Steele, Lea, Flood 2014)."""
+    text = (text ^ (text >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    text = (text ^ (text >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return text ^ (text >> np.uint64(31))
+
+
+@inlined
+def _is_hopeless(work: Search, group: Int) -> bool:
+    entry_ = work.groups.key[group] & (len(work.hopeless) - 1)
+    return bool(
+        work.hopeless[entry_, 2] == work.used[RUNS]
+        and work.hopeless[entry_, 0] == work.groups.key[group]
+        and work.hopeless[entry_, 1] == work.groups.other_key[group]
+    )
+
+
+@inlined
+def _remember(work: Search, group: Int) -> None:
+    """Nothing was found for ``group``."""
+    entry_ = work.groups.key[group] & (len(work.hopeless) - 1)
+    work.hopeless[entry_, 0] = work.groups.key[group]
+    work.hopeless[entry_, 1] = work.groups.other_key[group]
+    work.hopeless[entry_, 2] = work.used[RUNS]

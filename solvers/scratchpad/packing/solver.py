@@ -1,0 +1,80 @@
+"""Packing: greedy placements, then the complete search with restarts; the outcome."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import gcd, lcm
+
+from solvers.budget import Budget, Stopwatch
+from solvers.outcome import Outcome, Status
+from solvers.scratchpad.packing.greedy import greedy_packing
+from solvers.scratchpad.packing.params import Params
+from solvers.scratchpad.packing.problem import Addresses, Buffer, PackingProblem, violations
+from solvers.scratchpad.packing.search import search_packing
+from solvers.scratchpad.packing.sections import sections, sorted_buffers
+
+VERSION = "1"
+
+
+def solve(problem: PackingProblem, budget: Budget, params: Params = Params()) -> Outcome[Addresses]:  # noqa: B008
+    """An address for every buffer; the objective is how far up they reach, the bound the largest load.
+
+    FEASIBLE (OPTIMAL where the height is the largest load) with addresses; INFEASIBLE when there are provably
+    none below the capacity; UNKNOWN at the limit of the budget, whose ``iterations`` are searches. Buffers
+    with alignments are searched with sizes rounded up to their least common multiple: no proof if they differ.
+    """
+    clock = Stopwatch()
+    buffers = sorted_buffers(problem)
+    load = int(sections(buffers).load.max()) if buffers else 0
+    if load > problem.capacity:
+        note = f"buffers of {load} are alive at once, the capacity is {problem.capacity}"
+        return _without(clock, Status.INFEASIBLE, note, float(load))
+    if params.greedy or not buffers:
+        addresses, height = greedy_packing(buffers)
+        if height <= problem.capacity:
+            return _placed(problem, addresses, load, clock)
+    unit = _unit(buffers)
+    rounded = _rounded(buffers, unit)
+    found = search_packing(rounded, problem.capacity // unit, budget, params, clock)
+    if found.places is not None:
+        pairs = zip(buffers, found.places, strict=True)
+        return _placed(problem, {b.name: place * unit for b, place in pairs}, load, clock)
+    if found.proven and not _exact(buffers, unit) and len({b.alignment for b in buffers}) == 1:
+        # rounding hinders only the highest buffers: with room for it, the rounded problem is a relaxation
+        found = search_packing(rounded, -(-problem.capacity // unit), budget, params, clock)
+    elif not _exact(buffers, unit):
+        found = found._replace(proven=False)
+    if found.proven:
+        note = f"a complete search finds no packing in {problem.capacity} ({load} are alive at once)"
+        return _without(clock, Status.INFEASIBLE, note, float(load))
+    note = f"no packing in {problem.capacity} found in {found.searches} searches"
+    return _without(clock, Status.UNKNOWN, note, float(load))
+
+
+def _unit(buffers: tuple[Buffer, ...]) -> int:
+    """The largest unit in which nothing is lost; with alignments, their least common multiple."""
+    alignment = lcm(*(buffer.alignment for buffer in buffers))
+    return alignment if alignment > 1 else gcd(*(buffer.size for buffer in buffers))
+
+
+def _rounded(buffers: tuple[Buffer, ...], unit: int) -> tuple[Buffer, ...]:
+    """The buffers in units, rounded up."""
+    return tuple(replace(buffer, size=-(-buffer.size // unit), alignment=1) for buffer in buffers)
+
+
+def _exact(buffers: tuple[Buffer, ...], unit: int) -> bool:
+    """Whether rounding changes nothing: then all tops, and so all addresses, are multiples of the unit."""
+    return all(buffer.size % unit == 0 == unit % buffer.alignment for buffer in buffers)
+
+
+def _placed(problem: PackingProblem, addresses: Addresses, load: int, clock: Stopwatch) -> Outcome[Addresses]:
+    everything = {buffer.name: addresses.get(buffer.name, 0) for buffer in problem.buffers}
+    if reasons := violations(problem, everything):
+        raise AssertionError(f"packing: {reasons[0]}")
+    height = max((everything[b.name] + b.size for b in problem.buffers), default=0)
+    status = Status.OPTIMAL if height == load else Status.FEASIBLE
+    return Outcome(status, everything, float(height), float(load), clock.cpu_seconds, clock.wall_seconds)
+
+
+def _without(clock: Stopwatch, status: Status, note: str, bound: float) -> Outcome[Addresses]:
+    return Outcome(status, None, None, bound, clock.cpu_seconds, clock.wall_seconds, note)
