@@ -63,6 +63,7 @@ FIGURES: dict[Objective, dict[str, tuple[str, ...]]] = {
         "Figure 8": ("eyeriss", "layer_wise", "dominant", "joint"),
     },
 }
+LOGARITHMIC = ("Figure 8",)
 COLOURS = {
     "random": "#999999",
     "eyeriss": "#1f77b4",
@@ -209,7 +210,9 @@ def figure_page(results: dict[Objective, list[Row]], networks: Sequence[str]) ->
 
     panels = [(objective, title) for objective in results for title in FIGURES[objective]]
     titles = [f"{title}: {network}" for _, title in panels for network in networks]
-    page = make_subplots(rows=len(panels), cols=len(networks), subplot_titles=titles, vertical_spacing=0.06)
+    page = make_subplots(
+        rows=len(panels), cols=len(networks), subplot_titles=titles, vertical_spacing=0.35 / len(panels)
+    )
     named: set[str] = set()
     for line, (objective, title) in enumerate(panels, start=1):
         for place, network in enumerate(networks, start=1):
@@ -217,8 +220,8 @@ def figure_page(results: dict[Objective, list[Row]], networks: Sequence[str]) ->
             for column in FIGURES[objective][title]:
                 page.add_trace(_trace(rows, column, named=column in named), row=line, col=place)
                 named.add(column)
-        scale = "log" if objective == "cycles" else "linear"
-        page.update_yaxes(title=UNITS[objective], type=scale, row=line)
+        axis = {"type": "log", "dtick": "D2"} if title in LOGARITHMIC else {"rangemode": "tozero"}
+        page.update_yaxes(title=UNITS[objective], row=line, **axis)
     page.update_layout(height=360 * len(panels), width=620 * len(networks), template="plotly_white")
     return str(page.to_html(include_plotlyjs=True))
 

@@ -10,7 +10,7 @@ from math import inf
 from costmodel.architecture import Architecture, StorageLevel
 from solvers.codesign.family import ArchitectureFamily
 from solvers.codesign.thistle.geometric_program import Limit
-from solvers.mapping.thistle.signomial import Signomial, monomial, product_of, variable
+from solvers.mapping.thistle.signomial import Signomial, monomial, variable
 
 SIZE, FANOUT = "size.", "fanout."
 """What the names of the hardware's variables start with, before the level's."""
@@ -73,11 +73,8 @@ class Hardware:
         return total + instances * monomial(self.base.compute.area_um2)
 
     def area_limit(self, area_um2: float) -> Limit:
+        """Eq 5."""
         return Limit(self.area, monomial(area_um2))
-
-    @cached_property
-    def mac_units(self) -> Signomial:
-        return product_of(self.fanout(level) for level in self.base.levels)
 
     def _instance_area(self, level: StorageLevel) -> Signomial:
         if level.name not in self.free_sizes:

@@ -70,8 +70,8 @@ class LayerPrograms:
     def best_at(self, hardware: dict[str, float], elsewhere: Cost) -> LayerCosts:
         """The costs of the program that is best on fixed ``hardware``, beside what the other layers cost.
 
-        Alone and on its own hardware a program costs no less; so for sums the search ends where that is more
-        than the best so far.
+        No hardware is better for a program than its own; so for sums the search ends where the cost there is
+        above the best so far. Where none fits the hardware it is the program that is best on its own.
         """
         best, lowest = self._ranked[0][0], float("inf")
         additive = self.problem.objective != "edp"
