@@ -123,3 +123,9 @@ def test_alias_bomb_is_refused(tmp_path: Path) -> None:
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 30)]
     with pytest.raises(InputError, match=r"layer\.yaml:5: .*10,000 values"):
         read(tmp_path, "\n".join(lines))
+
+
+def test_sizes_that_timeloop_does_not_read_may_stand_in_a_problem(tmp_path: Path) -> None:
+    text = V04.replace("Wstride: 2}", "Wstride: 2, H: 32, W: 30, Hpad: 1, Wpad: 1, densities: {}}")
+    assert text != V04
+    assert read(tmp_path, text).shape == read(tmp_path, V04).shape
