@@ -1,0 +1,219 @@
+"""The exact mapper against enumeration, published optima, limits and rules."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from costmodel.architecture import Architecture, StorageLevel
+from costmodel.architectures import load_architecture
+from costmodel.errors import InputError
+from costmodel.evaluate import evaluate
+from costmodel.workload import Layer, batched_matmul, convolution, gemm
+from solvers.budget import Budget
+from solvers.mapping import exact, exhaustive
+from solvers.mapping.exact import Params, bound_kernel, search_kernel, solve
+from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_of, violations
+from solvers.mapping.random_search import solve as search_randomly
+from solvers.mapping.rules import FactorRule, KeepRule, LevelRules, SpaceRules
+from solvers.outcome import Outcome, Status
+
+LAYERS = (
+    convolution("sliding", K=2, C=1, P=4, Q=2, R=3, S=2),
+    convolution("strided", K=2, C=2, P=3, Q=1, R=2, S=1, stride=(2, 1)),
+    convolution("dilated", K=1, C=2, P=4, Q=1, R=3, S=1, dilation=(2, 1)),
+    convolution("depthwise", K=4, C=4, P=3, Q=2, R=2, S=1, groups=4),
+    convolution("grouped", K=4, C=4, P=2, Q=1, R=2, S=1, groups=2),
+    gemm("product", M=4, N=6, K=5),
+    batched_matmul("batched", B=2, M=2, N=3, K=4),
+)
+
+
+def small(architecture: Architecture, words: tuple[int, ...]) -> Architecture:
+    """The last levels of an architecture with so many words, so that capacity counts."""
+    levels = architecture.levels[-len(words) - 1 :]
+    sized = (replace(level, size_words=size) for level, size in zip(levels, words, strict=False))
+    return replace(architecture, levels=(*sized, levels[-1]))
+
+
+ARCHITECTURES = {
+    "A_eyeriss_like": small(load_architecture("A_eyeriss_like"), (4, 20)),
+    "B_simba_like": small(load_architecture("B_simba_like"), (6, 24)),
+    "C_two_level": small(load_architecture("C_two_level"), (14,)),
+    "D_tpu_like": small(load_architecture("D_tpu_like"), (3, 16)),
+    "E_four_level": small(load_architecture("E_four_level"), (8, 30)),
+    "eyeriss": small(load_architecture("eyeriss"), (5, 24)),
+}
+
+
+def all_mappings(problem: MappingProblem) -> Outcome[object]:
+    return exhaustive.solve(problem, Budget(), exhaustive.Params(limit=20_000))
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
+@pytest.mark.parametrize(
+    ("name", "keep"),
+    [*((name, "fitting") for name in ARCHITECTURES), ("C_two_level", "free"), ("A_eyeriss_like", "all")],
+)
+def test_as_good_as_every_mapping(name: str, layer: Layer, keep: KeepRule) -> None:
+    """To the last digit, but for the order in which floating-point numbers are added."""
+    for objective in OBJECTIVES:
+        problem = MappingProblem(ARCHITECTURES[name], layer, objective, SpaceRules(keep))
+        every = all_mappings(problem)
+        if every.status is not Status.OPTIMAL:
+            pytest.skip(f"too many mappings to enumerate: {every.note}")
+        outcome = solve(problem, Budget())
+        assert outcome.status is Status.OPTIMAL
+        assert outcome.bound == outcome.objective == pytest.approx(every.objective, rel=1e-12)
+        assert outcome.solution is not None
+        assert violations(problem, outcome.solution) == []
+
+
+@pytest.mark.parametrize(
+    ("layer", "pj_per_mac"),
+    [(gemm("cube", M=512, N=512, K=512), 23.277), (gemm("vit", M=197, N=768, K=3072), 22.849)],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_optima_found_by_another_program(layer: Layer, pj_per_mac: float) -> None:
+    """The energies that an independent search over tiles found for these products."""
+    outcome = solve(MappingProblem(load_architecture("A_eyeriss_like"), layer, "energy"), Budget())
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.objective is not None
+    assert round(outcome.objective / layer.macs, 3) == pj_per_mac
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("name", ["eyeriss", "simba", "tpu-like", "E_four_level"])
+def test_real_layers_are_proven_and_not_beaten(name: str, objective: str) -> None:
+    for layer in (
+        convolution("conv", K=64, C=32, P=28, Q=28, R=3, S=3),
+        convolution("strided", K=32, C=16, P=14, Q=14, R=3, S=3, stride=(2, 2)),
+        gemm("primes", M=197, N=17, K=269),
+    ):
+        problem = MappingProblem(load_architecture(name), layer, objective)  # type: ignore[arg-type]
+        outcome = solve(problem, Budget(wall_seconds=120))
+        assert outcome.status is Status.OPTIMAL
+        random = search_randomly(problem, Budget(wall_seconds=120, iterations=50_000))
+        assert outcome.objective is not None
+        assert random.objective is not None
+        assert outcome.objective <= random.objective * (1 + 1e-12)
+
+
+RULES = {
+    "factors": LevelRules("SRAM", temporal=(FactorRule("C", 2), FactorRule("P", 1, 2))),
+    "fixed": LevelRules("SRAM", temporal=(FactorRule("P", 2, 2),), spatial=(FactorRule("K", 2, 2),)),
+    "order": LevelRules("DRAM", innermost=("K", "R"), outermost=("P",)),
+    "spatial": LevelRules("SRAM", spatial_x=("C",), spatial_y=("P",)),
+    "bypass": LevelRules("SRAM", keep=("Weights",), bypass=("Inputs",)),
+}
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
+def test_the_best_that_the_rules_allow(rules: LevelRules, objective: str) -> None:
+    layer = convolution("c", K=2, C=2, P=4, Q=1, R=3, S=1)
+    asked = SpaceRules("free" if rules.keep else "fitting", (rules,))
+    problem = MappingProblem(ARCHITECTURES["A_eyeriss_like"], layer, objective, asked)  # type: ignore[arg-type]
+    outcome, every = solve(problem, Budget()), all_mappings(problem)
+    assert (every.status, outcome.status) == (Status.OPTIMAL, Status.OPTIMAL)
+    assert outcome.objective == pytest.approx(every.objective, rel=1e-12)
+    assert outcome.solution is not None
+    assert violations(problem, outcome.solution) == []
+
+
+def test_rules_that_nothing_obeys_are_told(three_levels: Architecture) -> None:
+    fixed = LevelRules("Register", temporal=(FactorRule("M", 8, 8), FactorRule("N", 8, 8)))
+    problem = MappingProblem(three_levels, gemm("g", M=8, N=8, K=2), rules=SpaceRules(levels=(fixed,)))
+    outcome = solve(problem, Budget())
+    assert outcome.status is Status.INFEASIBLE
+    assert "Register" in outcome.note
+    assert "3 are usable" in outcome.note
+
+
+def hard_problem() -> MappingProblem:
+    """One whose proof takes more than one assignment of spatial factors."""
+    return MappingProblem(
+        load_architecture("eyeriss"),
+        convolution("c", K=256, C=128, P=14, Q=14, R=1, S=1, stride=(2, 2)),
+        "edp",
+    )
+
+
+def test_a_limit_leaves_a_bound_that_holds() -> None:
+    problem = hard_problem()
+    best = solve(problem, Budget()).objective
+    assert best is not None
+    for budget in (Budget(iterations=1), Budget(wall_seconds=1e-6)):
+        outcome = solve(problem, budget)
+        assert outcome.status is Status.FEASIBLE
+        assert outcome.note.startswith("not proven")
+        assert outcome.objective is not None
+        assert outcome.bound is not None
+        assert 0 < outcome.bound < best <= outcome.objective
+
+
+def test_a_tolerance_ends_the_search_early() -> None:
+    problem = hard_problem()
+    best = solve(problem, Budget()).objective
+    near = solve(problem, Budget(), Params(tolerance=0.2))
+    assert best is not None
+    assert near.objective is not None
+    assert near.bound is not None
+    assert near.gap is not None
+    assert near.bound <= best <= near.objective
+    assert near.gap <= 0.2
+
+
+def test_a_start_that_is_best_stays() -> None:
+    problem = hard_problem()
+    best = solve(problem, Budget())
+    again = solve(problem, Budget(), start=best.solution)
+    assert (again.status, again.solution, again.objective) == (Status.OPTIMAL, best.solution, best.objective)
+
+
+def test_dominance_changes_no_optimum() -> None:
+    layer = convolution("c", K=4, C=4, P=6, Q=6, R=3, S=3)
+    problem = MappingProblem(ARCHITECTURES["A_eyeriss_like"], layer, "energy")
+    with_it, without = solve(problem, Budget()), solve(problem, Budget(), Params(dominance=False))
+    assert with_it.objective == pytest.approx(without.objective, rel=1e-12)
+
+
+def test_a_machine_of_one_level(two_levels: Architecture) -> None:
+    dram: StorageLevel = replace(two_levels.levels[-1], fanout_x=4)
+    architecture = replace(two_levels, levels=(dram,))
+    problem = MappingProblem(architecture, gemm("g", M=4, N=3, K=2), "edp")
+    outcome, every = solve(problem, Budget()), all_mappings(problem)
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.objective == every.objective
+
+
+def test_the_answer_is_the_cost_models(two_levels: Architecture) -> None:
+    problem = MappingProblem(two_levels, LAYERS[0], "edp")
+    outcome = solve(problem, Budget())
+    assert outcome.solution is not None
+    evaluation = evaluate(two_levels, LAYERS[0], outcome.solution)
+    assert outcome.objective == objective_of(evaluation, "edp")
+
+
+@pytest.mark.parametrize("tolerance", [1.0, float("nan"), True])
+def test_a_tolerance_is_a_fraction(tolerance: float) -> None:
+    with pytest.raises(InputError, match="exact: tolerance: expected a fraction"):
+        Params(tolerance=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("module", "inlined"),
+    [
+        (bound_kernel, ["assignment_kernel.py"]),
+        (search_kernel, ["bound_kernel.py", "delivery_kernel.py"]),
+    ],
+    ids=["bound_kernel", "search_kernel"],
+)
+def test_compiled_code_is_renewed_with_what_it_inlines(module: object, inlined: list[str]) -> None:
+    """numba keeps compiled code as long as the module's own file stays the same: put the new digest there."""
+    folder = Path(exact.__file__).parent
+    source = b"".join((folder / name).read_bytes() for name in inlined)
+    assert hashlib.sha256(source).hexdigest()[:16] == module.INLINES  # type: ignore[attr-defined]

@@ -1,0 +1,73 @@
+"""The bounds inside the exact mapper against random mappings: none costs less than its assignment's."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import pytest
+
+from costmodel.architectures import load_architecture
+from costmodel.batch import BatchEvaluator
+from costmodel.workload import Layer, convolution, gemm
+from solvers.mapping.exact.aggregate import least_cycles, outermost_bandwidths, with_cycles
+from solvers.mapping.exact.bound_kernel import bound_of_assignment
+from solvers.mapping.exact.spatial import spreads
+from solvers.mapping.exact.tables import assignment_room, lattice_room, space_of
+from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_values
+from solvers.mapping.rules import SpaceRules
+from solvers.mapping.space import MappingSpace
+
+LAYERS = (
+    convolution("sliding", K=8, C=6, P=14, Q=7, R=3, S=3),
+    convolution("strided", K=8, C=4, P=12, Q=6, R=3, S=1, stride=(2, 3), dilation=(2, 1)),
+    convolution("depthwise", K=16, C=16, P=14, Q=7, R=3, S=3, groups=16),
+    gemm("product", M=24, N=17, K=30),
+)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
+@pytest.mark.parametrize("name", ["eyeriss", "simba", "E_four_level", "D_tpu_like"])
+def test_no_mapping_costs_less_than_its_assignment(name: str, layer: Layer, objective: str) -> None:
+    problem = MappingProblem(load_architecture(name), layer, objective, SpaceRules("free"))  # type: ignore[arg-type]
+    space = MappingSpace(problem.architecture, layer, problem.rules)
+    tables = space_of(problem, space, dominance=True)
+    lattice = lattice_room(tables, prod(tables.divisor_count.tolist()))
+    tables = with_cycles(problem, tables, space, lattice)
+    room = assignment_room(tables)
+    batch = space.sample(range(12), seed=3)
+    costs = objective_values(BatchEvaluator(problem.architecture, layer).evaluate(batch), problem.objective)
+    valid = np.flatnonzero(np.isfinite(costs))
+    assert len(valid) > 20
+    for row in valid[:: max(1, len(valid) // 150)]:
+        room.spatial[:] = batch.spatial_x[row] * batch.spatial_y[row]
+        room.keep[:] = batch.keep[row] @ (1 << np.arange(len(layer.tensors)))
+        assert bound_of_assignment(tables, room, lattice) <= costs[row] * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
+@pytest.mark.parametrize("name", ["eyeriss", "simba", "D_tpu_like"])
+def test_no_mapping_is_faster_than_the_outermost_bandwidth(name: str, layer: Layer) -> None:
+    problem = MappingProblem(load_architecture(name), layer, "cycles")
+    space = MappingSpace(problem.architecture, layer, problem.rules)
+    tables = space_of(problem, space, dominance=True)
+    lattice = lattice_room(tables, prod(tables.divisor_count.tolist()))
+    bounds = [least_cycles(tables, space, lattice, weights) for weights in outermost_bandwidths(tables.model)]
+    found = BatchEvaluator(problem.architecture, layer).evaluate(space.sample(range(60), seed=1))
+    assert found.valid.any()
+    assert 0 < max(bounds) <= found.cycles[found.valid].min()
+
+
+def test_all_ways_to_spread_a_product() -> None:
+    """Divisors of M, N and K on the sides of a 4 x 4 fan-out, counted one by one."""
+    layer = gemm("g", M=4, N=6, K=5)
+    space = MappingSpace(load_architecture("C_two_level"), layer)
+    expected = 0
+    for m in (1, 2, 4):
+        for n in (1, 2, 3, 6):
+            for sides in (((m, n), ()), ((m,), (n,)), ((n,), (m,)), ((), (m, n))):
+                if prod(sides[0]) <= 4 and prod(sides[1]) <= 4:
+                    expected += 1
+                    break
+    assert len(spreads(space)) == expected
