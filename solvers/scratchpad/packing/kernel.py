@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from costmodel.compiled import entry, inlined
+from solvers.scratchpad.packing.state import GROUPS, MEMBERS, RUNS, TRAIL
 
 if TYPE_CHECKING:
     from solvers.scratchpad.packing.sections import Sections
+    from solvers.scratchpad.packing.state import Search
 
-Array = NDArray[Any]
 Int = Any
 """A 64-bit integer of compiled code."""
 
@@ -20,97 +20,6 @@ FOUND, EXHAUSTED, CUT_SHORT = 1, 0, -1
 HOPELESS_GOAL = -2
 NOBODY = -1
 FAR = 1 << 62
-TRAIL, MEMBERS, GROUPS, RUNS = 0, 1, 2, 3
-"""Places in ``Search.used``."""
-
-
-class Frames(NamedTuple):
-    """The choices made so far, one entry each: which group it splits, and what its undoing restores."""
-
-    parent: Array
-    """The choice that made the group; -1: none."""
-    group: Array
-    placed: Array
-    """The buffer placed here; -1: none at the moment."""
-    forced: Array
-    """Whether that one is the only choice."""
-    choice_trail: Array
-    """Entries of ``Search.trail`` in use before the choice."""
-    trail: Array
-    """The same before the placement, that is with what the choice has barred so far."""
-    members: Array
-    """Entries of ``Search.members`` in use before the placement."""
-    groups: Array
-    """The same of ``Search.groups``."""
-
-
-class Groups(NamedTuple):
-    """Sets of buffers not placed yet that share no section with any other such buffer."""
-
-    first: Array
-    """Where its members begin in ``Search.members``, in the order of their starts."""
-    end: Array
-    parent: Array
-    after: Array
-    """The group to place when this one is; -1: none."""
-    key: Array
-    """The same for groups with equal members at equal least addresses: a hash, and another one."""
-    other_key: Array
-
-
-class Search(NamedTuple):
-    """Everything a search changes."""
-
-    address: Array
-    """[buffers] where each is placed; of one not placed yet, the least address that its neighbours leave."""
-    least: Array
-    """[buffers] of one not placed yet, the least address that the search has left; not below the other."""
-    floor: Array
-    """[sections] scratch: how far up what is alive there reaches at least."""
-    lowest: Array
-    """[sections, 2] scratch: the two least tops (or addresses) of buffers not placed yet."""
-    lowest_of: Array
-    """[sections] scratch: whose the least one is."""
-    certain: Array
-    """[buffers] scratch: ``least``, raised for barred buffers by what could carry them."""
-    order: Array
-    """[buffers] scratch: buffers by that."""
-    members: Array
-    trail: Array
-    """[entries, 3] what to restore: a buffer, its address and its least one."""
-    rank: Array
-    """[buffers] which to try first."""
-    failures: Array
-    """[sections] how often a placement left too little room there; kept from one search to the next."""
-    hopeless: Array
-    """[entries, 3] groups without a solution: key, other key, which search."""
-    used: Array
-    """[4] entries in use of ``trail``, ``members`` and ``groups``; searches started."""
-    frames: Frames
-    groups: Groups
-
-
-def workspace(instance: Sections) -> Search:
-    """Room for any search over ``instance``."""
-    n, sections = instance.buffers, len(instance.load)
-    room = (n + 1) * (n + 2) // 2 + n
-    return Search(
-        address=np.zeros(n, np.int64),
-        least=np.zeros(n, np.int64),
-        floor=np.zeros(sections, np.int64),
-        lowest=np.zeros((sections, 2), np.int64),
-        lowest_of=np.zeros(sections, np.int64),
-        certain=np.zeros(n, np.int64),
-        order=np.zeros(n, np.int64),
-        members=np.zeros(room, np.int64),
-        trail=np.zeros((2 * room, 3), np.int64),
-        rank=np.arange(n, dtype=np.int64),
-        failures=np.zeros(sections, np.int64),
-        hopeless=np.zeros((1 << min(18, 8 + n // 8), 3), np.int64),
-        used=np.zeros(4, np.int64),
-        frames=Frames(*(np.zeros(n + 1, np.int64) for _ in range(len(Frames._fields)))),
-        groups=Groups(*(np.zeros(room, np.int64) for _ in range(len(Groups._fields)))),
-    )
 
 
 @entry

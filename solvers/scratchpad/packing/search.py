@@ -72,9 +72,10 @@ def search_packing(
     ``budget.iterations`` is the most searches to start.
     """
     from solvers.scratchpad.packing import kernel
+    from solvers.scratchpad.packing.state import workspace
 
     instance = sections(buffers)
-    work = kernel.workspace(instance)
+    work = workspace(instance)
     count = 0
     for attempt in _attempts(buffers, instance, work.failures, budget.seed):
         if count == budget.iterations or (count and clock.wall_seconds >= budget.wall_seconds):

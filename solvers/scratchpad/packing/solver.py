@@ -21,7 +21,7 @@ def solve(problem: PackingProblem, budget: Budget, params: Params = Params()) ->
 
     FEASIBLE (OPTIMAL where the height is the largest load) with addresses; INFEASIBLE when there are provably
     none below the capacity; UNKNOWN at the limit of the budget, whose ``iterations`` are searches. Buffers
-    with alignments are searched with sizes rounded up to their least common multiple: no proof if they differ.
+    with alignments are searched with sizes rounded up to their common multiple: no proof if they differ.
     """
     clock = Stopwatch()
     buffers = sorted_buffers(problem)
