@@ -16,7 +16,7 @@ from costmodel.mapping import Mapping
 from costmodel.workload import Layer, Tensor, batched_matmul, convolution, gemm
 from solvers.mapping.neighbours import Neighbourhood
 from solvers.mapping.problem import OBJECTIVES, MappingProblem
-from solvers.mapping.rules import KeepRule, SpaceRules
+from solvers.mapping.rules import FactorRule, KeepRule, LevelRules, SpaceRules
 from solvers.mapping.space import MappingSpace
 
 KEEPS: tuple[KeepRule, ...] = ("fitting", "free", "all")
@@ -32,6 +32,39 @@ def problems(seed: int) -> Iterator[MappingProblem]:
             yield MappingProblem(
                 architecture, layer, rng.choice(OBJECTIVES), SpaceRules(keep=rng.choice(KEEPS))
             )
+
+
+def constrained(problem: MappingProblem, seed: int) -> MappingProblem:
+    """The same problem with constraints on some levels; often none of its mappings obeys them."""
+    rng = random.Random(seed)
+    levels = [
+        _level_rules(level.name, problem, rng)
+        for level in problem.architecture.levels[:-1]
+        if rng.random() < 0.6
+    ]
+    return replace(problem, rules=replace(problem.rules, levels=tuple(levels)))
+
+
+def _level_rules(level: str, problem: MappingProblem, rng: random.Random) -> LevelRules:
+    sizes = problem.layer.sizes
+    order = rng.sample(list(sizes), rng.choice([0, 0, 1, 2]))
+    tensors = [tensor.name for tensor in problem.layer.tensors]
+    return LevelRules(
+        level,
+        temporal=tuple(_factor_rules(sizes, rng)),
+        spatial=tuple(_factor_rules(sizes, rng)),
+        innermost=tuple(order[:1]),
+        outermost=tuple(order[1:]),
+        spatial_x=tuple(rng.sample(list(sizes), 2)) if rng.random() < 0.2 else None,
+        bypass=(rng.choice(tensors),) if rng.random() < 0.2 and problem.rules.keep == "free" else (),
+    )
+
+
+def _factor_rules(sizes: dict[str, int], rng: random.Random) -> Iterator[FactorRule]:
+    for dim, size in sizes.items():
+        if rng.random() < 0.2:
+            least = 1 if rng.random() < 0.7 else min(2, size)
+            yield FactorRule(dim, least, rng.choice([None, max(least, size // 2), least]))
 
 
 def bent(architecture: Architecture, rng: random.Random) -> Architecture:

@@ -54,6 +54,12 @@ def test_small_problems_have_the_enumerated_optimum() -> None:
     assert sum(same_as_enumerated(problem, 20_000) for problem in drawn) >= 16
 
 
+def test_constrained_problems_have_the_enumerated_optimum() -> None:
+    drawn = enumerate(islice(random_problems.problems(seed=6), 32))
+    constrained = [random_problems.constrained(problem, number) for number, problem in drawn]
+    assert sum(same_as_enumerated(problem, 20_000) for problem in constrained) >= 24
+
+
 @pytest.mark.slow
 def test_hundreds_of_small_problems_have_the_enumerated_optimum() -> None:
     drawn = islice(random_problems.problems(seed=2), 160)
