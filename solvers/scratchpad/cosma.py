@@ -25,7 +25,7 @@ from solvers.scratchpad.replacement import Schedule, best_replacement
 from solvers.scratchpad.search import Search, Switches, operators_of, start
 
 VERSION = "1"
-FIRST_SHARE, DIVIDE_SHARE, SEARCH_SHARE = 0.15, 0.5, 0.9
+FIRST_SHARE, DIVIDE_SHARE, SEARCH_SHARE = 0.1, 0.35, 0.9
 """Shares of the wall time after which the first search, divide and conquer, and the second search end."""
 OTHER_ORDERS = 4
 """Optimal orders tried when the first one's tensors cannot be packed."""
@@ -59,7 +59,7 @@ class _Ordering:
 
     def advance(self, wall_seconds: float) -> None:
         """Search on; finished once the cheapest way through the part is known to be."""
-        self.search.upper_bound = self.cost
+        self.search.tighten(self.cost)
         reached = self.search.run(wall_seconds)
         if reached is not None:
             self.order, self.cost = operators_of(reached.path), reached.state.cost

@@ -25,6 +25,8 @@ from solvers.scratchpad.replacement import Schedule, best_replacement
 from solvers.scratchpad.search import Reached, Search, operators_of, start
 
 VERSION = "1"
+IDLE_ROUNDS = 3
+"""Rounds without a better order after which there is no other."""
 
 
 @dataclass(frozen=True)
@@ -32,17 +34,17 @@ class Params:
     """What one round does, and how many there are.
 
     ``segment`` is the most operators between two cuts, ``boundary_states`` how many ways into a segment are
-    carried on, ``segment_seconds`` what one may take before it is halved, ``rounds`` how often the order is
-    cut anew.
+    carried on, ``segment_states`` how many states one may expand before it is halved, ``rounds`` how often
+    the order is cut anew.
     """
 
     segment: int = 60
     boundary_states: int = 6
-    segment_seconds: float = 1.0
+    segment_states: int = 8000
     rounds: int = 8
 
     def __post_init__(self) -> None:
-        for key in ("segment", "boundary_states", "rounds"):
+        for key in ("segment", "boundary_states", "segment_states", "rounds"):
             if getattr(self, key) < 1:
                 raise InputError("divide", "at least 1", getattr(self, key), key=key)
 
@@ -77,15 +79,19 @@ def divided(
     masks = GraphMasks.of(problem.graph)
     order = minimum_peak(problem.graph, budget.wall_seconds / 6).order
     best: Divided | None = None
+    idle = 0
     for round_ in range(params.rounds):
-        if best is not None and (best.cost <= target or watch.wall_seconds > 0.8 * budget.wall_seconds):
+        late = watch.wall_seconds > 0.8 * budget.wall_seconds
+        if best is not None and (best.cost <= target or late or idle == IDLE_ROUNDS):
             break
         conquered = _Conquest(masks, problem.capacity_bytes, params, budget.wall_seconds, watch)
         segment = max(1, params.segment - 7 * (round_ % 4))
         schedule = Schedule(masks, conquered.order(cuts(masks, order, segment, round_)))
         replacement = best_replacement(schedule, problem.capacity_bytes, Budget(10.0, seed=budget.seed))
         if replacement is not None and (best is None or replacement.cost < best.cost):
-            best = Divided(schedule, replacement.cost)
+            best, idle = Divided(schedule, replacement.cost), 0
+        else:
+            idle += 1
         order = best.schedule.order if best else schedule.order
     return best
 
@@ -150,10 +156,10 @@ class _Conquest:
         goal = starts[0].state.executed | mask_of(segment)
         search = Search(self.masks, self.capacity, starts, goal)
         late = self.watch.wall_seconds > 0.7 * self.wall_seconds
-        seconds = inf if len(segment) == 1 else self.params.segment_seconds / (10 if late else 1)
+        states = inf if len(segment) == 1 else self.params.segment_states / (10 if late else 1)
         wanted = 1 if late else self.params.boundary_states
         found: list[Reached] = []
-        while len(found) < wanted and (reached := search.run(seconds)) is not None:
+        while len(found) < wanted and (reached := search.run(inf, states)) is not None:
             found.append(reached)
-            seconds = self.params.segment_seconds / 10
+            states = self.params.segment_states / 10
         return found

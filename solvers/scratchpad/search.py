@@ -39,6 +39,9 @@ from typing import Any, NamedTuple
 from solvers.budget import Stopwatch
 from solvers.scratchpad.masks import GraphMasks, bits
 
+MOST_ENTRIES = 3_000_000
+"""Successors that may wait before the search gives up for want of memory (about 200 bytes each)."""
+
 
 class State(NamedTuple):
     """Sets as bits; ``bytes`` of the resident tensors, ``cost`` in bytes paid so far."""
@@ -98,7 +101,7 @@ class Search:
     """The search from some states to all in which exactly the operators of ``goal`` ran; can be continued.
 
     ``bound`` is a proven lower bound on the cost of every way there that :meth:`run` has not returned yet
-    (infinity when there is none left); states that cost ``upper_bound`` or more are not followed.
+    (``upper_bound`` when there is none left); states that cost ``upper_bound`` or more are not followed.
     """
 
     def __init__(
@@ -122,6 +125,12 @@ class Search:
         for reached in starts or (start(masks),):
             self._push(reached.state.cost, reached, -1, 0)
 
+    def tighten(self, upper_bound: float) -> None:
+        """Follow nothing that costs ``upper_bound`` or more from here on, and forget what does."""
+        self.upper_bound = upper_bound
+        self._heap = [entry for entry in self._heap if entry.cost < upper_bound]
+        heapq.heapify(self._heap)
+
     @property
     def exhausted(self) -> bool:
         """Whether nothing below ``upper_bound`` is left."""
@@ -132,17 +141,15 @@ class Search:
         """How many successors are waiting: what bounds the memory in use."""
         return len(self._heap)
 
-    def run(self, wall_seconds: float, most_entries: int = 3_000_000) -> Reached | None:
+    def run(self, wall_seconds: float, most_expanded: float = inf) -> Reached | None:
         """The next cheapest goal state; None when there is none left, or at a limit (see ``bound``)."""
-        watch, popped = Stopwatch(), 0
+        watch, popped, last = Stopwatch(), 0, self.expanded + most_expanded
         while self._heap:
             entry = heapq.heappop(self._heap)
             self.bound = entry.cost
-            if entry.cost >= self.upper_bound:
-                self._heap.clear()
-                break
             popped += 1
-            if not popped % 16 and (watch.wall_seconds > wall_seconds or len(self._heap) > most_entries):
+            full = self.expanded >= last or len(self._heap) > MOST_ENTRIES
+            if full or (not popped % 16 and watch.wall_seconds > wall_seconds):
                 heapq.heappush(self._heap, entry)
                 return None
             reached = self._built(entry)
@@ -227,9 +234,11 @@ class Search:
         open_sets = [(0, excess, state.cost, 0)]
         while open_sets:
             index, missing, cost, evicted = open_sets.pop()
+            if cost >= self.upper_bound:
+                continue
             if missing <= 0:
                 yield cost, evicted
-            elif missing <= remaining[index] and cost < self.upper_bound:
+            elif missing <= remaining[index]:
                 size, tensor, price = free[index]
                 open_sets.append((index + 1, missing, cost, evicted))
                 open_sets.append((index + 1, missing - size, cost + price, evicted | tensor))

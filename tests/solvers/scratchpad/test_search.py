@@ -57,7 +57,7 @@ def test_an_upper_bound_prunes_and_becomes_the_bound() -> None:
     graph = random_graphs.spilling_graph()
     least = random_graphs.least_bytes(graph, graph.required_bytes)
     search = Search(GraphMasks.of(graph), graph.required_bytes)
-    search.upper_bound = float(least or 0)
+    search.tighten(float(least or 0))
     assert search.run(60) is None
     assert search.exhausted
     assert search.bound == least
