@@ -142,6 +142,8 @@ class ClassSearch:
     programs: int = 0
     exhausted: bool = False
     infeasible: int = 0
+    closed: set[int] = field(default_factory=set)
+    """Branchings (by identity) of which nothing more is wanted."""
     _open: list[tuple[float, int, Branching, Node]] = field(default_factory=list)
     _number: Iterator[int] = field(default_factory=count)
 
@@ -151,15 +153,18 @@ class ClassSearch:
             self._push(branching, branching.root)
         while self._open and self.may_go_on():
             _, _, branching, node = heappop(self._open)
+            if id(branching) in self.closed:
+                continue
             if None not in node.orders:
                 yield branching, node
                 continue
             for orders in branching.children(node.orders):
                 self._push(branching, orders, node)
-        self.exhausted = not self._open
+        self.exhausted = not self._open and not self.closed
         while self._open:
             _, _, branching, node = heappop(self._open)
-            yield branching, node
+            if id(branching) not in self.closed:
+                yield branching, node
 
     @property
     def still_open(self) -> list[tuple[Branching, Node]]:

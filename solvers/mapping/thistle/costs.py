@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import exp, log, prod
 from typing import Any, NamedTuple
@@ -65,7 +65,7 @@ class Costs:
         energy = [self._fixed_energy, *(self._access_energy(w) for w in words)]
         return GeometricProgram(
             self.objective,
-            self.box,
+            self._listed(orders),
             self.volumes.total(energy),
             self._saved,
             (self.volumes.compute_cycles, *self._transfers(words)),
@@ -87,6 +87,15 @@ class Costs:
         group = np.array([place[choice.dim] for choice in tiling.choices], int)
         sums = np.array([log(self.layer.sizes[dim]) for dim in tiling.tiled_dims])
         return Box(*tiling.logs, group, sums, tuple(self._limits()))
+
+    def _listed(self, orders: Sequence[Order | None]) -> Box:
+        """The box where dims that an order leaves out do not loop there."""
+        most = self.box.most.copy()
+        for column, choice in enumerate(self.tiling.choices):
+            order = None if choice.block.spatial else orders[choice.block.level]
+            if order is not None and choice.dim not in order:
+                most[column] = self.box.least[column]
+        return replace(self.box, most=most)
 
     @cached_property
     def first_reads_pj(self) -> float:

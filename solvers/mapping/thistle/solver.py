@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice, product
-from math import inf, prod
+from math import ceil, inf, prod
 
 import numpy as np
 
@@ -71,6 +72,19 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     )
 
 
+def _different(search: ClassSearch, most_each: int) -> Iterator[tuple[Branching, Node]]:
+    """Of classes with the same trip counts only the first, and of each branching at most so many."""
+    seen: dict[int, set[tuple[float, ...]]] = {}
+    for branching, node in search.nodes():
+        mine = seen.setdefault(id(branching), set())
+        trips = tuple(node.relaxed.x.round(2).tolist())
+        if trips not in mine:
+            mine.add(trips)
+            yield branching, node
+        if len(mine) >= most_each:
+            search.closed.add(id(branching))
+
+
 def keep_choices(space: MappingSpace, most: int) -> list[Keep]:
     """What each level keeps: the combinations of what the rules allow, those that keep most first."""
     names = [tensor.name for tensor in space.layer.tensors]
@@ -129,7 +143,8 @@ class _Run:
 
     def _round_classes(self, bound: float) -> None:
         search = ClassSearch(self._branchings(), self._everywhere, lambda: self._may_solve(search))
-        for branching, node in islice(search.nodes(), self.params.classes):
+        share = ceil(self.params.classes / len(search.branchings))
+        for branching, node in islice(_different(search, share), self.params.classes):
             if self.params.prune and node.estimate >= self.incumbent:
                 break
             self._round(branching, node)

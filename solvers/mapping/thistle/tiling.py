@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from math import log
+from math import log, prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,7 +121,19 @@ class Tiling:
 
     def _most(self, slot: Slot, index: int) -> int:
         """The largest factor of a dim (given by its index) that the slot takes."""
-        return slot.most[index]
+        return min(slot.most[index], self._side_left(slot.level)) if slot.spatial else slot.most[index]
+
+    def _side_left(self, level: int) -> int:
+        """The most that windows across the fan-out below ``level`` leave on one of its sides."""
+        hardware = self.space.architecture.levels[level]
+        across = [self.layer.sizes[dim] for dim, block in self.windows if block == Block(level, True)]
+        left = [1]
+        for on_x in product((True, False), repeat=len(across)):
+            x = prod(size for size, here in zip(across, on_x, strict=True) if here)
+            y = prod(across) // x
+            if x <= hardware.fanout_x and y <= hardware.fanout_y:
+                left += [hardware.fanout_x // x, hardware.fanout_y // y]
+        return max(left)
 
     def _only_block(self, dim: str, size: int) -> Block:
         return next((c.block for c in self._open_blocks(dim, size)), self._blocks[-1])
