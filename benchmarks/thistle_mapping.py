@@ -4,9 +4,9 @@
 
 Prints a table, then one JSON object. The architecture is the paper's (library ``eyeriss``: 168 units, 512
 registers, 128 KiB). ``all`` is the CPU of every class relaxed and rounded, nothing pruned, polished or
-proven; ``CPU`` that of the solver as it is used, bound and polish included. ``ratio`` is Thistle's objective over
-the best that any solver here found: Thistle itself, CoSA with three seeds and more kicks, random search with
-``--draws`` mappings and, with ``--exact``, the exact mapper for so many seconds a layer.
+proven; ``CPU`` that of the solver as it is used, bound and polish included. ``ratio`` is Thistle's objective
+over the best that any solver here found: Thistle itself, CoSA with three seeds and more kicks, random search
+with ``--draws`` mappings and, with ``--exact``, the exact mapper for so many seconds a layer.
 """
 
 from __future__ import annotations
