@@ -13,8 +13,9 @@ from solvers.mapping.space import MappingSpace, Slot, divisors
 
 def obstacle(space: MappingSpace) -> str:
     """The first reason found why ``space`` is empty; nothing where none is found, which proves nothing."""
-    for reasons in (_kept(space), _factored(space), _spread(space), _stored(space)):
-        if reason := next(reasons, ""):
+    asked = (_factored, _spread, _stored) if space.rules.levels else ()
+    for check in (_kept, *asked):  # without constraints all loops can stand at the outermost level
+        if reason := next(check(space), ""):
             return reason
     return ""
 

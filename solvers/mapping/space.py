@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import pairwise, product
+from itertools import combinations, product
 from math import prod
 from typing import Any, NamedTuple
 
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from costmodel.architecture import Architecture
 from costmodel.batch import MappingBatch
-from costmodel.workload import Layer, Tensor
+from costmodel.workload import Layer
+from solvers.mapping.loop_orders import LoopOrders
 from solvers.mapping.rules import LevelRules, SpaceRules, allowed_keeps
 
 Array = NDArray[Any]
@@ -182,11 +183,9 @@ class MappingSpace:
 
     def allowed(self, batch: MappingBatch) -> Array:
         """Which rows of valid mappings obey the rules, bool [n]."""
-        bits = 1 << np.arange(len(self.layer.tensors))
-        masks = (batch.keep * bits).sum(axis=2)
-        right = np.ones(len(batch), np.bool_)
-        for level, sets in enumerate(self.keep_sets):
-            right &= np.isin(masks[:, level], sets)
+        right = self._kept(batch)
+        if not self.rules.levels:
+            return right
         spread = batch.spatial_x * batch.spatial_y
         for slot in self.slots:
             factors = (spread if slot.spatial else batch.temporal)[:, slot.level]
@@ -194,6 +193,15 @@ class MappingSpace:
         right &= (self.tables.side_x | (batch.spatial_x == 1)).all(axis=(1, 2))
         right &= (self.tables.side_y | (batch.spatial_y == 1)).all(axis=(1, 2))
         return right & self._ordered(batch)
+
+    def _kept(self, batch: MappingBatch) -> Array:
+        """Which rows keep an allowed set at every level, bool [n]."""
+        allowed = np.zeros((len(self.keep_sets), 2 ** len(self.layer.tensors)), np.bool_)
+        for level, sets in enumerate(self.keep_sets):
+            allowed[level, list(sets)] = True
+        masks = batch.keep @ (1 << np.arange(len(self.layer.tensors)))
+        found: Array = allowed[np.arange(len(allowed)), masks].all(axis=1)
+        return found
 
     def reordered(self, permutation: Array) -> Array:
         """``permutation`` [n, levels, dims] with the dims that have a place by the rules put there."""
@@ -212,9 +220,8 @@ class MappingSpace:
         for level, (first, middle, last) in enumerate(self._orders_asked):
             places = np.argsort(batch.permutation[:, level], axis=1)
             looped = batch.temporal[:, level] > 1
-            chains = [*pairwise((*first, *last))]
-            pairs = {*chains, *product(first, (*middle, *last)), *product((*first, *middle), last)}
-            for inner, outer in pairs:
+            fixed = combinations((*first, *last), 2)
+            for inner, outer in {*fixed, *product(first, middle), *product(middle, last)}:
                 both = looped[:, inner] & looped[:, outer]
                 right &= ~both | (places[:, inner] < places[:, outer])
         return right
@@ -247,70 +254,6 @@ class MappingSpace:
         )
         first, _, last = (tuple(d for d in dims if d in looped) for dims in self._orders_asked[level])
         return list(LoopOrders(self.layer, kept_inside).of(looped, first, last))
-
-
-@dataclass(frozen=True)
-class LoopOrders:
-    """Orders of the temporal loops of one block that differ in cost, one of each class.
-
-    A tensor's deliveries depend on which loops stand inside the first one that moves its tile and, where
-    its tiles overlap, on the order of the loops around that. So once every tensor is moved and no
-    overlapping one can slide any more the rest may stand in any order, and so may neighbours that move the
-    same tensors without sliding. The class's own order has the dims ascending there.
-    """
-
-    layer: Layer
-    tensors: tuple[Tensor, ...]
-
-    @cached_property
-    def moved(self) -> tuple[frozenset[int], ...]:
-        """Per dim of the layer, the tensors that its loop moves."""
-        return tuple(
-            frozenset(number for number, tensor in enumerate(self.tensors) if dim in tensor.dims)
-            for dim, _ in self.layer.dims
-        )
-
-    @cached_property
-    def sliding(self) -> frozenset[int]:
-        """Dims that share an axis with another one, so that tiles can overlap."""
-        shared = set()
-        for tensor in self.tensors:
-            for axis in tensor.axes:
-                dims = {dim for dim, _ in axis if self.layer.sizes[dim] > 1}
-                shared |= dims if len(dims) > 1 else set()
-        return frozenset(index for index, (dim, _) in enumerate(self.layer.dims) if dim in shared)
-
-    def of(
-        self, looped: frozenset[int], first: tuple[int, ...] = (), last: tuple[int, ...] = ()
-    ) -> Iterator[tuple[int, ...]]:
-        """The orders of loops over the dims ``looped`` (indices), innermost first.
-
-        All begin with ``first`` and end with ``last``; one of each class of those that do.
-        """
-        unmoved = frozenset(range(len(self.tensors))).difference(*(self.moved[dim] for dim in first))
-        for middle in self._continued((), looped - {*first, *last}, unmoved, frozenset(last)):
-            yield (*first, *middle, *last)
-
-    def _continued(
-        self, order: tuple[int, ...], rest: frozenset[int], unmoved: frozenset[int], outer: frozenset[int]
-    ) -> Iterator[tuple[int, ...]]:
-        """Orders of the loops between the fixed ones: ``order`` and then those of ``rest``."""
-        if self._settled(rest, unmoved, outer):
-            yield (*order, *sorted(rest))
-            return
-        for dim in sorted(rest):
-            others, still = rest - {dim}, unmoved - self.moved[dim]
-            before = order[-1:] if order and order[-1] > dim else ()
-            after = [other for other in others if other < dim] if self._settled(others, still, outer) else ()
-            if not any(self._exchangeable(dim, neighbour) for neighbour in (*before, *after)):
-                yield from self._continued((*order, dim), others, still, outer)
-
-    def _settled(self, rest: frozenset[int], unmoved: frozenset[int], outer: frozenset[int]) -> bool:
-        """Whether the loops ``rest`` still to be placed inside ``outer`` may stand in any order."""
-        return not rest or (not unmoved and not (rest | outer) & self.sliding)
-
-    def _exchangeable(self, one: int, other: int) -> bool:
-        return self.moved[one] == self.moved[other] and not {one, other} & self.sliding
 
 
 class _Place(NamedTuple):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from costmodel.architecture import Architecture
 from costmodel.architectures import load_architecture
-from costmodel.batch import BatchEvaluator
+from costmodel.batch import BatchEvaluator, MappingBatch
 from costmodel.errors import InputError
 from costmodel.mapping import LevelMapping, Mapping
 from costmodel.workload import convolution, gemm
@@ -173,6 +173,18 @@ names = st.lists(dims, unique=True, max_size=3).map(tuple)
 bounds = st.lists(dims, unique=True, max_size=2).flatmap(
     lambda chosen: st.tuples(*(st.builds(FactorRule, st.just(d), st.integers(1, 2)) for d in chosen))
 )
+
+
+def test_the_fast_check_sees_orders_across_a_loop_that_is_not_there(two_levels: Architecture) -> None:
+    """Asked is M, K, N from outside inwards; without a loop over K, N must still be inside M."""
+    rules = SpaceRules("free", (LevelRules("DRAM", outermost=("M", "K", "N")),))
+    keep = LevelMapping((), (), (), ALL)
+    orders = [replace(keep, temporal=(("N", 4), ("M", 8))), replace(keep, temporal=(("M", 8), ("N", 4)))]
+    mappings = [Mapping((replace(keep, temporal=(("K", 4),)), order)) for order in orders]
+    space = MappingSpace(two_levels, GEMM, rules)
+    rows = MappingBatch.of(mappings, two_levels, GEMM)
+    assert space.allowed(rows).tolist() == [True, False]
+    assert [not list(rule_violations(rules, two_levels, GEMM, m)) for m in mappings] == [True, False]
 
 
 @given(

@@ -20,9 +20,10 @@ from costmodel.batch import BatchEvaluator
 from costmodel.evaluate import evaluate
 from costmodel.mapping import LevelMapping, Loop, Mapping, loops, violations
 from costmodel.workload import Layer, convolution, gemm
+from solvers.mapping.loop_orders import LoopOrders
 from solvers.mapping.obstacles import obstacle
 from solvers.mapping.rules import KeepRule, SpaceRules
-from solvers.mapping.space import LoopOrders, MappingSpace
+from solvers.mapping.space import MappingSpace
 
 
 def level(name: str, words: int | None, x: int = 1, y: int = 1, **other: Any) -> StorageLevel:
