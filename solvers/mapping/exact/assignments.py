@@ -16,6 +16,8 @@ from solvers.mapping.exact.tables import Assignment, Lattice, Space, assignment_
 from solvers.mapping.space import MappingSpace
 
 Array = NDArray[Any]
+MOST_ASSIGNMENTS = 6_000_000
+"""The queue holds no more: beyond, choices of kept tensors are left out, and nothing is claimed of them."""
 
 
 class Assignments:
@@ -25,21 +27,37 @@ class Assignments:
     """
 
     def __init__(self, tables: Space, space: MappingSpace, lattice: Lattice) -> None:
-        from solvers.mapping.exact.assignment_kernel import first_bounds
-
         self._tables = tables
         self._spreads = spreads(space)
-        self._keeps = np.array(list(product(*space.keep_sets)), np.int64)
         self.room: Assignment = assignment_room(tables)
         self.lattice = lattice
-        bounds = np.empty((len(self._keeps), len(self._spreads)))
-        for row, keep in enumerate(self._keeps):
-            first_bounds(tables, self._spreads, keep, self.room, bounds[row])
-        self._first_bounds = bounds.reshape(-1)
+        keeps = np.array(list(product(*space.keep_sets)), np.int64)
+        self._keeps = self._promising(keeps)
+        self.left_out = len(keeps) - len(self._keeps)
+        """Choices of kept tensors that are not in the queue, for there are too many."""
+        self._first_bounds = self._bounds_of(self._keeps, self._spreads).reshape(-1)
         self._order = np.argsort(self._first_bounds, kind="stable")
         self._next = 0
         self._bounded: list[tuple[float, int]] = []
         self._served = False
+
+    def _promising(self, keeps: Array) -> Array:
+        """As many choices of kept tensors as can be queued, those best for a sample of spatial factors."""
+        most = max(1, MOST_ASSIGNMENTS // len(self._spreads))
+        if len(keeps) <= most:
+            return keeps
+        sample = self._spreads[:: max(1, len(keeps) * len(self._spreads) // MOST_ASSIGNMENTS)]
+        least = self._bounds_of(keeps, sample).min(axis=1)
+        return keeps[np.sort(np.argsort(least, kind="stable")[:most])]
+
+    def _bounds_of(self, keeps: Array, spatial: Array) -> Array:
+        """The cheap bounds of all combinations, [keeps, spatial]."""
+        from solvers.mapping.exact.assignment_kernel import first_bounds
+
+        bounds = np.empty((len(keeps), len(spatial)))
+        for row, keep in enumerate(keeps):
+            first_bounds(self._tables, spatial, keep, self.room, bounds[row])
+        return bounds
 
     @property
     def bound(self) -> float:

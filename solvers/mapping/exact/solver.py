@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from math import inf
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from solvers.mapping.exact.tables import Nodes, Space, lattice_room, nodes_room,
 from solvers.mapping.obstacles import obstacle
 from solvers.mapping.padding import over_padded_sizes
 from solvers.mapping.problem import MappingProblem, objective_of, objective_values, violations
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space import MappingSpace, divisors
 from solvers.mapping.space_bounds import space_bound
 from solvers.outcome import Outcome, Status
 
@@ -33,6 +33,9 @@ VERSION = "1"
 Array = NDArray[Any]
 ROUNDING = 1e-12
 """Costs that differ by less than this fraction are equal: the cost model adds floating-point numbers."""
+
+MOST_VECTORS = 1_500_000
+"""The tables hold some hundred bytes for every tile of the layer, six levels deep."""
 
 SLICE = 100_000
 """Nodes between two looks at the clock."""
@@ -59,6 +62,9 @@ def solve(
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)
     if reason := obstacle(space):
         return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reason)
+    if (vectors := prod(len(divisors(size)) for _, size in problem.layer.dims)) > MOST_VECTORS:
+        note = f"{vectors} tiles to tell apart, memory is for {MOST_VECTORS}"
+        return Outcome(Status.UNKNOWN, None, None, space_bound(problem), 0.0, 0.0, note)
     _load()
     clock = Stopwatch()
     search = Search(problem, space, params)
@@ -110,7 +116,7 @@ class Search:
         """Search until the best is proven; what kept it from that, if anything did."""
         searched = 0
         while self._assignments.bound < self._limit:
-            self.bound = min(self.objective, self._assignments.bound)
+            self.bound = 0.0 if self._assignments.left_out else min(self.objective, self._assignments.bound)
             if searched == iterations:
                 return f"not proven with {searched} assignments of spatial factors searched, the limit"
             if self._assignments.pop(self._limit, in_time):
@@ -120,6 +126,11 @@ class Search:
             elif self._assignments.bound < self._limit:
                 return "not proven in time"
         self.bound = self._limit if self._tolerance else self.objective
+        if self._assignments.left_out:
+            self.bound = 0.0
+            return (
+                f"{self._assignments.left_out} choices of kept tensors were not looked at: there are too many"
+            )
         return ""
 
     def _search_loops(self, in_time: Callable[[], bool]) -> bool:
