@@ -8,7 +8,7 @@ from pathlib import Path
 from costmodel.architecture import Architecture
 from costmodel.errors import InputError
 from costmodel.frontends.timeloop import layer_of_problem
-from costmodel.frontends.timeloop_architecture import timeloop_architecture
+from costmodel.frontends.timeloop_architecture import FanOut, timeloop_architecture
 from costmodel.frontends.timeloop_constraints import LevelConstraint, read_constraints
 from costmodel.frontends.timeloop_files import CONSTRAINT_SECTIONS, TimeloopFiles, read_timeloop
 from costmodel.frontends.timeloop_mapping import read_mapping
@@ -30,10 +30,10 @@ def read_timeloop_case(
             raise InputError(files.sections[key].file, f"no second {key}", f"a section {key!r}", key=key)
     layer = layer or problem_of(files)
     if architecture is not None:
-        return _case(files, architecture, layer), _no_constraints(files)
+        _check_no_constraints(files)
+        return _case(files, layer, architecture, {}), ()
     described = timeloop_architecture(files, _stem(files.section("architecture").file))
-    mapping = read_mapping(files, described.build(), layer, described.fan_outs)
-    case = Case(_stem(files.section("mapping").file), described.build(), layer, mapping, _place(files), {})
+    case = _case(files, layer, described.build(), described.fan_outs)
     return case, read_constraints(files, described, layer)
 
 
@@ -46,22 +46,20 @@ def problem_of(files: TimeloopFiles) -> Layer:
         raise error.at(section.file, error.where) from None
 
 
-def _case(files: TimeloopFiles, architecture: Architecture, layer: Layer) -> Case:
-    mapping = read_mapping(files, architecture, layer)
-    return Case(_stem(files.section("mapping").file), architecture, layer, mapping, _place(files), {})
+def _case(
+    files: TimeloopFiles, layer: Layer, architecture: Architecture, fan_outs: dict[str, FanOut]
+) -> Case:
+    mapping = read_mapping(files, architecture, layer, fan_outs)
+    name = _stem(files.section("mapping").file)
+    return Case(name, architecture, layer, mapping, ", ".join(files.files), {})
 
 
-def _no_constraints(files: TimeloopFiles) -> tuple[LevelConstraint, ...]:
+def _check_no_constraints(files: TimeloopFiles) -> None:
     for name in CONSTRAINT_SECTIONS:
         if name in files.sections:
             remedy = "Give the architecture as a Timeloop file, or remove the section"
             found = f"the section {name!r}"
             raise InputError(files.sections[name].file, "no constraints", found, remedy, key=name)
-    return ()
-
-
-def _place(files: TimeloopFiles) -> str:
-    return ", ".join(files.files)
 
 
 def _stem(file: str) -> str:

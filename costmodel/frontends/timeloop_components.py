@@ -165,7 +165,8 @@ def _nodes(entries: list[Any], around: _Surroundings) -> Iterator[Component]:
         elif tag == "Parallel":
             yield from _parallel(required(entry, "nodes", list, around.where), around)
         elif tag != "Nothing":
-            raise around.refused("nodes one inside the other", entry.tag, f"nodes[{index}]", _IN_PARALLEL)
+            remedy = "Pipelines are not modelled"
+            raise around.refused("nodes one inside the other", entry.tag, f"nodes[{index}]", remedy)
 
 
 def _parallel(entries: list[Any], around: _Surroundings) -> Iterator[Component]:

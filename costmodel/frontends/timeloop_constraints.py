@@ -72,11 +72,6 @@ def read_constraints(
     return tuple(constraint for constraint in found if constraint != LevelConstraint(constraint.level))
 
 
-def has_constraints(files: TimeloopFiles, architecture: TimeloopArchitecture) -> bool:
-    """Whether there is anything for :func:`read_constraints` to read."""
-    return any(True for _ in _all_directives(files, architecture))
-
-
 def _all_directives(files: TimeloopFiles, architecture: TimeloopArchitecture) -> Iterator[Directive]:
     for part in architecture.parts:
         yield from _of_node(part, architecture.file)

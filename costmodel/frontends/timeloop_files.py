@@ -110,9 +110,8 @@ def _document(path: str) -> dict[str, Any]:
     data = parse_timeloop(path)
     if not isinstance(data, dict):
         raise InputError(path, f"sections such as {', '.join(_READ[:3])}", data)
-    return {
-        "mapping" if key == "mappings" else str(key): value for key, value in with_underscores(data).items()
-    }
+    sections: dict[str, Any] = with_underscores(data)
+    return sections
 
 
 def with_underscores(data: Any) -> Any:
