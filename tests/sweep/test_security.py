@@ -158,7 +158,8 @@ def run_with_names(write_study: WriteStudy, place: Path, attack: str) -> Path:
     path = write_study()
     network = attack.replace("/", "_") + ".yaml"
     problem = (path.parent / "problem.yaml").read_text()
-    (path.parent / network).write_text(problem.replace("name: gemm", f"name: {json.dumps(attack)}"))
+    name = json.dumps(attack).replace("{", "\\x7b")  # braces as they are would be a Jinja template
+    (path.parent / network).write_text(problem.replace("name: gemm", f"name: {name}"))
     text = path.read_text().replace("[problem.yaml]", f"[{json.dumps(network)}]")
     path.write_text(f"{text}description: {json.dumps(attack)}\n")
     folder = run_study(load_study(str(path)), place, Place(in_process=True))
