@@ -108,11 +108,12 @@ class _Layout:
     def goal(self) -> Array:
         """Minimise the sum of the energy's terms, or the logarithm of the time."""
         goal = np.zeros(self.columns)
-        if self.costed:
-            goal[: self.variables] = -self.program.saved / self.scale
-            goal[self.starts[0] : self.starts[1]] = 1.0
-        else:
+        if not self.costed:
             goal[self.variables] = 1.0
+            return goal
+        goal[self.starts[0] : self.starts[1]] = 1.0
+        if not self.timed:  # times the cycles it would not be convex: only the estimate takes it off
+            goal[: self.variables] = -self.program.saved / self.scale
         return goal
 
     def read(self, z: Array, multipliers: Array) -> Relaxed:

@@ -16,6 +16,7 @@ class Params:
     ``mirror``: of two classes that differ by height and width exchanged only one is solved (section III).
     ``carry_over``: tensors may stay where they are through loops of several levels (not in the paper).
     ``prune``: stop when the relaxed optima left are above the exact cost of the best mapping so far.
+    ``guide``: for cycles also round the optima for energy times cycles, where cycles alone leave a choice.
     ``keeps``, ``programs``, ``classes``: at most so many choices of kept tensors are searched, programs
     solved, and classes rounded, each the most promising first.
     ``nearest``, ``candidates``, ``least_utilization``: see :class:`Rounding` (section IV).
@@ -28,6 +29,7 @@ class Params:
     mirror: bool = True
     carry_over: bool = True
     prune: bool = True
+    guide: bool = True
     keeps: int = 64
     programs: int = 400
     classes: int = 16

@@ -17,9 +17,9 @@ from solvers.budget import Budget, Stopwatch
 from solvers.mapping.obstacles import obstacle
 from solvers.mapping.padding import over_padded_sizes
 from solvers.mapping.polish import Polish
-from solvers.mapping.problem import MappingProblem, objective_of, objective_values
+from solvers.mapping.problem import MappingProblem, Objective, bound_of, objective_of, objective_values
 from solvers.mapping.space import MappingSpace
-from solvers.mapping.space_bounds import space_bound
+from solvers.mapping.space_bounds import space_bound, space_bounds
 from solvers.mapping.starts import drawn, serial
 from solvers.mapping.thistle.class_search import Branching, ClassSearch, Node
 from solvers.mapping.thistle.costs import Costs
@@ -131,7 +131,9 @@ class _Run:
 
     def best(self, bound: float) -> Mapping | None:
         """The best mapping found: rounded, polished, or one that is just allowed."""
-        self._round_classes(bound)
+        for guide in self._guides():
+            if self.incumbent > bound and self._in_time():
+                self._round_classes(bound, guide)
         starts = [mapping for _, mapping in sorted(self._found, key=lambda found: found[0])]
         starts = starts or [*serial(self.space, self.keeps[0]), *drawn(self.space, self.budget.seed)][:1]
         if not starts or not self.params.polish:
@@ -141,24 +143,36 @@ class _Run:
         self.evaluations += polish.evaluations
         return best
 
-    def _round_classes(self, bound: float) -> None:
-        search = ClassSearch(self._branchings(), self._everywhere, lambda: self._may_solve(search))
+    def _guides(self) -> tuple[Objective, ...]:
+        """The objectives whose programs' optima are rounded.
+
+        Many trip counts have the fewest cycles; of these, energy times cycles picks some that round well.
+        """
+        if self.params.guide and self.problem.objective == "cycles":
+            return ("cycles", "edp")
+        return (self.problem.objective,)
+
+    def _round_classes(self, bound: float, guide: Objective) -> None:
+        scale = bound_of(space_bounds(self.problem), guide)
+        search = ClassSearch(self._branchings(guide), scale, lambda: self._may_solve(search))
+        prune = self.params.prune and guide == self.problem.objective
         share = ceil(self.params.classes / len(search.branchings))
         for branching, node in islice(_different(search, share), self.params.classes):
-            if self.params.prune and node.estimate >= self.incumbent:
+            if prune and node.estimate >= self.incumbent:
                 break
             self._round(branching, node)
             if self.incumbent <= bound or (self._found and not self._in_time()):
                 break
-        self.all_classes_solved = search.exhausted
+        if guide == self.problem.objective:
+            self.all_classes_solved = search.exhausted
 
-    def _branchings(self) -> list[Branching]:
+    def _branchings(self, guide: Objective) -> list[Branching]:
         tilings = (
             Tiling(self.space, keep, windows)
             for keep in self.keeps
             for windows in window_places(self.space, keep, self.params.spread_windows)
         )
-        costs = (Costs(Volumes(tiling), self.problem.objective) for tiling in tilings)
+        costs = (Costs(Volumes(tiling), guide) for tiling in tilings)
         return [Branching(each, self.params.carry_over, self.params.mirror) for each in costs]
 
     def _round(self, branching: Branching, node: Node) -> None:

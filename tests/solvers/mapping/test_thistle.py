@@ -19,6 +19,7 @@ from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules
 from solvers.mapping.space import MappingSpace
 from solvers.mapping.thistle.proof import least_layer, proven_bound
 from solvers.mapping.thistle.solver import keep_choices
+from solvers.outcome import Status
 
 every_objective = pytest.mark.parametrize("objective", OBJECTIVES)
 
@@ -122,11 +123,20 @@ def test_eyeriss_spends_20_to_30_pj_per_mac() -> None:
         assert outcome.objective <= 1.3 * outcome.bound
 
 
+def test_eyeriss_is_proven_to_need_so_many_cycles() -> None:
+    """Sides of 14 and 12 units leave products of divisors: the relaxed 168 units are 112, and no more."""
+    layer = load_network("thistle_resnet18").layers[5]
+    outcome = thistle.solve(MappingProblem(load_architecture("eyeriss"), layer, "cycles"), Budget())
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.objective == layer.macs / 168
+
+
 SWITCHES = (
     {"spread_windows": False},
     {"mirror": False},
     {"carry_over": False},
     {"prune": False},
+    {"guide": False},
     {"prove": False},
     {"polish": 0},
     {"kicks": 0},
