@@ -226,20 +226,24 @@ class Search:
         """(cost so far, set) of every inclusion-minimal set that frees ``excess``; largest tensors first, so
         that a set is complete, and minimal, once its last and smallest member frees enough."""
         blocks, traffic = self.masks.blocks, self.masks.traffic
-        tensors = sorted(bits(state.resident & ~self.masks.inputs[operator]), key=lambda t: -blocks[t])
+        others = [t for t in bits(state.resident & ~self.masks.inputs[operator]) if blocks[t]]
+        tensors = sorted(others, key=lambda t: -blocks[t])
         free = [(blocks[t], 1 << t, traffic[t] if state.host >> t & 1 else 2 * traffic[t]) for t in tensors]
         remaining = [0] * (len(free) + 1)
+        cheapest: list[float] = [inf] * (len(free) + 1)
         for index in reversed(range(len(free))):
             remaining[index] = remaining[index + 1] + free[index][0]
+            cheapest[index] = min(cheapest[index + 1], free[index][2])
         open_sets = [(0, excess, state.cost, 0)]
         while open_sets:
             index, missing, cost, evicted = open_sets.pop()
-            if cost >= self.upper_bound:
-                continue
             if missing <= 0:
-                yield cost, evicted
+                if cost < self.upper_bound:
+                    yield cost, evicted
             elif missing <= remaining[index]:
                 size, tensor, price = free[index]
+                if cost + -(-missing // size) * cheapest[index] >= self.upper_bound:
+                    continue  # so many more would have to go, none for less
                 open_sets.append((index + 1, missing, cost, evicted))
                 open_sets.append((index + 1, missing - size, cost + price, evicted | tensor))
 
