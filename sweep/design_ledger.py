@@ -19,10 +19,12 @@ from costmodel.workload import Layer, distinct_layers
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space_bounds import space_bounds
 from sweep.mapping_space import check_rules
+from sweep.scratchpad_plans import ScratchpadAnswer, ScratchpadPlans
 from sweep.space import Design
 from sweep.study import Study
 from sweep.task import MappingTask, SolveSettings, canonical_json, checked_params, content_hash
 from sweep.timeloop_space import with_timeloop_constraints
+from sweep.work import Task
 
 Row = dict[str, Any]
 
@@ -140,7 +142,7 @@ class Answer:
 class _Open:
     design: Design
     tasks: tuple[str, ...]
-    """Task ids, one a demand, in the order of the demands."""
+    """Task ids: one a demand in the order of the demands, then those of the scratchpads."""
     missing: set[str]
 
 
@@ -151,6 +153,7 @@ class DesignLedger:
     study: Study
     demands: tuple[Demand, ...]
     answers: dict[str, Answer] = field(default_factory=dict)
+    plans: dict[str, ScratchpadAnswer] = field(default_factory=dict)
     _waiting: dict[str, list[_Open]] = field(default_factory=dict)
     _first_need: set[str] = field(default_factory=set)
 
@@ -159,21 +162,35 @@ class DesignLedger:
         layers = [demand.layer for demand in self.demands]
         check_rules(settings.rules, load_architecture(self.study.architecture), layers)
         self._settings = [_constrained(settings, self.study.architecture, layer) for layer in layers]
+        self.scratchpads = ScratchpadPlans.of(self.study)
 
-    def tasks(self, design: Design) -> list[MappingTask]:
+    def tasks(self, design: Design) -> list[Task]:
+        """All that the design needs: :meth:`mapping_tasks`, then a scratchpad task a network."""
+        plans = self.scratchpads.tasks(design.architecture) if self.scratchpads else []
+        return [*self.mapping_tasks(design), *plans]
+
+    def too_small(self, design: Design) -> str:
+        """Why the design's scratchpad holds some network by no plan; empty if it may."""
+        return self.scratchpads.too_small(design.architecture) if self.scratchpads else ""
+
+    def knows(self, task_id: str) -> bool:
+        """Whether the task is answered."""
+        return task_id in self.answers or task_id in self.plans
+
+    def mapping_tasks(self, design: Design) -> list[MappingTask]:
         """One task a demand, in their order; equal shapes of different networks are equal tasks."""
         return [
             MappingTask(design.architecture, demand.named, settings)
             for demand, settings in zip(self.demands, self._settings, strict=True)
         ]
 
-    def open(self, design: Design, tasks: Sequence[MappingTask]) -> tuple[list[MappingTask], Row | None]:
+    def open(self, design: Design, tasks: Sequence[Task]) -> tuple[list[Task], Row | None]:
         """Wait for the answers to the design's ``tasks``; returns those that nobody has asked for yet.
 
         The row is there at once where every answer already is.
         """
         ids = tuple(task.id for task in tasks)
-        missing = {task_id for task_id in ids if task_id not in self.answers}
+        missing = {task_id for task_id in ids if not self.knows(task_id)}
         if not missing:
             return [], self.row(design, ids)
         new = {task.id: task for task in tasks if task.id in missing and task.id not in self._waiting}
@@ -182,9 +199,12 @@ class DesignLedger:
             self._waiting.setdefault(task_id, []).append(entry)
         return list(new.values()), None
 
-    def record(self, task_id: str, answer: Answer) -> list[Row]:
+    def record(self, task_id: str, answer: Answer | ScratchpadAnswer) -> list[Row]:
         """Enter an answer; returns the rows of the designs that it completes."""
-        self.answers[task_id] = answer
+        if isinstance(answer, Answer):
+            self.answers[task_id] = answer
+        else:
+            self.plans[task_id] = answer
         complete = []
         for entry in self._waiting.pop(task_id, []):
             entry.missing.discard(task_id)
@@ -194,20 +214,34 @@ class DesignLedger:
 
     def row(self, design: Design, task_ids: tuple[str, ...]) -> Row:
         """The ``designs`` row of a design all of whose tasks are answered."""
-        mine = [self.answers[task_id] for task_id in task_ids]
-        distinct = {task_id: self.answers[task_id] for task_id in task_ids}
+        of_layers, of_networks = task_ids[: len(self.demands)], task_ids[len(self.demands) :]
+        mine = [self.answers[task_id] for task_id in of_layers]
+        plans = [self.plans[task_id] for task_id in of_networks]
+        row = design_row(self.study, design) | self._effort(task_ids)
+        row["networks"] = _by_network(self.demands, of_layers, mine)
+        for network, task_id in zip(row["networks"].values(), of_networks, strict=bool(of_networks)):
+            network["scratchpad"] = task_id
+        bad = [(d, a) for d, a in zip(self.demands, mine, strict=True) if not a.mapped]
+        reasons = [(a.status, f"{d.network}/{d.layer.name}: {a.status}: {a.remark}") for d, a in bad]
+        if self.scratchpads:
+            reasons += self.scratchpads.unplanned(plans)
+        if reasons:
+            return row | _without_answer(reasons)
+        if self.scratchpads:
+            row |= self.scratchpads.totals(design.architecture, plans)
+        return row | _totals(design, self.demands, mine)
+
+    def _effort(self, task_ids: tuple[str, ...]) -> Row:
+        """The columns that count the design's solves, and the CPU time of those it was first to need."""
+        distinct = {task_id: self.answers.get(task_id) or self.plans[task_id] for task_id in task_ids}
         first = [task_id for task_id in distinct if task_id not in self._first_need]
         self._first_need.update(first)
-        row = design_row(self.study, design) | {
+        return {
             "solves": len(distinct),
             "cached_solves": sum(answer.cached for answer in distinct.values()),
             "failures": sum(answer.status == "failed" for answer in distinct.values()),
-            "cpu_seconds": sum(self.answers[t].cpu_seconds for t in first if not self.answers[t].cached),
+            "cpu_seconds": sum(distinct[t].cpu_seconds for t in first if not distinct[t].cached),
         }
-        row["networks"] = _by_network(self.demands, task_ids, mine)
-        if bad := [(d, a) for d, a in zip(self.demands, mine, strict=True) if not a.mapped]:
-            return row | _without_mapping(bad)
-        return row | _totals(design, self.demands, mine)
 
 
 def design_row(study: Study, design: Design) -> Row:
@@ -215,6 +249,8 @@ def design_row(study: Study, design: Design) -> Row:
     architecture = design.architecture
     asked = study.identity
     identity = [architecture.to_json(), asked["networks"], asked["mapping"]]
+    if study.scratchpad is not None:
+        identity.append(asked["scratchpad"])
     row: Row = {
         "design_id": content_hash(identity),
         "study": study.name,
@@ -232,12 +268,18 @@ def design_row(study: Study, design: Design) -> Row:
     return row
 
 
-def _without_mapping(bad: list[tuple[Demand, Answer]]) -> Row:
-    """Why a design has no objectives: failed solves, or layers that provably do not fit."""
-    reasons = "; ".join(f"{d.network}/{d.layer.name}: {a.status}: {a.remark}" for d, a in bad[:3])
+def infeasible_row(study: Study, design: Design, note: str) -> Row:
+    """The row of a design that provably cannot run a network, known without a solve."""
+    found = {"status": "infeasible", "feasible": False, "solves": 0, "note": note}
+    return design_row(study, design) | found
+
+
+def _without_answer(bad: list[tuple[str, str]]) -> Row:
+    """Why a design has no objectives, from (status, sentence): failures, or what provably does not fit."""
+    reasons = "; ".join(sentence for _, sentence in bad[:3])
     if len(bad) > 3:
-        reasons += f"; and {len(bad) - 3} layers more"
-    infeasible = all(answer.status == "infeasible" for _, answer in bad)
+        reasons += f"; and {len(bad) - 3} more"
+    infeasible = all(status == "infeasible" for status, _ in bad)
     return {
         "status": "infeasible" if infeasible else "failed",
         "feasible": False,

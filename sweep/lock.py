@@ -45,12 +45,20 @@ def lock_content(study: Study) -> dict[str, Any]:
             "python": platform.python_version(),
             **{name: _version(name) for name in PACKAGES},
             "cost model": MODEL_VERSION,
-            f"solver {study.mapping.solver}": solver(study.mapping.solver).load().VERSION,
+            **{f"solver {name}": solver(name).load().VERSION for name in _solvers(study)},
         },
         "platform": platform.platform(),
         "commit": _commit(),
-        "seeds": {"mapping": study.mapping.seed, "search": getattr(study.search, "seed", None)},
+        "seeds": {
+            "mapping": study.mapping.seed,
+            "search": getattr(study.search, "seed", None),
+            "scratchpad": study.scratchpad and study.scratchpad.seed,
+        },
     }
+
+
+def _solvers(study: Study) -> list[str]:
+    return [study.mapping.solver, *([study.scratchpad.solver] if study.scratchpad else [])]
 
 
 def _version(package: str) -> str:

@@ -10,16 +10,16 @@ from itertools import islice
 from pathlib import Path
 from statistics import fmean
 
+from costmodel.errors import InputError
 from costmodel.networks import load_network, unsupported_operators
 from costmodel.technology import energy_inversions
-from results.answers import find_answers
 from sweep.design_ledger import DesignLedger, demands
 from sweep.search import check_feasible, design_space, designs, warm_start
 from sweep.simulated_run import Cluster
 from sweep.simulation import Forecast, forecast
 from sweep.space import Design
 from sweep.study import OptunaSearch, Study
-from sweep.task import MappingTask, run_task
+from sweep.work import Task, answer_task, ids_by_table, stored_answers
 
 PILOT_SOLVES = 5
 PILOT_SECONDS = 10.0
@@ -49,7 +49,7 @@ class Plan:
 
     designs: Proposed
     infeasible: int
-    """Designs that break a constraint: they cost nothing."""
+    """Designs that break a constraint, or whose scratchpad is too small: they cost nothing."""
     requested: int
     distinct: int
     open: int
@@ -70,13 +70,14 @@ def plan(study: Study, store: Path | None = None) -> Plan:
         count.add(design)
     if count.infeasible == count.designs:
         check_feasible(study, list(designs(study)))
-    known = find_answers(store, count.tasks, ("task_id",)) if store is not None and store.is_dir() else ()
+        raise InputError("scratchpad", "a size that holds the networks", count.too_small, key="level")
+    known = stored_answers(store, count.tasks, ("task_id",)) if store is not None and store.is_dir() else ()
     warnings = (*_uncounted(study), *count.inverted.values(), *_not_warm(study))
     proposed = Proposed(study, count.designs)
     if isinstance(study.search, OptunaSearch) and count.designs < design_space(study).size:
         most = count.most_solves * count.designs
         return Plan(proposed, count.infeasible, count.layers * count.designs, most, most, warnings, True)
-    distinct = len(count.tasks)
+    distinct = sum(map(len, count.tasks.values()))
     return Plan(proposed, count.infeasible, count.requested, distinct, distinct - len(known), warnings)
 
 
@@ -100,23 +101,29 @@ class _Count:
 
     def __init__(self, study: Study) -> None:
         self.designs = self.infeasible = self.requested = self.most_solves = 0
-        self.tasks: set[str] = set()
+        self.tasks: dict[str, set[str]] = {}
+        """Identities by the table of their rows."""
+        self.too_small = ""
         self.inverted: dict[str, str] = {}
         self._name = study.architecture
         self._ledger = DesignLedger(study, demands(study))
         self.layers = sum(demand.count for demand in self._ledger.demands)
+        self.layers += len(study.networks) if study.scratchpad else 0
 
     def add(self, design: Design) -> None:
         self.designs += 1
         for warning in energy_inversions(design.architecture):
             self.inverted[warning.split(" costs ")[0]] = f"{self._name}: {warning}"
-        if not design.feasible:
+        too_small = self._ledger.too_small(design) if design.feasible else ""
+        if not design.feasible or too_small:
             self.infeasible += 1
+            self.too_small = too_small or self.too_small
             return
         self.requested += self.layers
-        tasks = {task.id for task in self._ledger.tasks(design)}
-        self.most_solves = max(self.most_solves, len(tasks))
-        self.tasks |= tasks
+        tasks = ids_by_table(self._ledger.tasks(design))
+        self.most_solves = max(self.most_solves, sum(map(len, tasks.values())))
+        for table, ids in tasks.items():
+            self.tasks.setdefault(table, set()).update(ids)
 
 
 @dataclass(frozen=True)
@@ -154,8 +161,8 @@ def predict(study: Study, planned: Plan, store: Path | None = None) -> Predictio
     """Seconds per solve: those of the study's own answers in the store, else of a few pilot solves."""
     if store is not None and store.is_dir():
         ledger = DesignLedger(study, demands(study))
-        tasks = {task.id for design in planned.designs if design.feasible for task in ledger.tasks(design)}
-        known = find_answers(store, tasks, ("task_id", "wall_seconds"))
+        tasks = (task for design in planned.designs if design.feasible for task in ledger.tasks(design))
+        known = stored_answers(store, ids_by_table(tasks), ("task_id", "wall_seconds"))
         seconds = tuple(row["wall_seconds"] for row in known.values() if row["wall_seconds"] is not None)
         if len(seconds) >= PILOT_SOLVES:
             return Prediction(planned.open, seconds, f"{len(seconds)} solves in {store}")
@@ -163,12 +170,12 @@ def predict(study: Study, planned: Plan, store: Path | None = None) -> Predictio
     return Prediction(planned.open, seconds, f"{len(seconds)} pilot solves on this machine")
 
 
-def _spread(study: Study, planned: Plan) -> list[MappingTask]:
+def _spread(study: Study, planned: Plan) -> list[Task]:
     """A few different tasks, from all over the study."""
     ledger = DesignLedger(study, demands(study))
     stride = max(1, (planned.designs.count - planned.infeasible) // PILOT_SOLVES)
     feasible = (design for design in planned.designs if design.feasible)
-    chosen: dict[str, MappingTask] = {}
+    chosen: dict[str, Task] = {}
     for number, design in enumerate(islice(feasible, 0, None, stride)):
         tasks = ledger.tasks(design)
         for position in range(0, len(tasks), max(1, len(tasks) // PILOT_SOLVES)):
@@ -178,14 +185,14 @@ def _spread(study: Study, planned: Plan) -> list[MappingTask]:
     return tasks[:: max(1, len(tasks) // PILOT_SOLVES)][:PILOT_SOLVES]
 
 
-def _pilot(chosen: list[MappingTask]) -> tuple[float, ...]:
+def _pilot(chosen: list[Task]) -> tuple[float, ...]:
     """Wall seconds of the tasks, after one that only warms up."""
-    run_task(chosen[0].content)
+    answer_task(chosen[0].content)
     start = time.perf_counter()
     seconds: list[float] = []
     for task in chosen:
         before = time.perf_counter()
-        run_task(task.content)
+        answer_task(task.content)
         seconds.append(time.perf_counter() - before)
         if time.perf_counter() - start > PILOT_SECONDS:
             break

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from solvers.mapping.obstacles import obstacle
 from solvers.mapping.space import MappingSpace
-from sweep.design_ledger import Demand, Row, design_bounds, design_row, objectives
+from sweep.design_ledger import Demand, Row, design_bounds, design_row, infeasible_row, objectives
 from sweep.space import Design
 from sweep.study import Study
 from sweep.task import MappingTask
@@ -29,8 +29,7 @@ def without_mapping(study: Study, design: Design, tasks: Sequence[MappingTask]) 
     for task in tasks:
         # a padded dim may have factors that get round what stands in the way of its own
         if not task.rules.padding and (reason := _obstacle(task)):
-            row = design_row(study, design) | {"status": "infeasible", "feasible": False, "solves": 0}
-            return row | {"note": f"{task.layer.name}: {reason}"}
+            return infeasible_row(study, design, f"{task.layer.name}: {reason}")
     return None
 
 

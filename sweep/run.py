@@ -9,17 +9,19 @@ from typing import Any
 
 from clusters.pace import FEWEST_A_WORKER
 from clusters.runtime import Completion, Runtime, WorkersUnavailableError, complete_all
-from results.answers import find_answers
-from results.schema import ANSWERED
+from results.schema import ANSWER_TABLES, ANSWERED
 from results.store import RunFolder, RunWriter
-from sweep.design_ledger import Answer, DesignLedger, Row, demands, design_row
+from sweep.design_ledger import Answer, DesignLedger, Row, demands, design_row, infeasible_row
 from sweep.lock import study_id
 from sweep.plan import Plan
 from sweep.pruning import BoundsPruning, without_mapping
+from sweep.scratchpad_plans import ScratchpadAnswer
+from sweep.scratchpad_task import ScratchpadTask
 from sweep.search import Search
 from sweep.space import Design
 from sweep.study import Study
-from sweep.task import MappingTask, VersionMismatchError, architecture_content, architecture_id, layer_content
+from sweep.task import MappingTask, VersionMismatchError
+from sweep.work import Task, ids_by_table, stored_answers
 
 
 class Observer:
@@ -29,7 +31,7 @@ class Observer:
         """The run is about to start."""
 
     def answered(self, row: dict[str, Any]) -> None:
-        """One task has its answer: the ``layers`` row, of a cached one the part that designs need."""
+        """One task has its answer: the row of its table, of a cached one the part that designs need."""
 
     def designed(self, row: dict[str, Any]) -> None:
         """One design has its row."""
@@ -46,8 +48,13 @@ class Run:
         self.ledger = DesignLedger(study, demands(study))
         self.pruning = BoundsPruning(study, self.ledger.demands) if study.search.prune_by_bounds else None
         self._study_id = study_id(study)
-        self._solving: dict[str, MappingTask] = {}
-        rows = RunFolder(writer.path).read("layers", ["task_id", "status"]).to_pylist()
+        self._solving: dict[str, Task] = {}
+        folder = RunFolder(writer.path)
+        rows = [
+            row
+            for table in ANSWER_TABLES
+            for row in folder.read(table.name, ["task_id", "status"]).to_pylist()
+        ]
         self._held = {row["task_id"] for row in rows if row["status"] in ANSWERED}
 
     def explore(self, search: Search, runtime: Runtime) -> None:
@@ -57,8 +64,8 @@ class Run:
             _check_environment(completion)
             task = self._solving.pop(completion.key)
             row = self._identity(task) | _answer(completion)
-            self.writer.append("layers", row)
-            self._record(task.id, row)
+            self.writer.append(task.table, row)
+            self._record(task, row)
 
     def _submissions(self, search: Search, runtime: Runtime) -> Iterator[tuple[str, Any] | None]:
         """The solves nobody has done yet; None where it is better to know more before the next design."""
@@ -75,16 +82,16 @@ class Run:
         while (search.learns or self.pruning) and runtime.pending >= FEWEST_A_WORKER * runtime.workers:
             yield None
 
-    def _tasks(self, design: Design) -> list[MappingTask]:
+    def _tasks(self, design: Design) -> list[Task]:
         return self.ledger.tasks(design) if design.feasible else []
 
-    def _stored(self, tasks: Iterable[MappingTask]) -> dict[str, dict[str, Any]]:
+    def _stored(self, tasks: Iterable[Task]) -> dict[str, dict[str, Any]]:
         """What the store knows of these tasks and this run does not."""
-        wanted = {task.id for task in tasks} - self.ledger.answers.keys()
-        return find_answers(self.store, wanted) if self.store else {}
+        wanted = ids_by_table(task for task in tasks if not self.ledger.knows(task.id))
+        return stored_answers(self.store, wanted) if self.store else {}
 
     def _open(
-        self, design: Design, tasks: list[MappingTask], stored: dict[str, dict[str, Any]]
+        self, design: Design, tasks: list[Task], stored: dict[str, dict[str, Any]]
     ) -> Iterator[tuple[str, Any]]:
         """Open a design, and yield what is to be solved for it."""
         row = self._without_solves(design, tasks, stored)
@@ -98,27 +105,28 @@ class Run:
                 self._solving[task.id] = task
                 yield task.id, task.content
 
-    def _without_solves(
-        self, design: Design, tasks: list[MappingTask], stored: Collection[str]
-    ) -> Row | None:
-        """The row of a design that breaks a constraint, has no mapping, or is discarded by its bounds."""
+    def _without_solves(self, design: Design, tasks: list[Task], stored: Collection[str]) -> Row | None:
+        """The row of a design that breaks a constraint, can have no answer, or is discarded by its bounds."""
         if not design.feasible:
             return design_row(self.study, design)
-        unknown = [task for task in tasks if task.id not in stored and task.id not in self.ledger.answers]
-        row = without_mapping(self.study, design, unknown)
+        unknown = [task for task in tasks if task.id not in stored and not self.ledger.knows(task.id)]
+        if unknown and (reason := self.ledger.too_small(design)):
+            return infeasible_row(self.study, design, reason)
+        row = without_mapping(self.study, design, _layers(unknown))
         if row is None and self.pruning and unknown:
-            row = self.pruning.discard(design, tasks)
+            row = self.pruning.discard(design, _layers(tasks))
         return row
 
-    def _reuse(self, task: MappingTask, row: dict[str, Any]) -> None:
+    def _reuse(self, task: Task, row: dict[str, Any]) -> None:
         cached = {"cached": True, "from_study": row["from_study"] or row["study"]}
         if task.id not in self._held:
-            self.writer.append("layers", {**row, **self._identity(task), **cached})
-        self._record(task.id, row | cached)
+            self.writer.append(task.table, {**row, **self._identity(task), **cached})
+        self._record(task, row | cached)
 
-    def _record(self, task_id: str, row: dict[str, Any]) -> None:
+    def _record(self, task: Task, row: dict[str, Any]) -> None:
         self.observer.answered(row)
-        for complete in self.ledger.record(task_id, Answer.of(row)):
+        answer = ScratchpadAnswer.of(row, task) if isinstance(task, ScratchpadTask) else Answer.of(row)
+        for complete in self.ledger.record(task.id, answer):
             self._close(complete)
 
     def _close(self, row: dict[str, Any]) -> None:
@@ -128,23 +136,13 @@ class Run:
         self._search.tell(row)
         self.observer.designed(row)
 
-    def _identity(self, task: MappingTask) -> dict[str, Any]:
-        """The columns of a ``layers`` row that the task decides."""
-        settings = task.settings.content
-        return {
-            "task_id": task.id,
-            "study": self.study.name,
-            "layer_name": task.layer.name,
-            "layer_shape": layer_content(task.layer),
-            "architecture_id": architecture_id(task.architecture),
-            "architecture": architecture_content(task.architecture),
-            "solver": task.settings.solver,
-            "solver_version": settings["solver_version"],
-            "params": {"params": settings["params"], "budget": settings["budget"]},
-            "seed": task.settings.budget.seed,
-            "objective_name": task.settings.objective,
-            "macs": task.layer.macs,
-        }
+    def _identity(self, task: Task) -> dict[str, Any]:
+        """The columns of the task's row that are known before its solve."""
+        return {"task_id": task.id, "study": self.study.name, **task.columns}
+
+
+def _layers(tasks: Iterable[Task]) -> list[MappingTask]:
+    return [task for task in tasks if isinstance(task, MappingTask)]
 
 
 def _check_environment(completion: Completion) -> None:
@@ -158,7 +156,7 @@ def _check_environment(completion: Completion) -> None:
 
 
 def _answer(completion: Completion) -> dict[str, Any]:
-    """The columns of a ``layers`` row that the solve decides; an error makes a failed row."""
+    """The columns of a row that the solve decides; an error makes a failed row."""
     row: dict[str, Any] = {
         "worker": completion.worker,
         "attempts": completion.attempts,

@@ -13,8 +13,8 @@ from sweep.plan import plan
 from sweep.run import Observer, Run
 from sweep.search import search_of
 from sweep.study import Study
-from sweep.task import run_task
 from sweep.trial_journal import journal_in
+from sweep.work import answer_task
 
 GRACE_SECONDS = 30.0
 """How much longer than the solver's own budget a solve may take before its worker is ended."""
@@ -38,18 +38,18 @@ class Place:
 
     def runtime(self, study: Study) -> Runtime:
         """A runtime for the study's tasks; close it, or use it in a ``with`` block."""
-        limit = study.mapping.wall_seconds + GRACE_SECONDS
+        limit = study.solve_seconds + GRACE_SECONDS
         if self.in_process:
             from clusters.in_process import InProcessRuntime
 
-            return InProcessRuntime(run_task, RuntimeSettings(wall_limit_seconds=limit))
+            return InProcessRuntime(answer_task, RuntimeSettings(wall_limit_seconds=limit))
         from clusters.ray_actors import RayRuntime
 
         memory = None if self.memory_limit_mib is None else self.memory_limit_mib << 20
         settings = RuntimeSettings(
             workers=self.workers, wall_limit_seconds=limit, memory_limit_bytes=memory, address=self.address
         )
-        return RayRuntime(run_task, settings)
+        return RayRuntime(answer_task, settings)
 
 
 def run_folder(study: Study, output: Path | None = None) -> Path:

@@ -16,7 +16,15 @@ from solvers.budget import Budget
 from sweep.mapping_space import SpaceKeys
 from sweep.space import Axis, Constraint
 
-DesignObjective = Literal["energy_pj", "cycles", "edp_pj_cycles", "latency_seconds", "area_um2"]
+DesignObjective = Literal[
+    "energy_pj",
+    "cycles",
+    "edp_pj_cycles",
+    "latency_seconds",
+    "area_um2",
+    "off_chip_bytes",
+    "off_chip_energy_pj",
+]
 
 
 class NetworkChoice(Keys):
@@ -91,6 +99,29 @@ class MappingChoice(SpaceKeys):
     def solver_params(self) -> dict[str, Any]:
         """The parameters, the tolerance among them if there is one."""
         return self.params if self.tolerance is None else {**self.params, "tolerance": self.tolerance}
+
+
+class ScratchpadChoice(Keys):
+    """Plan every network's tensors in the storage level ``level``, whose size is the scratchpad of a design.
+
+    The other keys are those of :class:`costmodel.scratchpad.ScratchpadSettings`, a solver of the catalogue
+    and its budget, one for each plan. ``bits_per_element``: None is the level's word.
+    """
+
+    level: str
+    parameters: bool = False
+    inputs_on_host: bool = False
+    in_place: bool = False
+    bits_per_element: Annotated[int, Field(ge=1)] | None = None
+    alignment_bytes: Annotated[int, Field(ge=1)] = 1
+    solver: str = "cosma"
+    params: dict[str, Any] = Field(default_factory=dict)
+    wall_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 60.0
+    seed: int = 0
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(self.wall_seconds, seed=self.seed)
 
 
 class SearchKeys(Keys):
@@ -168,6 +199,7 @@ class Study(Keys):
     )
     search: Search = GridSearch()
     mapping: MappingChoice = MappingChoice()
+    scratchpad: ScratchpadChoice | None = None
 
     @field_validator("networks", mode="before")
     @classmethod
@@ -206,6 +238,25 @@ class Study(Keys):
                 "", f"a value for each axis: {', '.join(self.axes)}", ", ".join(wrong), key="baseline"
             )
         return self
+
+    @model_validator(mode="after")
+    def _off_chip_of_a_scratchpad(self) -> Study:
+        off_chip = [name for name in self.objectives if name.startswith("off_chip")]
+        if off_chip and self.scratchpad is None:
+            raise InputError(
+                "",
+                f"a 'scratchpad' block, for the objective {off_chip[0]}",
+                "none",
+                "Name its level: scratchpad: {level: SRAM}",
+                key="scratchpad",
+            )
+        return self
+
+    @property
+    def solve_seconds(self) -> float:
+        """The most wall seconds that the solver of any task may take."""
+        scratchpad = 0.0 if self.scratchpad is None else self.scratchpad.wall_seconds
+        return max(self.mapping.wall_seconds, scratchpad)
 
     def axis_values(self) -> tuple[Axis, ...]:
         return tuple(Axis(key, axis.values()) for key, axis in self.axes.items())

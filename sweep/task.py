@@ -75,6 +75,8 @@ class MappingTask:
     layer: Layer
     settings: SolveSettings
 
+    table = "layers"
+
     @property
     def content(self) -> dict[str, Any]:
         """What the answer depends on, as plain JSON data: this is what travels to a worker."""
@@ -96,6 +98,23 @@ class MappingTask:
     def id(self) -> str:
         parts = [architecture_id(self.architecture), _layer_id(self.layer), self.settings.content]
         return content_hash(["mapping", *parts, self.rules.to_json()])
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns of a ``layers`` row that the task decides."""
+        settings = self.settings.content
+        return {
+            "layer_name": self.layer.name,
+            "layer_shape": layer_content(self.layer),
+            "architecture_id": architecture_id(self.architecture),
+            "architecture": architecture_content(self.architecture),
+            "solver": self.settings.solver,
+            "solver_version": settings["solver_version"],
+            "params": {"params": settings["params"], "budget": settings["budget"]},
+            "seed": self.settings.budget.seed,
+            "objective_name": self.settings.objective,
+            "macs": self.layer.macs,
+        }
 
 
 def bare(architecture: Architecture) -> Architecture:
@@ -131,15 +150,16 @@ def _layer_id(layer: Layer) -> str:
 
 def checked_params(solver_name: str, given: ReadOnlyDict[str, Any]) -> Any:
     """The solver's Params with what a study or command line gave; raises InputError for what it has not."""
-    params_type = solver(solver_name).load().Params
+    entry = solver(solver_name)
+    params_type = entry.load().Params
     known = list(params_type.__dataclass_fields__)
     if unknown := sorted(set(given) - set(known)):
-        raise InputError("mapping", f"parameters of {solver_name} among {known}", unknown, key="params")
+        raise InputError(entry.family, f"parameters of {solver_name} among {known}", unknown, key="params")
     try:
         return params_type(**given)
     except TypeError as error:
         raise InputError(
-            "mapping", f"parameters that {solver_name} takes", str(error), key="params"
+            entry.family, f"parameters that {solver_name} takes", str(error), key="params"
         ) from None
 
 

@@ -12,6 +12,7 @@ from sweep.output import read_from, written_to
 from sweep.run import Run
 from sweep.session import Place, run_folder
 from sweep.study import Study
+from sweep.work import Task
 
 WriteStudy = Callable[..., Path]
 HERE = Place(in_process=True)
@@ -39,9 +40,9 @@ def test_a_stopped_run_leaves_rows_and_report_at_the_uri(
 ) -> None:
     record, seen = Run._record, list[str]()
 
-    def stopping(self: Run, task_id: str, row: dict[str, object]) -> None:
-        record(self, task_id, row)
-        seen.append(task_id)
+    def stopping(self: Run, task: Task, row: dict[str, object]) -> None:
+        record(self, task, row)
+        seen.append(task.id)
         if len(seen) == 2:
             raise KeyboardInterrupt
 

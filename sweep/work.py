@@ -1,0 +1,38 @@
+"""What a worker does, and what the store knows: the answers to tasks of either kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Mapping as ReadOnlyDict
+from pathlib import Path
+from typing import Any
+
+from results.answers import find_answers
+from results.schema import ANSWER_TABLES
+from sweep.scratchpad_task import ScratchpadTask, run_scratchpad_task
+from sweep.task import MappingTask, run_task
+
+Task = MappingTask | ScratchpadTask
+
+
+def answer_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
+    """The columns that the solve of a task decides, of the row in the table that the task is of."""
+    return run_scratchpad_task(content) if content["kind"] == "scratchpad" else run_task(content)
+
+
+def stored_answers(
+    store: Path, ids: ReadOnlyDict[str, Iterable[str]], columns: Sequence[str] | None = None
+) -> dict[str, dict[str, Any]]:
+    """Rows of tasks that runs in ``store`` answered; ``ids`` by table, see :func:`find_answers`."""
+    found: dict[str, dict[str, Any]] = {}
+    for table in ANSWER_TABLES:
+        found |= find_answers(store, ids.get(table.name, ()), columns, table)
+    return found
+
+
+def ids_by_table(tasks: Iterable[Task]) -> dict[str, set[str]]:
+    """The identities of tasks by the table of their rows."""
+    ids: dict[str, set[str]] = {table.name: set() for table in ANSWER_TABLES}
+    for task in tasks:
+        ids[task.table].add(task.id)
+    return ids
