@@ -30,6 +30,7 @@ _BOUNDS: Mapping[str, Bound] = MappingProxyType(
         "edp_pj_cycles": lambda frame: frame["energy_bound_pj"] * frame["cycles_bound"],
         "latency_seconds": lambda frame: frame["latency_seconds"] * frame["cycles_bound"] / frame["cycles"],
         "off_chip_bytes": lambda frame: frame["off_chip_bytes_bound"],
+        "off_chip_energy_pj": lambda frame: frame["off_chip_energy_bound_pj"],
     }
 )
 """The proven bound of an objective of a design: area is known exactly; a product of two that are not negative

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from results.report_data import RunData
 from results.report_html import Cell, Markup, Section, element, joined, paragraph, table
+from results.report_units import byte_text
 
 if TYPE_CHECKING:
     import pandas
@@ -41,8 +43,11 @@ def _limited(headers: list[str], rows: list[list[Cell]], caption: str) -> Markup
 
 
 def _failed_solves(run: RunData) -> list[list[Cell]]:
-    rows = run.layers[run.layers["status"].isin(["failed", "unknown"])]
-    return [_row("solve", _name(r), r.attempts, r.error or r.note) for r in _tuples(rows)]
+    bad = ("failed", "unknown")
+    rows = run.layers[run.layers["status"].isin(bad)]
+    found = [_row("solve", _name(r), r.attempts, r.error or r.note) for r in _tuples(rows)]
+    plans = [r for r in run.scratchpads if r["status"] in bad]
+    return found + [_row("scratchpad", _graph(r), r["attempts"], r["error"] or r["note"]) for r in plans]
 
 
 def _failed_designs(run: RunData) -> list[list[Cell]]:
@@ -58,18 +63,24 @@ def _infeasible(run: RunData) -> list[list[Cell]]:
     designs = [i for i, status in enumerate(run.designs["status"]) if status == "infeasible"]
     found = [_design(run, i, "note") for i in designs]
     solves = run.layers[run.layers["status"] == "infeasible"]
-    return found + [_row("solve", _name(r), float("nan"), r.note) for r in _tuples(solves)]
+    found += [_row("solve", _name(r), float("nan"), r.note) for r in _tuples(solves)]
+    plans = [r for r in run.scratchpads if r["status"] == "infeasible"]
+    return found + [_row("scratchpad", _graph(r), float("nan"), r["note"]) for r in plans]
 
 
 def _name(row: Any) -> str:
     return f"{row.layer_name} (task {row.task_id[:8]})"
 
 
+def _graph(row: Mapping[str, Any]) -> str:
+    return f"{row['graph']} in {byte_text(row['budget_bytes'])} (task {row['task_id'][:8]})"
+
+
 def _tuples(rows: pandas.DataFrame) -> list[Any]:
     return list(rows.itertuples(index=False))
 
 
-def _row(what: str, name: object, attempts: float, text: object) -> list[Cell]:
-    tried = "" if attempts != attempts else f"{attempts:.0f}"
+def _row(what: str, name: object, attempts: float | None, text: object) -> list[Cell]:
+    tried = "" if attempts is None or attempts != attempts else f"{attempts:.0f}"
     shown = text if isinstance(text, str) else ""
     return [Cell(what), Cell(name), Cell(tried, number=True), Cell(element("pre", shown))]

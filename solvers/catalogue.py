@@ -145,10 +145,10 @@ def solver_names(family: str | None = None) -> list[str]:
     return [entry.name for entry in CATALOGUE if family in (None, entry.family)]
 
 
-def solver(name: str) -> Entry:
-    """The entry of that name; InputError with near names if there is none."""
+def solver(name: str, family: str | None = None) -> Entry:
+    """The entry of that name, of that family if one is given; InputError with near names if there is none."""
+    names = solver_names(family)
     for entry in CATALOGUE:
-        if entry.name == name:
+        if entry.name == name and name in names:
             return entry
-    names = solver_names()
     raise InputError("solver", f"one of {', '.join(names)}", name, did_you_mean(name, names))

@@ -155,13 +155,15 @@ def run_and_report(name: str, options: RunOptions) -> None:
 
 
 def _headline(plan: Plan) -> str:
+    asked = f"{plan.requested - plan.scratchpads} layers to map"
+    asked += f" and {plan.scratchpads} scratchpads to plan" if plan.scratchpads else ""
     if plan.at_most:
-        return f"at most {len(plan.designs)} designs, {plan.requested} layers to map, {plan.open} solves"
+        return f"at most {len(plan.designs)} designs, {asked}, {plan.open} solves"
     text = (
-        f"{len(plan.designs)} designs, {plan.requested} layers to map: {plan.distinct} distinct solves, "
+        f"{len(plan.designs)} designs, {asked}: {plan.distinct} distinct solves, "
         f"{plan.distinct - plan.open} in the store, {plan.open} to solve"
     )
-    return f"{text}; {plan.infeasible} designs break a constraint" if plan.infeasible else text
+    return f"{text}; {plan.infeasible} designs are infeasible" if plan.infeasible else text
 
 
 def show_plan(name: str, workers: int, output: str | None, as_json: bool) -> None:
@@ -175,7 +177,8 @@ def show_plan(name: str, workers: int, output: str | None, as_json: bool) -> Non
         "study": study.name,
         "designs": len(planned.designs),
         "infeasible_designs": planned.infeasible,
-        "layer_solves": planned.requested,
+        "layer_solves": planned.requested - planned.scratchpads,
+        "scratchpad_solves": planned.scratchpads,
         "distinct_solves": planned.distinct,
         "open_solves": planned.open,
         "at_most": planned.at_most,

@@ -13,7 +13,7 @@ from costmodel.errors import InputError
 from costmodel.networks import load_network
 from costmodel.scratchpad import OperatorGraph, ScratchpadSettings, operator_graph
 from solvers.budget import Budget, Stopwatch
-from solvers.catalogue import solver, solver_names
+from solvers.catalogue import solver
 from solvers.scratchpad.budgets import budget_bytes
 from solvers.scratchpad.problem import ScratchpadProblem
 from sweep.task import checked_params
@@ -39,9 +39,7 @@ class ScratchpadRequest:
 
     def checked_params(self) -> Any:
         """The solver's Params; InputError for a solver of another family and what is no JSON object."""
-        names = solver_names(FAMILY)
-        if solver(self.solver).family != FAMILY:
-            raise InputError("--solver", f"one of {', '.join(names)}", self.solver)
+        solver(self.solver, FAMILY)
         try:
             given = json.loads(self.params)
         except ValueError as error:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from collections.abc import Mapping as ReadOnlyDict
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from sys import intern
 from typing import Any
 
 from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
 from costmodel.networks import load_network
 from costmodel.workload import Layer, distinct_layers
+from solvers.catalogue import solver
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space_bounds import space_bounds
+from sweep.answers import Answer, MappingAnswer, ScratchpadAnswer
 from sweep.mapping_space import check_rules
-from sweep.scratchpad_plans import ScratchpadAnswer, ScratchpadPlans
+from sweep.scratchpad_plans import ScratchpadPlans
 from sweep.space import Design
 from sweep.study import Study
 from sweep.task import MappingTask, SolveSettings, canonical_json, checked_params, content_hash
@@ -68,6 +67,7 @@ def demands(study: Study) -> tuple[Demand, ...]:
 def solve_settings(study: Study) -> SolveSettings:
     """The study's solver with complete, checked parameters."""
     choice = study.mapping
+    solver(choice.solver, "mapping")
     params = canonical_json(asdict(checked_params(choice.solver, choice.solver_params)))
     return SolveSettings(choice.solver, choice.objective, params, choice.budget, choice.rules)
 
@@ -76,66 +76,6 @@ def _constrained(settings: SolveSettings, architecture: str, layer: Layer) -> So
     """The settings with the constraints that a Timeloop architecture puts on mappings of ``layer``."""
     rules = with_timeloop_constraints(settings.rules, architecture, layer)
     return settings if rules is settings.rules else replace(settings, rules=rules)
-
-
-_NUMBERS = ("energy_pj", "energy_bound_pj", "cycles_bound", "cpu_seconds")
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What designs need of a ``layers`` row; energies in pJ. A run keeps one for every task: it is small.
-
-    The texts are interned, ``numbers`` are 8 bytes each: _NUMBERS, then the energy by storage level.
-    """
-
-    status: str
-    cycles: int
-    cached: bool
-    remark: str
-    level_names: str
-    numbers: bytes
-
-    @classmethod
-    def of(cls, row: ReadOnlyDict[str, Any]) -> Answer:
-        levels = row.get("energy_by_level_pj") or {}
-        numbers = [row.get(name) or 0.0 for name in _NUMBERS]
-        return cls(
-            intern(row["status"]),
-            row.get("cycles") or 0,
-            bool(row.get("cached")),
-            intern(row.get("error") or row.get("note") or ""),
-            intern("\n".join(levels)),
-            array("d", [*numbers, *levels.values()]).tobytes(),
-        )
-
-    @property
-    def energy_pj(self) -> float:
-        return self._number(0)
-
-    @property
-    def energy_bound_pj(self) -> float:
-        return self._number(1)
-
-    @property
-    def cycles_bound(self) -> float:
-        return self._number(2)
-
-    @property
-    def cpu_seconds(self) -> float:
-        return self._number(3)
-
-    def _number(self, position: int) -> float:
-        return array("d", self.numbers)[position]
-
-    @property
-    def levels(self) -> Iterator[tuple[str, float]]:
-        """The energy by storage level."""
-        energies = array("d", self.numbers)[len(_NUMBERS) :]
-        return zip(self.level_names.split("\n") if energies else [], energies, strict=True)
-
-    @property
-    def mapped(self) -> bool:
-        return self.status in ("optimal", "feasible")
 
 
 @dataclass
@@ -152,7 +92,7 @@ class DesignLedger:
 
     study: Study
     demands: tuple[Demand, ...]
-    answers: dict[str, Answer] = field(default_factory=dict)
+    answers: dict[str, MappingAnswer] = field(default_factory=dict)
     plans: dict[str, ScratchpadAnswer] = field(default_factory=dict)
     _waiting: dict[str, list[_Open]] = field(default_factory=dict)
     _first_need: set[str] = field(default_factory=set)
@@ -165,13 +105,18 @@ class DesignLedger:
         self.scratchpads = ScratchpadPlans.of(self.study)
 
     def tasks(self, design: Design) -> list[Task]:
-        """All that the design needs: :meth:`mapping_tasks`, then a scratchpad task a network."""
+        """All that the design needs: :meth:`mapping_tasks`, then a scratchpad task a network.
+
+        None for a design that is infeasible before any solve.
+        """
+        if not design.feasible or self.obstacle(design):
+            return []
         plans = self.scratchpads.tasks(design.architecture) if self.scratchpads else []
         return [*self.mapping_tasks(design), *plans]
 
-    def too_small(self, design: Design) -> str:
-        """Why the design's scratchpad holds some network by no plan; empty if it may."""
-        return self.scratchpads.too_small(design.architecture) if self.scratchpads else ""
+    def obstacle(self, design: Design) -> str:
+        """Why some network has no plan in the design's scratchpad; empty where it may have one."""
+        return self.scratchpads.obstacle(design.architecture) if self.scratchpads else ""
 
     def knows(self, task_id: str) -> bool:
         """Whether the task is answered."""
@@ -199,9 +144,9 @@ class DesignLedger:
             self._waiting.setdefault(task_id, []).append(entry)
         return list(new.values()), None
 
-    def record(self, task_id: str, answer: Answer | ScratchpadAnswer) -> list[Row]:
+    def record(self, task_id: str, answer: Answer) -> list[Row]:
         """Enter an answer; returns the rows of the designs that it completes."""
-        if isinstance(answer, Answer):
+        if isinstance(answer, MappingAnswer):
             self.answers[task_id] = answer
         else:
             self.plans[task_id] = answer
@@ -287,7 +232,7 @@ def _without_answer(bad: list[tuple[str, str]]) -> Row:
     }
 
 
-def _totals(design: Design, demands: tuple[Demand, ...], answers: list[Answer]) -> Row:
+def _totals(design: Design, demands: tuple[Demand, ...], answers: list[MappingAnswer]) -> Row:
     """Sums over all networks: layers one after the other, times their counts and the network's weight."""
     energy, cycles = _sums(demands, [(answer.energy_pj, answer.cycles) for answer in answers])
     bounds = _sums(demands, [(answer.energy_bound_pj, answer.cycles_bound) for answer in answers])
@@ -334,7 +279,7 @@ def objectives(design: Design, energy_pj: float, cycles: int) -> Row:
     }
 
 
-def _by_network(demands: tuple[Demand, ...], task_ids: tuple[str, ...], answers: list[Answer]) -> Row:
+def _by_network(demands: tuple[Demand, ...], task_ids: tuple[str, ...], answers: list[MappingAnswer]) -> Row:
     networks: Row = {}
     for demand, task_id, answer in zip(demands, task_ids, answers, strict=True):
         entry = networks.setdefault(demand.network, {"energy_pj": 0.0, "cycles": 0, "layers": []})

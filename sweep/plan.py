@@ -45,12 +45,16 @@ class Proposed:
 
 @dataclass(frozen=True)
 class Plan:
-    """``requested`` solves, ``distinct`` after de-duplication, ``open`` the ones not in the store yet."""
+    """``requested`` solves, ``distinct`` after de-duplication, ``open`` the ones not in the store yet.
+
+    ``scratchpads`` of the requested ones are scratchpad plans, the others layers to map.
+    """
 
     designs: Proposed
     infeasible: int
-    """Designs that break a constraint, or whose scratchpad is too small: they cost nothing."""
+    """Designs that break a constraint, or on which a network has no scratchpad plan: they cost nothing."""
     requested: int
+    scratchpads: int
     distinct: int
     open: int
     warnings: tuple[str, ...] = ()
@@ -70,15 +74,20 @@ def plan(study: Study, store: Path | None = None) -> Plan:
         count.add(design)
     if count.infeasible == count.designs:
         check_feasible(study, list(designs(study)))
-        raise InputError("scratchpad", "a size that holds the networks", count.too_small, key="level")
+        raise InputError("scratchpad", "a size that holds the networks", count.obstacle, key="level")
     known = stored_answers(store, count.tasks, ("task_id",)) if store is not None and store.is_dir() else ()
     warnings = (*_uncounted(study), *count.inverted.values(), *_not_warm(study))
     proposed = Proposed(study, count.designs)
     if isinstance(study.search, OptunaSearch) and count.designs < design_space(study).size:
         most = count.most_solves * count.designs
-        return Plan(proposed, count.infeasible, count.layers * count.designs, most, most, warnings, True)
+        return Plan(
+            proposed, count.infeasible, *count.requested(count.designs), most, most, warnings, at_most=True
+        )
     distinct = sum(map(len, count.tasks.values()))
-    return Plan(proposed, count.infeasible, count.requested, distinct, distinct - len(known), warnings)
+    solvable = count.designs - count.infeasible
+    return Plan(
+        proposed, count.infeasible, *count.requested(solvable), distinct, distinct - len(known), warnings
+    )
 
 
 def _not_warm(study: Study) -> list[str]:
@@ -100,27 +109,30 @@ class _Count:
     """What is counted over all designs, none of which is kept."""
 
     def __init__(self, study: Study) -> None:
-        self.designs = self.infeasible = self.requested = self.most_solves = 0
+        self.designs = self.infeasible = self.most_solves = 0
         self.tasks: dict[str, set[str]] = {}
         """Identities by the table of their rows."""
-        self.too_small = ""
+        self.obstacle = ""
         self.inverted: dict[str, str] = {}
         self._name = study.architecture
         self._ledger = DesignLedger(study, demands(study))
-        self.layers = sum(demand.count for demand in self._ledger.demands)
-        self.layers += len(study.networks) if study.scratchpad else 0
+        self._layers = sum(demand.count for demand in self._ledger.demands)
+        self._scratchpads = len(study.networks) if study.scratchpad else 0
+
+    def requested(self, designs: int) -> tuple[int, int]:
+        """All solves that so many designs ask for, and the scratchpad plans among them."""
+        return designs * (self._layers + self._scratchpads), designs * self._scratchpads
 
     def add(self, design: Design) -> None:
         self.designs += 1
         for warning in energy_inversions(design.architecture):
             self.inverted[warning.split(" costs ")[0]] = f"{self._name}: {warning}"
-        too_small = self._ledger.too_small(design) if design.feasible else ""
-        if not design.feasible or too_small:
+        needed = self._ledger.tasks(design)
+        if not needed:
             self.infeasible += 1
-            self.too_small = too_small or self.too_small
+            self.obstacle = self.obstacle or self._ledger.obstacle(design)
             return
-        self.requested += self.layers
-        tasks = ids_by_table(self._ledger.tasks(design))
+        tasks = ids_by_table(needed)
         self.most_solves = max(self.most_solves, sum(map(len, tasks.values())))
         for table, ids in tasks.items():
             self.tasks.setdefault(table, set()).update(ids)
@@ -161,7 +173,7 @@ def predict(study: Study, planned: Plan, store: Path | None = None) -> Predictio
     """Seconds per solve: those of the study's own answers in the store, else of a few pilot solves."""
     if store is not None and store.is_dir():
         ledger = DesignLedger(study, demands(study))
-        tasks = (task for design in planned.designs if design.feasible for task in ledger.tasks(design))
+        tasks = (task for design in planned.designs for task in ledger.tasks(design))
         known = stored_answers(store, ids_by_table(tasks), ("task_id", "wall_seconds"))
         seconds = tuple(row["wall_seconds"] for row in known.values() if row["wall_seconds"] is not None)
         if len(seconds) >= PILOT_SOLVES:
@@ -174,10 +186,9 @@ def _spread(study: Study, planned: Plan) -> list[Task]:
     """A few different tasks, from all over the study."""
     ledger = DesignLedger(study, demands(study))
     stride = max(1, (planned.designs.count - planned.infeasible) // PILOT_SOLVES)
-    feasible = (design for design in planned.designs if design.feasible)
+    solvable = (tasks for design in planned.designs if (tasks := ledger.tasks(design)))
     chosen: dict[str, Task] = {}
-    for number, design in enumerate(islice(feasible, 0, None, stride)):
-        tasks = ledger.tasks(design)
+    for number, tasks in enumerate(islice(solvable, 0, None, stride)):
         for position in range(0, len(tasks), max(1, len(tasks) // PILOT_SOLVES)):
             task = tasks[(position + number) % len(tasks)]
             chosen[task.id] = task

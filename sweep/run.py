@@ -11,12 +11,11 @@ from clusters.pace import FEWEST_A_WORKER
 from clusters.runtime import Completion, Runtime, WorkersUnavailableError, complete_all
 from results.schema import ANSWER_TABLES, ANSWERED
 from results.store import RunFolder, RunWriter
-from sweep.design_ledger import Answer, DesignLedger, Row, demands, design_row, infeasible_row
+from sweep.answers import answer_of
+from sweep.design_ledger import DesignLedger, Row, demands, design_row, infeasible_row
 from sweep.lock import study_id
 from sweep.plan import Plan
 from sweep.pruning import BoundsPruning, without_mapping
-from sweep.scratchpad_plans import ScratchpadAnswer
-from sweep.scratchpad_task import ScratchpadTask
 from sweep.search import Search
 from sweep.space import Design
 from sweep.study import Study
@@ -71,7 +70,7 @@ class Run:
         """The solves nobody has done yet; None where it is better to know more before the next design."""
         while not search.finished:
             yield from self._while_busy(search, runtime)
-            batch = [(design, self._tasks(design)) for design in search.ask()]
+            batch = [(design, self.ledger.tasks(design)) for design in search.ask()]
             stored = self._stored(task for _, tasks in batch for task in tasks)
             for design, tasks in batch:
                 yield from self._while_busy(search, runtime)
@@ -81,9 +80,6 @@ class Run:
         """Let workers that have enough to do finish some, where proposals or discards follow from that."""
         while (search.learns or self.pruning) and runtime.pending >= FEWEST_A_WORKER * runtime.workers:
             yield None
-
-    def _tasks(self, design: Design) -> list[Task]:
-        return self.ledger.tasks(design) if design.feasible else []
 
     def _stored(self, tasks: Iterable[Task]) -> dict[str, dict[str, Any]]:
         """What the store knows of these tasks and this run does not."""
@@ -109,9 +105,9 @@ class Run:
         """The row of a design that breaks a constraint, can have no answer, or is discarded by its bounds."""
         if not design.feasible:
             return design_row(self.study, design)
-        unknown = [task for task in tasks if task.id not in stored and not self.ledger.knows(task.id)]
-        if unknown and (reason := self.ledger.too_small(design)):
+        if reason := self.ledger.obstacle(design):
             return infeasible_row(self.study, design, reason)
+        unknown = [task for task in tasks if task.id not in stored and not self.ledger.knows(task.id)]
         row = without_mapping(self.study, design, _layers(unknown))
         if row is None and self.pruning and unknown:
             row = self.pruning.discard(design, _layers(tasks))
@@ -125,8 +121,7 @@ class Run:
 
     def _record(self, task: Task, row: dict[str, Any]) -> None:
         self.observer.answered(row)
-        answer = ScratchpadAnswer.of(row, task) if isinstance(task, ScratchpadTask) else Answer.of(row)
-        for complete in self.ledger.record(task.id, answer):
+        for complete in self.ledger.record(task.id, answer_of(task, row)):
             self._close(complete)
 
     def _close(self, row: dict[str, Any]) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping as ReadOnlyDict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from sys import intern
 from typing import Any
 
 from costmodel.architecture import Architecture, StorageLevel
@@ -16,8 +14,9 @@ from costmodel.networks import load_network
 from costmodel.scratchpad import ScratchpadSettings, operator_graph
 from costmodel.workload import Network
 from solvers.budget import Stopwatch
-from solvers.catalogue import solver, solver_names
+from solvers.catalogue import solver
 from solvers.scratchpad.problem import ScratchpadProblem, below_requirement
+from sweep.answers import ScratchpadAnswer
 from sweep.scratchpad_task import PlannedGraph, ScratchpadSolve, ScratchpadTask
 from sweep.study import NetworkChoice, ScratchpadChoice, Study
 from sweep.task import canonical_json, checked_params
@@ -25,50 +24,19 @@ from sweep.task import canonical_json, checked_params
 FAMILY = "scratchpad"
 
 
-@dataclass(frozen=True, slots=True)
-class ScratchpadAnswer:
-    """What designs need of a ``scratchpads`` row: how it ended, and bytes of off-chip access."""
-
-    status: str
-    cached: bool
-    remark: str
-    cpu_seconds: float
-    spilled_bytes: int
-    retrieved_bytes: int
-    bound_bytes: float
-
-    @classmethod
-    def of(cls, row: ReadOnlyDict[str, Any], task: ScratchpadTask) -> ScratchpadAnswer:
-        """Bytes are counted from the row's plan; without one they are 0. A missing bound is 0, as is true."""
-        traffic = {tensor.name: tensor.traffic_bytes for tensor in task.planned.graph.tensors}
-        tensors = (row.get("plan") or {"tensors": {}})["tensors"].items()
-        return cls(
-            intern(row["status"]),
-            bool(row.get("cached")),
-            intern(row.get("error") or row.get("note") or ""),
-            row.get("cpu_seconds") or 0.0,
-            sum(traffic[name] for name, tensor in tensors if tensor["spilled_at"] is not None),
-            sum(traffic[name] * len(tensor["retrieved_at"]) for name, tensor in tensors),
-            row.get("bound_bytes") or 0.0,
-        )
-
-    @property
-    def planned(self) -> bool:
-        return self.status in ("optimal", "feasible")
-
-
 @dataclass(frozen=True)
 class ScratchpadPlans:
-    """One task a network on every design; InputError, when made, for what cannot be planned."""
+    """One task a network on every design; made, it raises InputError for what the study cannot have."""
 
     study: Study
     choice: ScratchpadChoice
 
     def __post_init__(self) -> None:
-        self._level(load_architecture(self.study.architecture))
+        self._check_level(load_architecture(self.study.architecture))
         for network in self._networks.values():
             _check_dataflow(network)
-        assert self._solve
+        self._settings(self.choice.bits_per_element or 1)
+        assert self._solve, "read so that wrong parameters are an error now"
 
     @classmethod
     def of(cls, study: Study) -> ScratchpadPlans | None:
@@ -83,9 +51,7 @@ class ScratchpadPlans:
     @cached_property
     def _solve(self) -> ScratchpadSolve:
         """The solver with complete, checked parameters."""
-        if solver(self.choice.solver).family != FAMILY:
-            names = ", ".join(solver_names(FAMILY))
-            raise InputError("scratchpad", f"one of {names}", self.choice.solver, key="solver")
+        solver(self.choice.solver, FAMILY)
         params = asdict(checked_params(self.choice.solver, self.choice.params))
         return ScratchpadSolve(self.choice.solver, canonical_json(params), self.choice.budget)
 
@@ -108,29 +74,37 @@ class ScratchpadPlans:
             choice.parameters, choice.inputs_on_host, choice.in_place, bits, choice.alignment_bytes
         )
 
-    def _level(self, architecture: Architecture) -> StorageLevel:
-        """The storage level that is the scratchpad: of limited size, and only one of it."""
+    def _check_level(self, architecture: Architecture) -> None:
         names = [level.name for level in architecture.levels]
         if self.choice.level not in names:
-            remedy = did_you_mean(self.choice.level, names)
             raise InputError(
-                "scratchpad", f"a level among {', '.join(names)}", self.choice.level, remedy, key="level"
+                f"study {self.study.name}",
+                f"a level among {', '.join(names)}",
+                self.choice.level,
+                did_you_mean(self.choice.level, names),
+                key="scratchpad.level",
             )
-        index = architecture.index(self.choice.level)
-        level, instances = architecture.levels[index], architecture.instances[index]
-        if level.size_words is None or instances > 1:
-            found = f"{level.name}, unlimited" if level.size_words is None else f"{instances} of {level.name}"
-            raise InputError("scratchpad", "a level of limited size, one of it", found, key="level")
-        return level
+
+    def _level(self, architecture: Architecture) -> StorageLevel:
+        return architecture.levels[architecture.index(self.choice.level)]
 
     def tasks(self, architecture: Architecture) -> list[ScratchpadTask]:
-        """One task a network of the study, in their order."""
+        """One task a network of the study, in their order, on a design without an :meth:`obstacle`."""
         level = self._level(architecture)
         size = capacity_bytes(level)
         return [ScratchpadTask(self._graph(n, level), size, self._solve) for n in self.study.networks]
 
-    def too_small(self, architecture: Architecture) -> str:
-        """Why the scratchpad holds some network by no plan: MR and the operator that needs it; else ''."""
+    def obstacle(self, architecture: Architecture) -> str:
+        """Why some network has no plan on this design, known before any solve; empty where it may have one.
+
+        The level is no scratchpad, or smaller than what one operator needs (MR), which is named.
+        """
+        index = architecture.index(self.choice.level)
+        level, instances = architecture.levels[index], architecture.instances[index]
+        if instances > 1:
+            return f"scratchpad: there are {instances} of {level.name}, each with a part of the tensors"
+        if level.size_words is None:
+            return f"scratchpad: {level.name} is of unlimited size"
         for task in self.tasks(architecture):
             problem = ScratchpadProblem(task.planned.graph, task.budget_bytes)
             if refused := below_requirement(problem, Stopwatch()):
@@ -148,23 +122,27 @@ class ScratchpadPlans:
     def totals(self, architecture: Architecture, answers: Sequence[ScratchpadAnswer]) -> dict[str, Any]:
         """The off-chip columns of a ``designs`` row: sums over the networks with their weights.
 
-        A spill writes to the outermost level, a retrieval reads from it: its energies in pJ per byte.
+        A spill writes to the outermost level, a retrieval reads from it. Every byte that the bound counts
+        is one or the other, and so costs at least the cheaper of the two.
         """
-        outermost = architecture.levels[-1]
-        write, read = (
-            energy * 8 / (outermost.block_size * outermost.word_bits)
-            for energy in (outermost.write_energy_pj, outermost.read_energy_pj)
-        )
+        write_pj, read_pj = off_chip_pj_per_byte(architecture.levels[-1])
         moved = energy_pj = bound = 0.0
         for network, answer in zip(self.study.networks, answers, strict=True):
             moved += network.weight * (answer.spilled_bytes + answer.retrieved_bytes)
-            energy_pj += network.weight * (answer.spilled_bytes * write + answer.retrieved_bytes * read)
+            energy_pj += network.weight * (answer.spilled_bytes * write_pj + answer.retrieved_bytes * read_pj)
             bound += network.weight * answer.bound_bytes
         return {
             "off_chip_bytes": round(moved),
-            "off_chip_energy_pj": energy_pj,
             "off_chip_bytes_bound": min(bound, float(round(moved))),
+            "off_chip_energy_pj": energy_pj,
+            "off_chip_energy_bound_pj": min(bound * min(write_pj, read_pj), energy_pj),
         }
+
+
+def off_chip_pj_per_byte(level: StorageLevel) -> tuple[float, float]:
+    """Energy of writing a byte to the level and of reading one, in whole accesses of full blocks."""
+    block_bytes = level.block_size * level.word_bits / 8
+    return level.write_energy_pj / block_bytes, level.read_energy_pj / block_bytes
 
 
 def capacity_bytes(level: StorageLevel) -> int:

@@ -57,7 +57,9 @@ def test_an_absent_bound_makes_its_rivals_uncertain() -> None:
 
 def test_bounds_of_derived_objectives(run_path: Path, make_design: Make) -> None:
     with RunWriter(run_path) as run:
-        run.append("designs", make_design(0, off_chip_bytes=100, off_chip_bytes_bound=90.0))
+        off_chip = {"off_chip_bytes": 100, "off_chip_bytes_bound": 90.0}
+        off_chip |= {"off_chip_energy_pj": 800.0, "off_chip_energy_bound_pj": 720.0}
+        run.append("designs", make_design(0, **off_chip))
         run.append("designs", make_design(1, energy_bound_pj=None, cycles_bound=1e9))
     frame = design_frame(RunFolder(run_path)).set_index("design_id", drop=False)
     frame = frame.loc[[make_design(0)["design_id"], make_design(1)["design_id"]]]
@@ -66,6 +68,6 @@ def test_bounds_of_derived_objectives(run_path: Path, make_design: Make) -> None
     found = {name: float(frame[name].iloc[0]) for name in names}
     assert whole[:3] == pytest.approx([found["area_um2"], 0.8 * found["energy_pj"], 0.9 * found["cycles"]])
     assert whole[3:5] == pytest.approx([0.72 * found["edp_pj_cycles"], 0.9 * found["latency_seconds"]])
-    assert whole[5:].tolist() == [90.0, -inf]
-    assert poor[1] == poor[3] == poor[5] == -inf
+    assert whole[5:].tolist() == [90.0, 720.0]
+    assert poor[1] == poor[3] == poor[5] == poor[6] == -inf
     assert poor[2] == float(frame["cycles"].iloc[1])  # a bound above the found value is cut to it

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from sweep.design_ledger import Answer, DesignLedger, demands
+from sweep.answers import MappingAnswer
+from sweep.design_ledger import DesignLedger, demands
 from sweep.search import design_space
 from sweep.study import NetworkChoice, Study
 
 
-def answer(**changes: Any) -> Answer:
+def answer(**changes: Any) -> MappingAnswer:
     row = {
         "status": "feasible",
         "energy_pj": 10.0,
@@ -20,7 +21,7 @@ def answer(**changes: Any) -> Answer:
         "energy_by_level_pj": {"RegFile": 7.0, "MAC": 3.0},
         "cpu_seconds": 0.5,
     }
-    return Answer.of(row | changes)
+    return MappingAnswer.of(row | changes)
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def test_a_design_with_an_unmapped_layer_says_why(
     ledger = DesignLedger(tiny, demands(tiny))
     design = next(design_space(tiny).grid())
     tasks, _ = ledger.open(design, ledger.tasks(design))
-    (row,) = ledger.record(tasks[0].id, Answer.of(bad))
+    (row,) = ledger.record(tasks[0].id, MappingAnswer.of(bad))
     assert (row["status"], row["feasible"]) == (status, False)
     assert (bad.get("error") or bad["note"]) in row[column]
     assert "energy_pj" not in row

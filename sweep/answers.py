@@ -1,0 +1,118 @@
+"""What designs need of the answers to their tasks: small values, for a run keeps one for every task."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from collections.abc import Mapping as ReadOnlyDict
+from dataclasses import dataclass
+from sys import intern
+from typing import Any
+
+from sweep.scratchpad_task import ScratchpadTask
+from sweep.work import Task
+
+_NUMBERS = ("energy_pj", "energy_bound_pj", "cycles_bound", "cpu_seconds")
+FOUND = ("optimal", "feasible")
+"""Statuses of an answer that has a solution."""
+
+
+@dataclass(frozen=True, slots=True)
+class MappingAnswer:
+    """What designs need of a ``layers`` row; energies in pJ.
+
+    The texts are interned, ``numbers`` are 8 bytes each: _NUMBERS, then the energy by storage level.
+    """
+
+    status: str
+    cycles: int
+    cached: bool
+    remark: str
+    level_names: str
+    numbers: bytes
+
+    @classmethod
+    def of(cls, row: ReadOnlyDict[str, Any]) -> MappingAnswer:
+        levels = row.get("energy_by_level_pj") or {}
+        numbers = [row.get(name) or 0.0 for name in _NUMBERS]
+        return cls(
+            intern(row["status"]),
+            row.get("cycles") or 0,
+            bool(row.get("cached")),
+            _remark(row),
+            intern("\n".join(levels)),
+            array("d", [*numbers, *levels.values()]).tobytes(),
+        )
+
+    @property
+    def energy_pj(self) -> float:
+        return self._number(0)
+
+    @property
+    def energy_bound_pj(self) -> float:
+        return self._number(1)
+
+    @property
+    def cycles_bound(self) -> float:
+        return self._number(2)
+
+    @property
+    def cpu_seconds(self) -> float:
+        return self._number(3)
+
+    def _number(self, position: int) -> float:
+        return array("d", self.numbers)[position]
+
+    @property
+    def levels(self) -> Iterator[tuple[str, float]]:
+        """The energy by storage level."""
+        energies = array("d", self.numbers)[len(_NUMBERS) :]
+        return zip(self.level_names.split("\n") if energies else [], energies, strict=True)
+
+    @property
+    def mapped(self) -> bool:
+        return self.status in FOUND
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchpadAnswer:
+    """What designs need of a ``scratchpads`` row; without a plan the bytes moved are 0."""
+
+    status: str
+    cached: bool
+    remark: str
+    cpu_seconds: float
+    spilled_bytes: int
+    retrieved_bytes: int
+    bound_bytes: float
+    """Proven; 0, which is always true, where the solver proved nothing."""
+
+    @classmethod
+    def of(cls, row: ReadOnlyDict[str, Any], task: ScratchpadTask) -> ScratchpadAnswer:
+        traffic = {tensor.name: tensor.traffic_bytes for tensor in task.planned.graph.tensors}
+        tensors = (row.get("plan") or {"tensors": {}})["tensors"].items()
+        return cls(
+            intern(row["status"]),
+            bool(row.get("cached")),
+            _remark(row),
+            row.get("cpu_seconds") or 0.0,
+            sum(traffic[name] for name, tensor in tensors if tensor["spilled_at"] is not None),
+            sum(traffic[name] * len(tensor["retrieved_at"]) for name, tensor in tensors),
+            row.get("bound_bytes") or 0.0,
+        )
+
+    @property
+    def planned(self) -> bool:
+        return self.status in FOUND
+
+
+Answer = MappingAnswer | ScratchpadAnswer
+
+
+def answer_of(task: Task, row: ReadOnlyDict[str, Any]) -> Answer:
+    """What designs need of the task's ``row``."""
+    return ScratchpadAnswer.of(row, task) if isinstance(task, ScratchpadTask) else MappingAnswer.of(row)
+
+
+def _remark(row: ReadOnlyDict[str, Any]) -> str:
+    return intern(row.get("error") or row.get("note") or "")
