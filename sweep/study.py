@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -152,6 +152,9 @@ class Plateau(Keys):
     tolerance: Annotated[float, Field(ge=0, lt=1, strict=False)] = 0.0
 
 
+Sampler = Literal["nsga2", "nsga3", "tpe", "qmc", "random"]
+
+
 class OptunaSearch(SearchKeys):
     """At most ``trials`` different designs, proposed by one of Optuna's samplers from what was found.
 
@@ -161,7 +164,7 @@ class OptunaSearch(SearchKeys):
 
     method: Literal["optuna"]
     trials: Annotated[int, Field(ge=1)]
-    sampler: Literal["nsga2", "nsga3", "tpe", "qmc", "random"] = "nsga2"
+    sampler: Sampler = "nsga2"
     population: Annotated[int, Field(ge=2)] | None = None
     """Of nsga2 and nsga3: designs of one generation, 50 unless told."""
     seed: int = 0
@@ -214,6 +217,15 @@ class Study(Keys):
         if len({network.shown for network in networks}) < len(networks):
             raise ValueError("every network once at each batch (use 'weight'), under different file names")
         return networks
+
+    @field_validator("search", mode="before")
+    @classmethod
+    def _no_sampler_as_method(cls, search: Any) -> Any:
+        method = search.get("method") if isinstance(search, dict) else None
+        if method in get_args(Sampler) and method != "random":
+            remedy = f"Write {{method: optuna, sampler: {method}, trials: N}}"
+            raise InputError("", "'grid', 'random' or 'optuna'", method, remedy, key="method")
+        return search
 
     @field_validator("constraints")
     @classmethod

@@ -32,8 +32,8 @@ def check_keys(model: type[KeysT], document: Any, where: str) -> KeysT:
 
 def _complaint(model: type[Keys], document: Any, problem: dict[str, Any]) -> InputError:
     path: tuple[str | int, ...] = problem["loc"]
-    key = _dotted(path, document)
-    cause = problem.get("ctx", {}).get("error")
+    key, limits = _dotted(path, document), problem.get("ctx", {})
+    cause = limits.get("error")
     if isinstance(cause, InputError):
         return cause.at("", key)
     if problem["type"] == "extra_forbidden":
@@ -45,6 +45,9 @@ def _complaint(model: type[Keys], document: Any, problem: dict[str, Any]) -> Inp
     if problem["type"] == "model_type":
         expected = f"the keys {', '.join(_keys_at(model, path))}"
         return InputError("", expected, repr(problem["input"]), key=key)
+    if problem["type"] == "union_tag_invalid":
+        forms, deciding = limits["expected_tags"], limits["discriminator"].strip("'")
+        return InputError("", f"one of {forms}", repr(limits["tag"]), key=f"{key}.{deciding}")
     return InputError("", _expected(problem), repr(problem["input"]), key=key)
 
 
@@ -67,7 +70,7 @@ def _expected(problem: dict[str, Any]) -> str:
         "dict_type": "keys and values",
         "string_type": "a text",
         "bool_type": "true or false",
-        "union_tag_invalid": f"one of {limits.get('expected_tags')}",
+        "union_tag_not_found": f"the key {limits.get('discriminator')} with the others",
     }
     message = str(problem["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
     return words.get(problem["type"]) or message
@@ -87,7 +90,14 @@ def _keys_at(model: type[BaseModel], path: tuple[str | int, ...]) -> list[str]:
         }
         if part in fields:
             sections = _sections_in(fields[str(part)].annotation)
+        else:
+            sections = [section for section in sections if part in _tags(section)] or sections
     return list(dict.fromkeys(name for section in sections for name in _names(section)))
+
+
+def _tags(section: type[BaseModel]) -> set[object]:
+    """The values of its keys that tell this form of a section from the others."""
+    return {value for field in section.model_fields.values() for value in get_args(field.annotation)}
 
 
 def _sections_in(annotation: Any) -> list[type[BaseModel]]:
@@ -98,9 +108,14 @@ def _sections_in(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _dotted(path: tuple[str | int, ...], document: Any) -> str:
-    """``levels.SRAM.size`` for ``("levels", 1, "size")``: people count names, not places."""
+    """``levels.SRAM.size`` for ``("levels", 1, "size")``: people count names, not places.
+
+    Where a section has several forms, pydantic names the one it took, which is the value of a key: no place.
+    """
     parts: list[str] = []
     for depth, part in enumerate(path):
+        if isinstance(document, dict) and part not in document and part in document.values():
+            continue
         if not isinstance(part, int):
             document = document.get(part) if isinstance(document, dict) else None
             parts.append(part)

@@ -16,6 +16,9 @@ axes:
 """
 
 
+OPTUNA = "search: {method: optuna, trials: 3, "
+
+
 def write(folder: Path, text: str) -> str:
     path = folder / "study.yaml"
     path.write_text(text)
@@ -75,6 +78,18 @@ WRONG = {
     "objective": (GOOD + "objectives: [beauty]\n", ["objectives", "energy_pj", "beauty"]),
     "objective twice": (GOOD + "objectives: [cycles, cycles]\n", ["objectives", "once"]),
     "search": (GOOD + "search: {method: magic}\n", ["search", "magic", "grid"]),
+    "sampler as method": (
+        GOOD + "search: {method: tpe}\n",
+        ["search.method", "sampler: tpe, trials"],
+    ),
+    "no method": (GOOD + "search: {trials: 3}\n", ["search:", "the key 'method'"]),
+    "sampler": (GOOD + OPTUNA + "sampler: nsga-ii}\n", ["search.sampler", "'nsga2'", "nsga-ii"]),
+    "trials": (GOOD + "search: {method: optuna, trials: -3}\n", ["search.trials", "at least 1", "-3"]),
+    "plateau": (GOOD + OPTUNA + "plateau: 20}\n", ["search.plateau", "trials, tolerance", "20"]),
+    "key of another method": (
+        GOOD + OPTUNA + "samples: 2}\n",
+        ["search.samples", "keys prune_by_bounds, me"],
+    ),
     "time": (GOOD + "mapping: {wall_seconds: -1}\n", ["mapping.wall_seconds", "more than 0", "-1"]),
     "not YAML": ("name: [", ["study.yaml"]),
     "a list": ("- name", ["the keys name, description"]),
