@@ -28,14 +28,17 @@ SAMPLED_DESIGNS = 64
 """Random designs from which the family's areas are known."""
 
 
+KEY, REMEDY = "search.warm_start", "Leave warm_start out."
+
+
 @dataclass(frozen=True)
 class RelaxedStart:
     """The points of ``space`` to begin with, found by geometric programs: seconds of them.
 
     Thistle chooses sizes (words) and fan-outs (instances): the axes ``LEVEL.size``, ``LEVEL.fanout`` and its
     ``.x`` and ``.y``. What else varies is no part of its programs and starts in the middle of its
-    values. Raises InputError where no axis is Thistle's, and for a family whose energies or areas follow no
-    law that its programs can have.
+    values. Raises InputError where no axis is Thistle's, and for a family without areas, or with a size that
+    costs nothing or follows no law that its programs can have.
     """
 
     study: Study
@@ -48,9 +51,31 @@ class RelaxedStart:
                 f"study {self.study.name}",
                 "an axis that Thistle chooses: LEVEL.size or LEVEL.fanout",
                 ", ".join(axis.key for axis in self.space.axes) or "no axes",
-                "Leave warm_start out.",
-                key="search.warm_start",
+                REMEDY,
+                key=KEY,
             )
+        if not self._family.base.area_um2:
+            raise self._unsuitable("areas of levels or MACs", "none")
+        for level, quantity in self.chosen:
+            if quantity == "size":
+                self._check_law(level)
+
+    def _check_law(self, level: str) -> None:
+        """What is larger for nothing would be infinitely large."""
+        try:
+            law = self._family.law(level)
+        except InputError as error:
+            raise self._unsuitable(error.expected, f"{level}: {error.found}") from error
+        if not law.energy_exponent and not law.um2_per_word:
+            raise self._unsuitable(f"an energy or area of {level} that grows with its size", "constants")
+
+    def _unsuitable(self, expected: str, found: str) -> InputError:
+        where = f"study {self.study.name}"
+        return InputError(where, f"for Thistle, {expected} in {self.space.base}", found, REMEDY, key=KEY)
+
+    @cached_property
+    def _family(self) -> ArchitectureFamily:
+        return ArchitectureFamily(self.study.architecture)
 
     @cached_property
     def chosen(self) -> dict[tuple[str, str], list[int]]:
@@ -79,7 +104,6 @@ class RelaxedStart:
 
         For the dominant layer (section V-A), here that of the most multiply-accumulates.
         """
-        family = ArchitectureFamily(self.study.architecture)
         dominant = max(self.demands, key=lambda demand: demand.runs * demand.layer.macs)
         layers = (WeightedLayer(dominant.layer, dominant.count),)
         sizes, fanouts = (
@@ -88,7 +112,7 @@ class RelaxedStart:
         )
         for area_um2 in self._areas_um2():
             for objective in dict.fromkeys(("energy", self.study.mapping.objective)):
-                yield CodesignProblem(family, layers, area_um2, objective, sizes, fanouts)
+                yield CodesignProblem(self._family, layers, area_um2, objective, sizes, fanouts)
 
     def _areas_um2(self) -> list[float]:
         sampled = self.space.sample(SAMPLED_DESIGNS, 0)

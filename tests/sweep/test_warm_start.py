@@ -77,6 +77,35 @@ def test_a_study_without_axes_for_thistle_is_refused(family: Study) -> None:
         plan(only)
 
 
+FIXED = """
+name: fixed
+levels:
+  - {name: DRAM, kind: dram, energy: 128 pJ}
+  - {name: SRAM, kind: sram, size: 4 KiB, energy: 4 pJ, area: 10000 um2, fanout: [2, 2]}
+  - {name: RegFile, kind: register, size: 16 words, energy: 1 pJ, area: 100 um2}
+compute: {name: MAC, energy: 1 pJ, area: 100 um2}
+word_bits: 16
+"""
+
+
+@pytest.mark.parametrize(
+    ("architecture", "said"),
+    [
+        ("A_eyeriss_like", "areas of levels or MACs in A_eyeriss_like, found none"),
+        ("fixed.yaml", "an energy or area of SRAM that grows with its size .* found constants"),
+    ],
+)
+def test_what_has_no_laws_is_refused_before_anything_runs(
+    family: Study, tmp_path: Path, architecture: str, said: str
+) -> None:
+    if architecture.endswith(".yaml"):
+        (tmp_path / architecture).write_text(FIXED)
+        architecture = str(tmp_path / architecture)
+    without = {"architecture": architecture, "axes": {"SRAM.size": family.axes["SRAM.size"]}}
+    with pytest.raises(InputError, match=rf"search\.warm_start: .*{said}"):
+        plan(family.model_copy(update=without))
+
+
 def test_optima_are_found_once_a_journal(
     family: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
