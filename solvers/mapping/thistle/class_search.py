@@ -76,17 +76,23 @@ class Branching:
         loops = tiling.loops_at(level)
         found = classes.of(loops)
         if self.carry_over and level + 1 < len(orders):
-            outer = orders[level + 1] or ()
-            found += classes.with_open(loops, self._hoisting(level, outer))
+            found += classes.with_open(loops, self._hoisting(level, orders))
         rules = tiling.space.level_rules[level]
         asked = (rules.ordered(tuple((dim, 2) for dim in order)) for order in found)
         return list(dict.fromkeys(tuple(dim for dim, _ in order) for order in asked))
 
-    def _hoisting(self, level: int, outer: Order) -> list[Tensor]:
-        """The tensors that, staying through this level, would stay through loops of the next one as well."""
-        inside = self._classes(level).tensors
-        walks = OrderClasses(self.costs.layer, inside, self.costs.tiling.unseen).walks(outer)
-        return [tensor for tensor, walk in zip(inside, walks, strict=True) if walk.hoisted]
+    def _hoisting(self, level: int, orders: Orders) -> list[Tensor]:
+        """The tensors that, staying through this level, would stay through loops further out as well."""
+        return [tensor for tensor in self._classes(level).tensors if self._is_hoisted(tensor, level, orders)]
+
+    def _is_hoisted(self, tensor: Tensor, level: int, orders: Orders) -> bool:
+        """Whether a loop over an absent dim stands inside the first present one outside ``level``."""
+        alone = OrderClasses(self.costs.layer, (tensor,), self.costs.tiling.unseen)
+        for order in orders[level + 1 :]:
+            (walk,) = alone.walks(order or ())
+            if walk.hoisted or walk.ends_here:
+                return bool(walk.hoisted)
+        return False
 
     def _classes(self, level: int) -> OrderClasses:
         if level not in self._classes_of_level:
