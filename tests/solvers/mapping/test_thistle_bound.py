@@ -142,7 +142,7 @@ def attacked(problem: MappingProblem, seed: int) -> int:
 def test_random_problems_have_no_mapping_below_the_bound(keep: str) -> None:
     drawn = enumerate(islice(random_problems.problems(seed=20), 8))
     rules = SpaceRules(keep=keep)  # type: ignore[arg-type]
-    assert sum(attacked(replace(problem, rules=rules), number) for number, problem in drawn) >= 9
+    assert sum(attacked(replace(problem, rules=rules), number) for number, problem in drawn) >= 6
 
 
 def test_tensors_may_stay_through_several_levels_without_loops_of_theirs() -> None:
