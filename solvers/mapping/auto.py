@@ -17,10 +17,15 @@ from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space_bounds import space_bound
 from solvers.outcome import Outcome, Status
 
-MEMBERS: dict[str, float] = {"cosa": 0.25, "exact": 0.7, "thistle": 0.5, "random_search": 1.0}
-"""The members in their order, and the share of the time left that each may take."""
+TURNS = (("exact", 0.5), ("cosa", 0.3), ("exact", 0.7), ("thistle", 0.5), ("random_search", 1.0))
+"""Who is asked in which order, and the share of the time left that may take.
 
-VERSION = " ".join(["1", *(f"{name}-{solver(name).load().VERSION}" for name in MEMBERS)])
+Most problems are proven in the first turn; where they are not, the second one begins with CoSA's mapping.
+"""
+
+MEMBERS = tuple(dict.fromkeys(name for name, _ in TURNS))
+
+VERSION = " ".join(["2", *(f"{name}-{solver(name).load().VERSION}" for name in MEMBERS)])
 """With those of the members: when an answer of theirs can change, so can this one's."""
 
 FAILURES = (InputError, ImportError, ArithmeticError, MemoryError, np.linalg.LinAlgError)
@@ -32,10 +37,10 @@ CONTRADICTION = 1e-9
 
 @dataclass(frozen=True)
 class Params:
-    """``tolerance``: the gap that is small enough. ``members``: the solvers asked, in this order."""
+    """``tolerance``: the gap that is small enough. ``members``: the solvers that take part."""
 
     tolerance: float = 0.0
-    members: tuple[str, ...] = tuple(MEMBERS)
+    members: tuple[str, ...] = MEMBERS
 
     def __post_init__(self) -> None:
         number = isinstance(self.tolerance, (int, float)) and not isinstance(self.tolerance, bool)
@@ -55,82 +60,94 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     ``budget.iterations`` are each member's own. The seconds are the sum of the members'.
     """
     portfolio = Portfolio(problem, budget, params.tolerance)
-    portfolio.run([solver(name) for name in params.members])
+    portfolio.run([(solver(name), share) for name, share in TURNS if name in params.members])
     return portfolio.outcome()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What ``member`` answered in one turn."""
+
+    member: str
+    outcome: Outcome[Mapping]
+
+    @property
+    def objective(self) -> float:
+        """Infinite without a mapping."""
+        return inf if self.outcome.objective is None else self.outcome.objective
 
 
 @dataclass
 class Portfolio:
-    """What the members have answered so far, by name, and what the others failed with."""
+    """What the members have answered so far, turn by turn, and what others failed with."""
 
     problem: MappingProblem
     budget: Budget
     tolerance: float
-    answers: dict[str, Outcome[Mapping]] = field(default_factory=dict)
-    failures: list[str] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    failures: dict[str, str] = field(default_factory=dict)
 
-    def run(self, members: Iterable[Entry]) -> None:
-        """Ask one member after the other for as long as that can help."""
-        for member in members:
-            left = self.budget.wall_seconds - sum(a.wall_seconds for a in self.answers.values())
+    def run(self, turns: Iterable[tuple[Entry, float]]) -> None:
+        """Ask one member after the other for as long as that can help; none again that failed."""
+        for member, share in turns:
+            left = self.budget.wall_seconds - sum(answer.outcome.wall_seconds for answer in self.answers)
             if self._settled or (self.answers and left <= 0):
                 break
-            share = replace(self.budget, wall_seconds=max(1e-6, left * MEMBERS[member.name]))
+            if member.name in self.failures:
+                continue
+            limit = replace(self.budget, wall_seconds=max(1e-6, left * share))
             try:
-                self.answers[member.name] = self._ask(member, share)
+                self.answers.append(Answer(member.name, self._ask(member, limit)))
             except FAILURES as failure:
-                self.failures.append(f"{member.name} failed: {type(failure).__name__}: {failure}")
+                self.failures[member.name] = f"{member.name} failed: {type(failure).__name__}: {failure}"
 
     def _ask(self, member: Entry, budget: Budget) -> Outcome[Mapping]:
         module = member.load()
         tolerated = "tolerance" in module.Params.__dataclass_fields__
         params = module.Params(tolerance=self.tolerance) if tolerated else module.Params()
-        start = {"start": self.best.solution} if member.takes_start and self.best else {}
+        start = {"start": self.best.outcome.solution} if member.takes_start and self.best else {}
         outcome: Outcome[Mapping] = module.solve(self.problem, budget, params, **start)
         return outcome
 
     @property
-    def winner(self) -> str:
-        """The first member with the best answer; empty if there is none."""
-        objectives = {name: a.objective for name, a in self.answers.items() if a.objective is not None}
-        return min(objectives, key=lambda name: objectives[name], default="")
+    def best(self) -> Answer | None:
+        """The first of the best answers; None if nobody has found a mapping."""
+        best = min(self.answers, key=lambda answer: answer.objective, default=None)
+        return None if best is None or best.objective == inf else best
 
     @property
-    def best(self) -> Outcome[Mapping] | None:
-        return self.answers.get(self.winner)
-
-    @property
-    def _infeasible(self) -> Outcome[Mapping] | None:
-        return next((a for a in self.answers.values() if a.status is Status.INFEASIBLE), None)
+    def _infeasible(self) -> Answer | None:
+        return next((a for a in self.answers if a.outcome.status is Status.INFEASIBLE), None)
 
     @property
     def _settled(self) -> bool:
         """Whether no other member needs to be asked."""
-        if self.best is None or self.best.objective is None:
+        if self.best is None:
             return self._infeasible is not None
         return self.best.objective - self.bound <= self.tolerance * self.best.objective
 
     @property
     def bound(self) -> float:
         """The best of the proven bounds; those that a mapping contradicts are no proof."""
-        objective = inf if self.best is None or self.best.objective is None else self.best.objective
-        proven = [a.bound for a in self.answers.values() if a.bound is not None]
+        objective = inf if self.best is None else self.best.objective
+        proven = [a.outcome.bound for a in self.answers if a.outcome.bound is not None]
         believable = [bound for bound in proven if bound <= objective * (1 + CONTRADICTION)]
         return min(objective, max([space_bound(self.problem), *believable]))
 
     def outcome(self) -> Outcome[Mapping]:
         """The best answer with the best bound, and the seconds and evaluations of all members."""
-        answer = self.best or self._infeasible
-        notes = [f"{name}: {a.note}" for name, a in self.answers.items() if a.note]
+        outcomes = [answer.outcome for answer in self.answers]
+        last_notes = {answer.member: answer.outcome.note for answer in self.answers}
+        notes = [f"{member}: {note}" for member, note in last_notes.items() if note]
         totals: dict[str, Any] = {
-            "cpu_seconds": sum(a.cpu_seconds for a in self.answers.values()),
-            "wall_seconds": sum(a.wall_seconds for a in self.answers.values()),
-            "evaluations": sum(a.evaluations for a in self.answers.values()),
-            "note": "; ".join([*notes, *self.failures]),
+            "cpu_seconds": sum(outcome.cpu_seconds for outcome in outcomes),
+            "wall_seconds": sum(outcome.wall_seconds for outcome in outcomes),
+            "evaluations": sum(outcome.evaluations for outcome in outcomes),
+            "note": "; ".join([*notes, *self.failures.values()]),
         }
-        if answer is None:
-            return Outcome(Status.UNKNOWN, None, None, self.bound, **totals)
-        if answer.objective is None:
-            return replace(answer, **totals)
-        status = Status.OPTIMAL if answer.objective <= self.bound else Status.FEASIBLE
-        return replace(answer, status=status, bound=self.bound, solved_by=self.winner, **totals)
+        if best := self.best:
+            status = Status.OPTIMAL if best.objective <= self.bound else Status.FEASIBLE
+            return replace(best.outcome, status=status, bound=self.bound, solved_by=best.member, **totals)
+        if infeasible := self._infeasible:
+            return replace(infeasible.outcome, **totals)
+        return Outcome(Status.UNKNOWN, None, None, self.bound, **totals)

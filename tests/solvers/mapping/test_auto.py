@@ -15,12 +15,13 @@ from costmodel.networks import load_layer
 from solvers.budget import Budget
 from solvers.catalogue import Entry
 from solvers.mapping import auto, cosa
-from solvers.mapping.auto import MEMBERS, Params, Portfolio
+from solvers.mapping.auto import MEMBERS, TURNS, Params, Portfolio
 from solvers.mapping.problem import MappingProblem, violations
 from solvers.mapping.space_bounds import space_bound
 from solvers.outcome import Outcome, Status
 
 NOTHING = Mapping(())
+SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def roof(small_problem: MappingProblem) -> float:
 
 def run(problem: MappingProblem, members: list[Paper], tolerance: float = 0.0) -> Outcome[Mapping]:
     portfolio = Portfolio(problem, Budget(10), tolerance)
-    portfolio.run(members)
+    portfolio.run([(member, SHARE) for member in members])
     return portfolio.outcome()
 
 
@@ -106,7 +107,7 @@ def test_members_get_their_share_and_the_incumbent(small_problem: MappingProblem
     ]
     outcome = run(small_problem, members)
     shares = [member.asked[0][0] for member in members if member.asked]
-    assert shares == pytest.approx([10 * MEMBERS["cosa"], 8 * MEMBERS["exact"], 3.0])
+    assert shares == pytest.approx([10 * SHARE, 8 * SHARE, 3 * SHARE])
     assert members[1].asked[0][1] == {"start": NOTHING}
     assert members[2].asked[0][1] == {}
     assert outcome.solved_by == "exact"
@@ -157,7 +158,28 @@ def test_a_bound_that_a_mapping_contradicts_proves_nothing(
     assert run(small_problem, [seen, paper("exact", found(rounded, rounded))]).gap == 0
 
 
-def test_a_real_layer_is_proven_from_cosas_mapping() -> None:
+def test_a_second_turn_begins_with_the_best_of_the_first(small_problem: MappingProblem, roof: float) -> None:
+    exact = paper("exact", replace(found(4 * roof, 2 * roof), note="not proven in time"), takes_start=True)
+    outcome = run(small_problem, [exact, paper("cosa", found(3 * roof, roof)), exact])
+    assert [more for _, more in exact.asked] == [{}, {"start": NOTHING}]
+    assert (outcome.objective, outcome.bound, outcome.solved_by) == (3 * roof, 2 * roof, "cosa")
+    assert (outcome.wall_seconds, outcome.note) == (3.0, "exact: not proven in time")
+
+
+def test_who_failed_is_not_asked_again(small_problem: MappingProblem, roof: float) -> None:
+    exact = paper("exact", MemoryError("full"))
+    outcome = run(small_problem, [exact, paper("cosa", found(3 * roof, roof)), exact])
+    assert len(exact.asked) == 1
+    assert outcome.note == "exact failed: MemoryError: full"
+
+
+def test_every_member_has_a_turn_and_the_shares_are_fractions() -> None:
+    assert set(MEMBERS) == {name for name, _ in TURNS}
+    assert all(0 < share <= 1 for _, share in TURNS)
+    assert TURNS[-1][1] == 1
+
+
+def test_a_real_layer_is_proven_by_whoever_is_asked() -> None:
     problem = MappingProblem(load_architecture("eyeriss"), load_layer("resnet18/layer1.0.conv1"), "energy")
     alone = cosa.solve(problem, Budget())
     outcome = auto.solve(problem, Budget())
@@ -168,8 +190,8 @@ def test_a_real_layer_is_proven_from_cosas_mapping() -> None:
     assert outcome.objective is not None
     assert outcome.objective <= alone.objective
     assert outcome.solved_by in MEMBERS
-    tolerant = auto.solve(problem, Budget(), Params(tolerance=0.2))
-    assert tolerant.solved_by == "cosa"
+    others = auto.solve(problem, Budget(), Params(tolerance=0.2, members=("thistle", "cosa")))
+    assert others.solved_by == "cosa"
 
 
 @pytest.mark.parametrize(

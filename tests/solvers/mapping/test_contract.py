@@ -49,6 +49,8 @@ def check(problem: MappingProblem, outcome: Outcome[Mapping]) -> None:
     assert outcome.evaluations >= 0
     if outcome.solution is None:
         assert outcome.note
+        assert outcome.gap is None
+        assert (outcome.bound is None) == (outcome.status is Status.INFEASIBLE)
         return
     assert violations(problem, outcome.solution) == []
     again = evaluate(problem.architecture, executed_layer(problem, outcome.solution), outcome.solution)
