@@ -14,8 +14,10 @@ from costmodel.frontends.architecture_yaml import architecture_from_document
 from costmodel.frontends.timeloop_components import Component, Mesh, components
 from costmodel.frontends.timeloop_energy import EnergyTables, read_energy_tables
 from costmodel.frontends.timeloop_files import TimeloopFiles
-from costmodel.frontends.timeloop_memory import MemoryAttributes, technology_name
-from costmodel.technology import Kind
+from costmodel.frontends.timeloop_memory import MemoryAttributes, check_spelling, technology_name
+from costmodel.technology import TECHNOLOGIES, Kind
+
+_OF_MACS = ("datawidth", "word_bits", "energy_per_op", "area", "technology", "instances", "meshX", "meshY")
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,8 @@ class TimeloopArchitecture:
 
     def _compute(self) -> dict[str, Any]:
         macs = self.parts[-1]
+        for key in macs.attributes:
+            check_spelling(macs, key, _OF_MACS, self.file)
         bits = macs.attributes.get("datawidth", macs.attributes.get("word_bits"))
         document: dict[str, Any] = {"name": macs.name, "word_bits": bits or self._inner_word_bits()}
         energy = self.tables.compute(macs.name)
@@ -154,8 +158,9 @@ class TimeloopArchitecture:
         return technology_name(self.parts[-1])
 
     def _no_law(self, part: Component) -> InputError:
-        expected = "an energy, or a technology that there is a table for"
-        found = str(part.attributes.get("technology", "neither"))
+        expected = f"an energy, or MACs in a technology with a table: 45nm, {', '.join(TECHNOLOGIES)}"
+        written = self.parts[-1].attributes.get("technology")
+        found = "neither" if written is None else f"no energy, MACs in {written}"
         return self._no_energy(part, expected, found, "attributes.technology")
 
     def _no_energy(self, part: Component, expected: str, found: str, key: str) -> InputError:

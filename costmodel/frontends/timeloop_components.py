@@ -21,6 +21,7 @@ _STORAGE = ("dram", "sram", "reg", "rf", "buffer", "storage", "latch", "flipflop
 DUMMY = "dummy_storage"
 """The class of the levels by which Timeloop's front end stands in for the fan-out of a container."""
 INHERITED = ("technology", "global_cycle_seconds")
+"""What components take from the subtrees around them (0.3); containers (0.4) pass all attributes on."""
 _TREE_KEYS = ("name", "attributes", "local", "subtree")
 _LEAF_KEYS = (
     "name",
@@ -42,7 +43,8 @@ class Component:
 
     ``mesh`` counts the instances along X and Y in the whole chip; ``own_mesh`` says that the file gives a
     container's or component's own fan-out (version 0.4), to which its spatial constraints then belong.
-    ``constraints`` are those written inside it. ``parallel``: beside others under ``!Parallel``.
+    ``subclass`` is what estimators take a generic class such as ``storage`` for. ``constraints`` are those
+    written inside it. ``parallel``: beside others under ``!Parallel``.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Component:
     own_mesh: bool = False
     constraints: dict[str, Any] = field(default_factory=dict)
     parallel: bool = False
+    subclass: str = ""
 
 
 @dataclass(frozen=True)
@@ -170,7 +173,11 @@ def _nodes(entries: list[Any], around: _Surroundings) -> Iterator[Component]:
 
 
 def _parallel(entries: list[Any], around: _Surroundings) -> Iterator[Component]:
+    """Memories side by side; ``!Nothing`` among them is for the tensors that pass them all by."""
     for entry in entries:
+        if isinstance(entry, TaggedDict) and entry.tag == "!Nothing":
+            known_names(entry, ("name", "constraints"), around.where, "!Nothing")
+            continue
         if not isinstance(entry, TaggedDict) or entry.tag not in ("!Component", "!Element"):
             raise around.refused("components", getattr(entry, "tag", entry), "!Parallel", _IN_PARALLEL)
         component, after = _leaf(entry, around, container=False)
@@ -195,8 +202,7 @@ def _leaf(
     attributes = _attributes(entry, here)
     inside = replace(around, mesh=mesh)
     if container:
-        inherited = {key: attributes[key] for key in INHERITED if key in attributes}
-        inside = replace(inside, attributes=around.attributes | inherited)
+        inside = replace(inside, attributes=around.attributes | attributes)
         if (x, y) == (1, 1) and not entry.get("constraints"):
             return None, inside
         found = Component(name, "fanout", "", {}, mesh, here.key, constraints=_constraints(entry, here))
@@ -209,8 +215,9 @@ def _component(name: str, entry: dict[str, Any], here: _Surroundings) -> Compone
     class_name = required(entry, "class", str, here.where)
     if entry.get("enabled") is False:
         raise here.refused("components that are enabled", "enabled: false", "enabled", "Remove the component")
-    constraints = _constraints(entry, here)
-    return Component(name, _kind(class_name, here), class_name, {}, (1, 1), here.key, constraints=constraints)
+    subclass = required(entry, "subclass", str, here.where) if entry.get("subclass") else ""
+    found = Component(name, _kind(class_name, here), class_name, {}, (1, 1), here.key, subclass=subclass)
+    return replace(found, constraints=_constraints(entry, here))
 
 
 def _kind(class_name: str, here: _Surroundings) -> Kind:

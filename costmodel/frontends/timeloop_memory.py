@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from costmodel.errors import InputError, did_you_mean
-from costmodel.frontends.timeloop_components import DUMMY, Component
+from costmodel.frontends.timeloop_components import Component
 from costmodel.technology import TECHNOLOGIES, Kind
 
 _BITS = ("word_bits", "datawidth", "word_width")
@@ -40,10 +40,19 @@ _ONLY_AS: dict[str, tuple[Any, ...]] = {
     "network_drain_latency": (0,),
     "addr_gen_energy": (0,),
     "bandwidth": (),
+    "rw_bandwidth": (),
+    "per_dataspace_bandwidth_consumption_scale": ({},),
     "metadata_storage_depth": (0,),
     "metadata_datawidth": (0,),
+    "decompression_supported": (False,),
+    "compression_supported": (False,),
+    "tile_partition_supported": (False,),
+    "concordant_compressed_tile_traversal": (False,),
 }
 """Attributes that change counts or energies in ways that are not modelled, with the values that do not."""
+_REMEDIES = {
+    "cluster_size": "Rows that instances share are not modelled: give the row of one instance, and its energy"
+}
 _PARAMETERS_OF_ESTIMATORS = ("num_banks", "n_banks", "num_ports", "n_ports", "n_rdwr_ports", "type")
 
 
@@ -61,13 +70,11 @@ class MemoryAttributes:
 
     def __post_init__(self) -> None:
         for key, value in self._own.items():
-            if key in _ONLY_AS and not any(value == allowed for allowed in _ONLY_AS[key]):
+            if key in _ONLY_AS and value is not None and value not in _ONLY_AS[key]:
                 allowed = " or ".join(map(str, _ONLY_AS[key])) or "no such attribute"
-                raise self._refused(key, allowed, "Only this is modelled")
-            if key not in (*_KNOWN, *_ONLY_AS, *_PARAMETERS_OF_ESTIMATORS) and (
-                hint := did_you_mean(key, _KNOWN, cutoff=0.8)
-            ):
-                raise InputError(self.file, "an attribute that is known", key, hint, key=self._key(key))
+                raise self._refused(key, allowed, _REMEDIES.get(key, "Only this is modelled"))
+            if key not in (*_ONLY_AS, *_PARAMETERS_OF_ESTIMATORS):
+                check_spelling(self.memory, key, _KNOWN, self.file)
 
     @property
     def _own(self) -> dict[str, Any]:
@@ -117,14 +124,9 @@ class MemoryAttributes:
     @property
     def kind(self) -> Kind | None:
         """Whose energy law the class follows; None: nobody's."""
-        folded = self.memory.class_name.casefold()
-        if folded == DUMMY:
-            return None
-        if "dram" in folded or self._own.get("technology") == "DRAM":
+        if self._own.get("technology") == "DRAM":
             return "dram"
-        if "sram" in folded:
-            return "sram"
-        return "register" if "reg" in folded or folded.endswith("rf") or "latch" in folded else None
+        return _law(self.memory.subclass) or _law(self.memory.class_name)
 
     @property
     def access_energy_pj(self) -> float | None:
@@ -155,6 +157,22 @@ class MemoryAttributes:
 
     def _key(self, key: str) -> str:
         return f"{self.memory.key}.attributes.{key}"
+
+
+def _law(class_name: str) -> Kind | None:
+    folded = class_name.casefold()
+    if "dram" in folded:
+        return "dram"
+    if "sram" in folded:
+        return "sram"
+    return "register" if "reg" in folded or folded.endswith("rf") or "latch" in folded else None
+
+
+def check_spelling(component: Component, key: str, known: tuple[str, ...], file: str) -> None:
+    """InputError for an attribute that is none of ``known`` and close to one of them."""
+    if key not in known and (hint := did_you_mean(key, known, cutoff=0.8)):
+        place = f"{component.key}.attributes.{key}"
+        raise InputError(file, "an attribute that is known", key, hint, key=place)
 
 
 def technology_name(component: Component) -> str | None:
