@@ -106,7 +106,7 @@ def _level(level: Mapping[str, Any]) -> dict[str, str]:
         found["fan-out"] = f"{fanout[0]}{TIMES}{fanout[1]}"
     for name in ("read", "write"):
         if (energy := level.get(f"{name}_energy_pj")) is not None:
-            found[f"{name} energy"] = f"{digits(energy)} pJ a word"
+            found[f"{name} energy"] = f"{digits(energy / level.get('block_size', 1))} pJ a word"
         if (bandwidth := level.get(f"{name}_bandwidth")) is not None:
             found[f"{name} bandwidth"] = f"{digits(bandwidth)} words a cycle"
     return found

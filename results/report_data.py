@@ -152,12 +152,21 @@ class RunData:
         return ", ".join(f"{axis} {self.axis_text(design, axis)}" for axis in self.axes)
 
     @cached_property
-    def _solves(self) -> dict[str, int]:
+    def solves(self) -> pandas.DataFrame:
+        """How every solve ended, of layers and of scratchpads: status, cached, cpu_seconds."""
+        import pandas
+
+        columns = ["status", "cached", "cpu_seconds"]
+        rows = [*self.layers[columns].to_dict("records"), *self.scratchpads]
+        return pandas.DataFrame(rows, columns=columns).astype({"cpu_seconds": "float64"})
+
+    @cached_property
+    def _places_of_tasks(self) -> dict[str, int]:
         return {task_id: row for row, task_id in enumerate(self.layers["task_id"])}
 
     def solve(self, task_id: str) -> dict[str, Any]:
         """The ``layers`` row of a task, empty when the run has none."""
-        row = self._solves.get(task_id)
+        row = self._places_of_tasks.get(task_id)
         return {} if row is None else dict(self.layers.iloc[row])
 
     @cached_property

@@ -79,12 +79,14 @@ def _cells(row: Row) -> list[Cell]:
 
 
 def _setting(row: Row) -> str:
-    """What is switched on, and values: `parameters, alignment_bytes 64`."""
+    """What is switched on, and sizes: `parameters, 8-bit elements, blocks of whole 64 B`."""
     setting = row["setting"] if isinstance(row["setting"], dict) else {}
-    words = [
-        name if value is True else f"{name} {value}" for name, value in setting.items() if value is not False
-    ]
-    return ", ".join(word.replace("_", " ") for word in words)
+    words = [name.replace("_", " ") for name, value in setting.items() if value is True]
+    if bits := setting.get("bits_per_element"):
+        words.append(f"{bits}-bit elements")
+    if (alignment := setting.get("alignment_bytes", 1)) > 1:
+        words.append(f"blocks of whole {byte_text(alignment)}")
+    return ", ".join(words)
 
 
 def blocks(row: Row) -> Iterator[Block]:

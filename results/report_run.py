@@ -13,11 +13,12 @@ from results.report_units import NOTHING, percent, seconds
 
 def headline(run: RunData) -> Markup:
     """Counts of designs and solves, the share answered from the store, CPU time; warnings where due."""
-    cached = int(run.layers["cached"].eq(True).sum())
-    failed = int(run.layers["status"].eq("failed").sum())
+    rows = run.solves
+    cached = int(rows["cached"].eq(True).sum())
+    failed = int(rows["status"].eq("failed").sum())
     needed = int(run.designs["solves"].fillna(0).sum())
-    spent = float(run.layers["cpu_seconds"][run.layers["cached"].ne(True)].sum())
-    solves = len(run.layers)
+    spent = float(rows["cpu_seconds"][rows["cached"].ne(True)].sum())
+    solves = len(rows)
     cards = [
         ("Designs", f"{len(run.designs):,}", _design_counts(run)),
         ("On the front", f"{len(run.front):,}", f"of {len(run.judged):,} complete"),

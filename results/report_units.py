@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite, prod
 from types import MappingProxyType
 
@@ -60,6 +60,8 @@ def scale_for(column: str, values: Iterable[float | None]) -> Scale:
     largest = max((abs(v) for v in values if v is not None and isfinite(v)), default=0.0)
     if unit == "um2":
         return Scale(label, 1e-6, "mm²") if largest >= 1e4 else Scale(label, 1.0, "µm²")
+    if unit == "bytes":
+        return replace(byte_scale(largest), label=label)
     base, symbol = _BASES.get(unit, (1.0, "" if unit == "1" else unit))
     prefixes = _PREFIXES + _SMALL_PREFIXES if unit in _BASES else _PREFIXES
     for size, prefix in prefixes:

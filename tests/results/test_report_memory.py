@@ -12,6 +12,7 @@ from results import report_memory
 from results.report import build_page
 from results.report_data import RunData
 from results.report_memory import blocks, map_content, memory_section
+from results.report_run import headline
 from results.store import RunWriter
 
 Row = dict[str, Any]
@@ -84,3 +85,23 @@ def test_only_plans_of_the_study_s_designs_are_shown(
         run.append("designs", make_design(0, networks=networks))
     assert [row["graph"] for row in RunData.read(run_path).scratchpads] == ["used"]
     assert "left over" not in build_page(RunData.read(run_path))
+
+
+def test_settings_are_named_where_they_are_not_the_usual(run_path: Path, make_scratchpad: Make) -> None:
+    setting = {"parameters": True, "in_place": False, "bits_per_element": 16, "alignment_bytes": 64}
+    section = memory_section_of(run_path, [make_scratchpad(0, setting=setting)])
+    assert "parameters, 16-bit elements, blocks of whole 64 B" in str(section)
+    plain = {"parameters": False, "bits_per_element": 8, "alignment_bytes": 1}
+    section = memory_section_of(run_path.with_name("plain"), [make_scratchpad(0, setting=plain)])
+    assert "8-bit elements<" in str(section)
+
+
+def test_the_headline_counts_plans_among_the_solves(run_path: Path, make_scratchpad: Make) -> None:
+    with RunWriter(run_path) as run:
+        run.append("scratchpads", make_scratchpad(0, cached=False, cpu_seconds=2.5))
+        run.append("scratchpads", make_scratchpad(1, cached=True, cpu_seconds=100.0))
+        run.append("scratchpads", make_scratchpad(2, status="failed", plan=None, cpu_seconds=1.5))
+    text = str(headline(RunData.read(run_path)))
+    cards = {"Solves": "3", "From the store": "1", "Failed solves": "1", "CPU time": "4 s"}
+    for name, value in cards.items():
+        assert f"<dt>{name}</dt><dd>{value}" in text.replace(' class="bad"', "")
