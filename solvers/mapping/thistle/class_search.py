@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import heappop, heappush
@@ -12,7 +13,7 @@ from costmodel.workload import Tensor
 from solvers.mapping.thistle import cones
 from solvers.mapping.thistle.costs import Costs
 from solvers.mapping.thistle.expressions import Order
-from solvers.mapping.thistle.orders import OrderClasses, Walk, mirrored_dims
+from solvers.mapping.thistle.orders import OrderClasses, Walk
 from solvers.mapping.thistle.program import GeometricProgram
 
 Orders = tuple[Order | None, ...]
@@ -32,11 +33,14 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Branching:
-    """The order classes of one tiling's levels, chosen from the outermost level inwards."""
+    """The order classes of one tiling's levels, chosen from the outermost level inwards.
+
+    ``mirrored`` exchanges dims (:func:`mirrored_dims`): of a class and its image only one is searched.
+    """
 
     costs: Costs
     carry_over: bool
-    mirror: bool
+    mirrored: ReadOnlyDict[str, str]
 
     @cached_property
     def root(self) -> Orders:
@@ -106,20 +110,20 @@ class Branching:
         return {}
 
     @cached_property
-    def _mirrored(self) -> dict[str, str]:
-        asked = self.costs.tiling.space.rules.levels
-        return mirrored_dims(self.costs.layer) if self.mirror and not asked else {}
+    def _exchanged(self) -> ReadOnlyDict[str, str]:
+        """``mirrored`` where the tiling has the mirror image of each of its classes."""
+        return self.mirrored if self.costs.tiling.is_symmetric(self.mirrored) else {}
 
     def _has_twin(self, orders: Orders) -> bool:
         """Whether the classes with height and width exchanged come first in the order of their keys."""
-        if not self._mirrored:
+        if not self._exchanged:
             return False
         for level in range(len(orders) - 1, 0, -1):
             order = orders[level]
             if order is None:
                 break
             own = self._key(level, order)
-            twin = self._key(level, tuple(self._mirrored.get(dim, dim) for dim in order))
+            twin = self._key(level, tuple(self._exchanged.get(dim, dim) for dim in order))
             if own != twin:
                 return twin < own
         return False

@@ -99,7 +99,7 @@ def _least(
         for keep in keeps
         for each in _split_by_copies(Volumes(LeastTiling(space, keep, (), unseen)), objective, pieces)
     )
-    branchings = [Branching(each, carry_over=True, mirror=False) for each in costs]
+    branchings = [Branching(each, carry_over=True, mirrored={}) for each in costs]
     search = ClassSearch(branchings, scale, lambda: may_go_on() and search.programs < MOST_PROGRAMS)
     first = next(search.nodes(), None)
     if first is None or search.infeasible:

@@ -23,14 +23,15 @@ from solvers.mapping.space_bounds import space_bound, space_bounds
 from solvers.mapping.starts import drawn, serial
 from solvers.mapping.thistle.class_search import Branching, ClassSearch, Node
 from solvers.mapping.thistle.costs import Costs
+from solvers.mapping.thistle.orders import mirrored_dims
 from solvers.mapping.thistle.params import Params
 from solvers.mapping.thistle.proof import proven_bound
 from solvers.mapping.thistle.rounding import Rounding
-from solvers.mapping.thistle.tiling import Keep, Tiling, window_places
+from solvers.mapping.thistle.tiling import Keep, Tiling, WindowPlaces, window_places, without_mirror_images
 from solvers.mapping.thistle.volumes import Volumes
 from solvers.outcome import Outcome, Status
 
-VERSION = "1"
+VERSION = "2"
 
 CLOSE = 1.01
 """Kicks are for mappings further from the bound than this."""
@@ -167,13 +168,18 @@ class _Run:
             self.all_classes_solved = search.exhausted
 
     def _branchings(self, guide: Objective) -> list[Branching]:
+        rules, mirrored = self.problem.rules.levels, mirrored_dims(self.problem.layer)
+        exchanged = mirrored if self.params.mirror and not rules else {}
         tilings = (
             Tiling(self.space, keep, windows)
             for keep in self.keeps
-            for windows in window_places(self.space, keep, self.params.spread_windows)
+            for windows in self._windows(keep, exchanged)
         )
         costs = (Costs(Volumes(tiling), guide) for tiling in tilings)
-        return [Branching(each, self.params.carry_over, self.params.mirror) for each in costs]
+        return [Branching(each, self.params.carry_over, exchanged) for each in costs]
+
+    def _windows(self, keep: Keep, exchanged: dict[str, str]) -> list[WindowPlaces]:
+        return without_mirror_images(window_places(self.space, keep, self.params.spread_windows), exchanged)
 
     def _round(self, branching: Branching, node: Node) -> None:
         """The best whole-numbered neighbour of a relaxed optimum, if any is an allowed mapping."""

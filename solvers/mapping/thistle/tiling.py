@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping as ReadOnlyDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -107,6 +109,16 @@ class Tiling:
         least = np.array([log(choice.least) for choice in self.choices])
         return least, np.array([log(choice.most) for choice in self.choices])
 
+    def is_symmetric(self, exchanged: ReadOnlyDict[str, str]) -> bool:
+        """Whether every trip count may be what that of the dim exchanged for its own may be."""
+        free = {choice.name: (choice.least, choice.most) for choice in self.choices}
+        may_be = {name: (value, value) for name, value in self.fixed.items()} | free
+        return all(
+            may_be[block.trips(dim)] == may_be[block.trips(other)]
+            for block in self._blocks
+            for dim, other in exchanged.items()
+        )
+
     @property
     def _blocks(self) -> tuple[Block, ...]:
         return tuple(Block(slot.level, slot.spatial) for slot in self.space.slots)
@@ -167,6 +179,18 @@ def window_places(space: MappingSpace, keep: Keep, spread: bool) -> list[WindowP
         if size > 1 and places:
             per_dim.append([(dim, place) for place in places])
     return [tuple(places) for places in product(*per_dim)]
+
+
+def without_mirror_images(
+    places: Sequence[WindowPlaces], exchanged: ReadOnlyDict[str, str]
+) -> list[WindowPlaces]:
+    """``places`` without those that exchanging dims makes of an earlier one."""
+    kept: dict[frozenset[tuple[str, Block]], WindowPlaces] = {}
+    for windows in places:
+        image = frozenset((exchanged.get(dim, dim), block) for dim, block in windows)
+        if image not in kept:
+            kept[frozenset(windows)] = windows
+    return list(kept.values())
 
 
 def _level_for(space: MappingSpace, keep: Keep, window: dict[str, int]) -> Block:

@@ -30,7 +30,7 @@ def branching(layer: Layer, objective: Objective, name: str = "eyeriss", places:
     space = MappingSpace(load_architecture(name), layer)
     keep = tuple(frozenset(tensor.name for tensor in layer.tensors) for _ in space.architecture.levels)
     tiling = Tiling(space, keep, window_places(space, keep, spread=True)[places])
-    return Branching(Costs(Volumes(tiling), objective), carry_over=True, mirror=False)
+    return Branching(Costs(Volumes(tiling), objective), carry_over=True, mirrored={})
 
 
 def some_program(objective: Objective, places: int = 0, outer: int = 0) -> GeometricProgram:
