@@ -107,8 +107,6 @@ def _broken_residency(tensor: TensorPlan, steps: int) -> Iterator[str]:
     for residency in tensor.residencies:
         if not 0 <= residency.start < residency.end <= steps:
             yield f"{tensor.tensor}: resident over [{residency.start}, {residency.end}) of {steps} steps"
-        if residency.address < 0:
-            yield f"{tensor.tensor}: at address {residency.address}"
     for one, two in pairwise(tensor.residencies):
         if one.end >= two.start:
             yield f"{tensor.tensor}: resident until {one.end} and again from {two.start}, without a step away"
@@ -158,14 +156,15 @@ class _Block(NamedTuple):
 
 
 def _misplaced(graph: OperatorGraph, plan: Plan, times: list[int], budget_bytes: int) -> Iterator[str]:
-    blocks = [*_tensor_blocks(graph, plan), *_parameter_blocks(graph, plan, times)]
-    held = sum(operator.parameter_bytes > 0 for operator in graph.operators)
-    if sum(block.tensor < 0 for block in blocks) != held:
+    held = Counter(operator.name for operator in graph.operators if operator.parameter_bytes)
+    if Counter(name for name, _ in plan.parameter_addresses) != held:
         yield "parameters: not every operator's block exactly once"
+    blocks = [*_tensor_blocks(graph, plan), *_parameter_blocks(graph, plan, times)]
     alignment = graph.settings.alignment_bytes
     for block in blocks:
-        if block.address + block.size > budget_bytes:
-            yield f"{block.name}: ends at {block.address + block.size} of {budget_bytes} bytes"
+        end = block.address + block.size
+        if block.address < 0 or end > budget_bytes:
+            yield f"{block.name}: from {block.address} to {end} of {budget_bytes} bytes"
         if block.address % alignment:
             yield f"{block.name}: address {block.address} is no multiple of {alignment}"
     starting: dict[int, list[_Block]] = {}
@@ -189,11 +188,12 @@ def _tensor_blocks(graph: OperatorGraph, plan: Plan) -> Iterator[_Block]:
 
 
 def _parameter_blocks(graph: OperatorGraph, plan: Plan, times: list[int]) -> Iterator[_Block]:
-    """One block for every address given to an operator's parameters (an operator without any gets none)."""
+    """One block for every address given to an operator's parameters."""
     indices = {operator.name: index for index, operator in enumerate(graph.operators)}
     for name, address in plan.parameter_addresses:
         index = indices.get(name)
-        if index is not None and (size := graph.operators[index].parameter_bytes):
+        if index is not None:
+            size = graph.operators[index].parameter_bytes
             yield _Block(address, size, times[index], times[index] + 1, f"parameters of {name}", -1, True)
 
 

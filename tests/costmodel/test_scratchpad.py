@@ -68,9 +68,9 @@ def test_the_plan_runs_and_moves_one_spill_and_one_retrieval() -> None:
         (with_tensor(PLAN, "t2", residencies=(Residency(2, 3, 0),)), "made at step 1"),
         (with_tensor(PLAN, "t2", residencies=(Residency(1, 2, 0),)), "is not resident at step 2"),
         (with_tensor(PLAN, "t3", residencies=(Residency(2, 4, 5),)), "overlap"),
-        (with_tensor(PLAN, "t4", residencies=(Residency(3, 4, 21),)), "ends at 31 of 30"),
+        (with_tensor(PLAN, "t4", residencies=(Residency(3, 4, 21),)), "from 21 to 31 of 30"),
         (with_tensor(PLAN, "t4", residencies=(Residency(3, 5, 0),)), r"resident over \[3, 5\)"),
-        (with_tensor(PLAN, "t4", residencies=(Residency(3, 4, -1),)), "at address -1"),
+        (with_tensor(PLAN, "t4", residencies=(Residency(3, 4, -1),)), "from -1 to 9 of 30"),
         (with_tensor(PLAN, "t1", spilled=None), "retrieved without a spill"),
         (with_tensor(PLAN, "t1", spilled=1), "spilled at 1, resident until 2"),
         (with_tensor(PLAN, "t1", retrieved=()), "retrieved at"),
@@ -79,7 +79,10 @@ def test_the_plan_runs_and_moves_one_spill_and_one_retrieval() -> None:
             "without a step away",
         ),
         (replace(PLAN, parameter_addresses=()), "not every operator's block"),
+        (replace(PLAN, parameter_addresses=(("b", 20), ("b", 26))), "not every operator's block"),
+        (replace(PLAN, parameter_addresses=(("b", 20), ("a", 20))), "not every operator's block"),
         (replace(PLAN, parameter_addresses=(("b", 15),)), "overlap"),
+        (replace(PLAN, parameter_addresses=(("b", -4),)), "from -4 to 0 of 30"),
     ],
 )
 def test_every_broken_rule_is_named(plan: Plan, reason: str) -> None:
