@@ -1,10 +1,12 @@
 """How soon a search finds the front: hypervolume against solves, for three spaces whose whole grid is known.
 
-    python benchmarks/search_quality.py [--spaces eyeriss simba tile] [--layers 1] [--seeds 5]
+    python benchmarks/search_quality.py [--spaces eyeriss simba tile] [--layers 3] [--seeds 5] [--at-once 1]
 
 Every (design, layer) is solved once with CoSA; the searches are then driven with these answers, so that the
 hypervolumes of all of them have one truth, the front of the grid. Objectives are energy, cycles and area of
-the heaviest layers of ResNet-18, in logarithms (a factor counts alike everywhere). Prints tables, then JSON.
+the heaviest layers of ResNet-18, in logarithms (a factor counts alike everywhere). ``--at-once`` designs are
+open at a time, as on a cluster; ``--answers FOLDER`` keeps the grids' answers for another run. Prints tables,
+then JSON.
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf, log
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -25,7 +29,7 @@ from sweep.pruning import BoundsPruning
 from sweep.search import design_space
 from sweep.space import Design
 from sweep.study import Study
-from sweep.task import MappingTask, run_task
+from sweep.task import MappingTask, content_hash, run_task
 from sweep.warm_start import RelaxedStart
 
 SPACES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -85,25 +89,37 @@ class Truth:
 
     name: str
     layers: int
+    kept: Path | None = None
     seconds: float = 0.0
     rows: dict[str, Row] = field(default_factory=dict)
     demands: tuple[Demand, ...] = ()
 
     def __post_init__(self) -> None:
         architecture, axes = SPACES[self.name]
-        search = {"method": "optuna", "trials": 10**6}
         self.study = Study.model_validate(
             {"name": self.name, "networks": ["resnet18"], "architecture": architecture, "axes": axes}
-            | {"search": search}
         )
         self.space = design_space(self.study)
         heaviest = sorted(demands(self.study), key=lambda demand: -demand.runs * demand.layer.macs)
         self.demands = tuple(heaviest[: self.layers])
-        start = time.process_time()
-        self.rows = {str(design.values): self._solved(design) for design in self.space.grid()}
-        self.seconds = time.process_time() - start
+        self.seconds, self.rows = self._answers()
         self.reference = reference_point(self._points(self.rows.values()))
         self.volume = hypervolume(self._points(self.rows.values()), self.reference)
+
+    def _answers(self) -> tuple[float, dict[str, Row]]:
+        """CPU seconds of the grid's solves and their rows; those of an earlier run where these were kept."""
+        asked = content_hash([task.id for design in self.space.grid() for task in self.tasks(design)])
+        kept = self.kept and self.kept / f"{self.name}-{asked}.json"
+        if kept and kept.is_file():
+            seconds, rows = json.loads(kept.read_text())
+            return seconds, rows
+        start = time.process_time()
+        rows = {str(design.values): self._solved(design) for design in self.space.grid()}
+        seconds = time.process_time() - start
+        if kept:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_text(json.dumps([seconds, rows]))
+        return seconds, rows
 
     def share(self, rows: Sequence[Row]) -> float:
         """The share of the grid's hypervolume that these designs have."""
@@ -144,30 +160,50 @@ class Course:
         return next((number for number, here in enumerate(self.shares, start=1) if here >= share), None)
 
 
-def searched(truth: Truth, method: dict[str, Any], seed: int, first: Sequence[Point]) -> Course:
-    """Drive the search with the grid's answers until DESIGNS[-1] designs are solved, one open at a time."""
-    keys = {"method": "optuna", "trials": 10**6, "seed": seed, **method}
-    study = Study.model_validate(truth.study.model_dump(by_alias=True) | {"search": keys})
-    search = OptunaProposals(study, truth.space, None, lambda: first)
-    pruning = BoundsPruning(study, truth.demands)
-    rows: list[Row] = []
-    shares: list[float] = []
-    discarded = 0
-    while not search.finished and len(rows) < DESIGNS[-1]:
-        for design in search.ask():
-            row = pruning.discard(design, truth.tasks(design)) if study.search.prune_by_bounds else None
-            if row is None:
-                row = truth.rows[str(design.values)] | {"trial": design.trial}
-                rows.append(row)
-                shares.append(truth.share(rows))
+class Drive:
+    """A study's search, driven with the grid's answers until DESIGNS[-1] designs are solved."""
+
+    def __init__(self, truth: Truth, study: Study, first: Sequence[Point]) -> None:
+        self.truth = truth
+        self.search = OptunaProposals(study, truth.space, None, lambda: first)
+        self.pruning = BoundsPruning(study, truth.demands) if study.search.prune_by_bounds else None
+        self.discarded = 0
+
+    def course(self, at_once: int) -> Course:
+        """With so many designs open at a time, answered in their order."""
+        solving: deque[Row] = deque()
+        rows: list[Row] = []
+        while len(rows) < DESIGNS[-1] and (solving or not self.search.finished):
+            while len(solving) < at_once and not self.search.finished:
+                solving.extend(self._asked())
+            if solving:
+                rows.append(solving.popleft())
+                self._tell(rows[-1])
+        shares = tuple(self.truth.share(rows[:count]) for count in range(1, len(rows) + 1))
+        return Course(shares, self.discarded, self.search.repeats)
+
+    def _asked(self) -> Iterator[Row]:
+        """The rows of the next designs; those that are discarded by their bounds are told at once."""
+        for design in self.search.ask():
+            row = self.pruning and self.pruning.discard(design, self.truth.tasks(design))
+            if row:
+                self.discarded += 1
+                self._tell(row)
             else:
-                discarded += 1
-            pruning.evaluated(row)
-            search.tell(row)
-    return Course(tuple(shares), discarded, search.repeats)
+                yield self.truth.rows[str(design.values)] | {"trial": design.trial}
+
+    def _tell(self, row: Row) -> None:
+        if self.pruning:
+            self.pruning.evaluated(row)
+        self.search.tell(row)
 
 
-def compared(truth: Truth, seeds: int) -> dict[str, Any]:
+def with_search(study: Study, **search: Any) -> Study:
+    keys = {"method": "optuna", "trials": 10**6, **search}
+    return Study.model_validate(study.model_dump(by_alias=True) | {"search": keys})
+
+
+def compared(truth: Truth, seeds: int, at_once: int) -> dict[str, Any]:
     """Every method with every seed; medians, and least and most over the seeds."""
     begun = time.process_time()
     start = RelaxedStart(truth.study, truth.space, truth.demands).points()
@@ -175,7 +211,8 @@ def compared(truth: Truth, seeds: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, method in METHODS.items():
         first = start if method.get("warm_start") else []
-        courses = [searched(truth, method, seed, first) for seed in range(seeds)]
+        studies = [with_search(truth.study, seed=seed, **method) for seed in range(seeds)]
+        courses = [Drive(truth, study, first).course(at_once) for study in studies]
         found[name] = {
             "hypervolume": {str(n): _spread([course.after(n) for course in courses]) for n in DESIGNS},
             "solves_to": {str(share): _solves(courses, share, truth.layers) for share in NEAR},
@@ -222,12 +259,15 @@ def show(space: str, found: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--spaces", nargs="*", choices=SPACES, default=list(SPACES))
-    parser.add_argument("--layers", type=int, default=1)
+    parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--at-once", type=int, default=1)
+    parser.add_argument("--answers", type=Path)
     arguments = parser.parse_args()
     found = {}
     for space in arguments.spaces:
-        found[space] = compared(Truth(space, arguments.layers), arguments.seeds)
+        truth = Truth(space, arguments.layers, arguments.answers)
+        found[space] = compared(truth, arguments.seeds, arguments.at_once)
         show(space, found[space])
     print(json.dumps(found))
 

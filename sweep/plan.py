@@ -60,7 +60,7 @@ class Plan:
     warnings: tuple[str, ...] = ()
     """What a reader of the results should know: operators not counted, energy tables turned upside down."""
     at_most: bool = False
-    """An Optuna search takes no more than these; ``infeasible`` are those of as many random designs."""
+    """An Optuna search takes no more than these; ``infeasible`` is of as many random ones."""
 
 
 def plan(study: Study, store: Path | None = None) -> Plan:
@@ -73,7 +73,7 @@ def plan(study: Study, store: Path | None = None) -> Plan:
     for design in designs(study):
         count.add(design)
     if count.infeasible == count.designs:
-        check_feasible(study, list(designs(study)))
+        check_feasible(study)
         raise InputError("scratchpad", "a size that holds the networks", count.obstacle, key="level")
     known = stored_answers(store, count.tasks, ("task_id",)) if store is not None and store.is_dir() else ()
     warnings = (*_uncounted(study), *count.inverted.values(), *_not_warm(study))

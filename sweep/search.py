@@ -19,6 +19,10 @@ DESIGNS_PER_ASK = 64
 """Designs of a fixed list that are handed out, and looked up in the store, at once."""
 
 
+LOOKED_AT = 1000
+"""Random designs among which a plan of an Optuna search looks for such as meet the constraints."""
+
+
 class Search(Protocol):
     """Proposes designs and is told the row of each: ask and tell, in the driver, in one thread."""
 
@@ -82,7 +86,8 @@ def design_space(study: Study) -> DesignSpace:
 def designs(study: Study) -> Iterator[Design]:
     """The designs that a grid or random search looks at, each one once, the baseline first.
 
-    Of an Optuna search: as many random ones, for nobody knows which it will propose.
+    Of an Optuna search: as many random ones, for nobody knows which it will propose; from among LOOKED_AT
+    those that meet the constraints, for that is where it will soon be.
     """
     space = design_space(study)
     if isinstance(study.search, GridSearch):
@@ -90,18 +95,29 @@ def designs(study: Study) -> Iterator[Design]:
     elif isinstance(study.search, RandomSearch):
         family = space.sample(study.search.samples, study.search.seed)
     else:
-        family = space.sample(study.search.trials, study.search.seed)
+        family = islice(_feasible_first(space, study.search), study.search.trials)
     baseline = space.baseline_design()
     if baseline is None:
         return family
     return chain([baseline], (design for design in family if not design.baseline))
 
 
-def check_feasible(study: Study, proposed: list[Design]) -> None:
+def _feasible_first(space: DesignSpace, search: OptunaSearch) -> Iterator[Design]:
+    def drawn(feasible: bool) -> Iterator[Design]:
+        family = space.sample(max(search.trials, LOOKED_AT), search.seed)
+        return (design for design in family if design.feasible == feasible)
+
+    return chain(drawn(feasible=True), drawn(feasible=False))
+
+
+def check_feasible(study: Study) -> None:
     """Raises InputError when no proposed design meets the study's constraints, with how near they come."""
+    space = design_space(study)
+    learns = isinstance(study.search, OptunaSearch)
+    proposed = list(space.sample(LOOKED_AT, study.search.seed) if learns else designs(study))
     if any(design.feasible for design in proposed):
         return
-    for constraint in design_space(study).constraints:
+    for constraint in space.constraints:
         values = [constraint.value(design.architecture) for design in proposed]
         if not any(constraint.holds(design.architecture) for design in proposed):
             raise InputError(

@@ -193,10 +193,7 @@ class DesignSpace:
 
     def sample(self, count: int, seed: int) -> Iterator[Design]:
         """``count`` different designs drawn uniformly (all of them where the space is not larger)."""
-        if count >= self.size:
-            yield from self.grid()
-            return
-        for flat in Random(seed).sample(range(self.size), count):
+        for flat in Random(seed).sample(range(self.size), min(count, self.size)):
             yield self.design(self.indices(flat))
 
     def unseen(self, seen: Collection[tuple[int, ...]], seed: str) -> tuple[int, ...] | None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from costmodel.errors import InputError
 from sweep.plan import PILOT_SOLVES, plan, predict
 from sweep.search import designs
 from sweep.session import Place, run_study
-from sweep.study import AxisChoices, Study
+from sweep.study import AxisChoices, Study, load_study
 
 HERE = Place(in_process=True)
 
@@ -54,3 +56,37 @@ def test_designs_are_made_anew_and_equal(tiny: Study) -> None:
 def test_infeasible_designs_are_counted_and_cost_nothing(tiny: Study) -> None:
     planned = plan(tiny.model_copy(update={"constraints": ("mac_units <= 4",)}))
     assert (len(planned.designs), planned.infeasible, planned.requested, planned.distinct) == (4, 2, 2, 2)
+
+
+RARE = """
+name: rare
+networks: [problem.yaml]
+architecture: eyeriss
+axes:
+  SRAM.fanout.x: {from: 1, to: 20, step: 1}
+  SRAM.fanout.y: {from: 1, to: 20, step: 1}
+constraints: [mac_units <= 3]
+search: {method: optuna, trials: 2}
+mapping: {solver: random_search, objective: edp, iterations: 400, wall_seconds: 20}
+"""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_optuna_study_may_have_few_designs_that_meet_the_constraints(
+    write_study: Callable[[str], Path], seed: int
+) -> None:
+    """Of 400 designs 5 do: two random ones hardly ever."""
+    study = load_study(str(write_study(RARE)))
+    study = study.model_copy(update={"search": study.search.model_copy(update={"seed": seed})})
+    planned = plan(study)
+    assert (planned.at_most, len(planned.designs), planned.infeasible, planned.open) == (True, 2, 0, 2)
+    assert all(design.feasible for design in planned.designs)
+    assert predict(study, planned).seconds
+
+
+def test_constraints_that_no_design_of_an_optuna_study_meets_are_refused(
+    write_study: Callable[[str], Path],
+) -> None:
+    study = load_study(str(write_study(RARE.replace("<= 3", "< 1"))))
+    with pytest.raises(InputError, match="mac_units < 1, found mac_units from 1 to 400"):
+        plan(study)
