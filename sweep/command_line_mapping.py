@@ -13,7 +13,7 @@ from rich.table import Table
 from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
 from costmodel.evaluate import evaluate
-from costmodel.frontends.timeloop_mapping import check_version, mapping_text
+from costmodel.frontends.timeloop_export import check_version, mapping_text
 from costmodel.frontends.timeloop_reference import mapping_to_json
 from costmodel.mapping import Mapping
 from costmodel.networks import load_layer
@@ -25,7 +25,7 @@ from solvers.mapping.problem import MappingProblem, executed_layer
 from solvers.mapping.rules import SpaceRules
 from sweep.mapping_space import load_rules
 from sweep.task import checked_params, space_content, useful_utilization
-from sweep.timeloop_space import is_timeloop_constraints, with_timeloop_constraints
+from sweep.timeloop_space import fan_out_steps, is_timeloop_constraints, with_timeloop_constraints
 
 NOTES = Console(stderr=True)
 
@@ -118,7 +118,8 @@ def solved(problem: MappingProblem, request: MappingRequest) -> dict[str, Any]:
 
 def _export(problem: MappingProblem, found: Mapping, request: MappingRequest) -> None:
     layer, version = executed_layer(problem, found), request.timeloop_version
-    text = mapping_text(problem.architecture, layer, found, version)
+    steps = fan_out_steps(request.architecture)
+    text = mapping_text(problem.architecture, layer, found, version, steps)
     assert request.timeloop is not None
     try:
         request.timeloop.write_text(text, encoding="utf-8")

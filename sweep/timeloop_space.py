@@ -10,7 +10,7 @@ from typing import Any
 
 from costmodel.architectures import architecture_names
 from costmodel.errors import InputError
-from costmodel.frontends.timeloop_architecture import TimeloopArchitecture, timeloop_architecture
+from costmodel.frontends.timeloop_architecture import FanOutStep, TimeloopArchitecture, timeloop_architecture
 from costmodel.frontends.timeloop_constraints import LevelConstraint, read_constraints
 from costmodel.frontends.timeloop_files import (
     CONSTRAINT_SECTIONS,
@@ -61,6 +61,12 @@ def is_timeloop_constraints(path: Path) -> bool:
     typed = any(isinstance(entry, dict) and "type" in entry for entry in entries)
     named = any(str(key).replace("-", "_") in CONSTRAINT_SECTIONS[:2] for key in data)
     return named or typed or isinstance(found, dict)
+
+
+def fan_out_steps(architecture: str) -> dict[str, tuple[FanOutStep, ...]]:
+    """What mappings call the fan-outs of a Timeloop architecture, by memory; of any other, nothing."""
+    described = _described(architecture, (), _stamps(architecture, ()))
+    return {} if described is None else described[1].fan_out_steps
 
 
 def _stamps(architecture: str, files: Sequence[str]) -> tuple[object, ...]:

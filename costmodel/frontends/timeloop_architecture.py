@@ -11,7 +11,7 @@ from typing import Any
 from costmodel.architecture import Architecture
 from costmodel.errors import InputError, did_you_mean
 from costmodel.frontends.architecture_yaml import architecture_from_document
-from costmodel.frontends.timeloop_components import Component, Mesh, components
+from costmodel.frontends.timeloop_components import INHERITED, Component, Mesh, components
 from costmodel.frontends.timeloop_energy import EnergyTables, read_energy_tables
 from costmodel.frontends.timeloop_files import TimeloopFiles
 from costmodel.frontends.timeloop_memory import MemoryAttributes, check_spelling, technology_name
@@ -25,6 +25,18 @@ class FanOut:
     """Where a spatial block stands for us: a storage level, and the sides ("x", "y", "xy") of its fan-out."""
 
     level: str
+    sides: str
+
+
+@dataclass(frozen=True)
+class FanOutStep:
+    """One of the steps that a memory fans out in, along ``sides``: what spatial loops there are addressed to.
+
+    In version 0.4 that is a ``node``, for Timeloop itself a ``memory`` (a dummy one, or the outer one).
+    """
+
+    node: str
+    memory: str
     sides: str
 
 
@@ -72,22 +84,32 @@ class TimeloopArchitecture:
 
     @cached_property
     def fan_outs(self) -> dict[str, FanOut]:
-        """By target: a memory's is all that is below it; a container's own (or a dummy memory's) is its part.
+        """By target: a memory's is all that is below it, a dummy memory's its part of that.
 
-        Timeloop's front end calls the fan-out into ``PE`` ``inter_PE_spatial``.
+        Nodes of version 0.4 that fan out are targets themselves, of what is above them; Timeloop's front end
+        calls the fan-out into ``PE`` ``inter_PE_spatial``.
         """
         found: dict[str, FanOut] = {}
         for memory, chain in self._chains():
             for outer, part in pairwise(chain):
+                own = FanOut(memory.name, _sides(_ratio(outer.mesh, part.mesh)))
                 if part.own_mesh:
-                    own = FanOut(memory.name, _sides(_ratio(outer.mesh, part.mesh)))
-                    found[f"inter_{part.name}_spatial"] = own
-                    if part.kind == "fanout":
-                        found[part.name] = own
+                    found[dummy_name(part.name)] = found[part.name] = own
                 if outer.kind == "fanout" and not outer.own_mesh:
-                    found[outer.name] = FanOut(memory.name, _sides(_ratio(outer.mesh, part.mesh)))
-            found[memory.name] = FanOut(memory.name, "xy")
+                    found[outer.name] = own
+            found.setdefault(memory.name, FanOut(memory.name, "xy"))
         return found
+
+    @cached_property
+    def fan_out_steps(self) -> dict[str, tuple[FanOutStep, ...]]:
+        """By memory: the steps of its fan-out, outermost first."""
+        return {memory.name: tuple(self._steps(chain)) for memory, chain in self._chains()}
+
+    def _steps(self, chain: list[Component]) -> Iterator[FanOutStep]:
+        for outer, part in pairwise(chain):
+            if sides := _sides(_ratio(outer.mesh, part.mesh)):
+                names = (part.name, dummy_name(part.name)) if part.own_mesh else (outer.name, outer.name)
+                yield FanOutStep(*names, sides)
 
     def _chains(self) -> Iterator[tuple[Component, list[Component]]]:
         """Every memory with what follows it up to the next memory or the MACs, both included."""
@@ -180,7 +202,7 @@ class TimeloopArchitecture:
 def timeloop_architecture(files: TimeloopFiles, name: str) -> TimeloopArchitecture:
     """The architecture of the section ``architecture``, with energies and areas of sections ERT and ART."""
     section = files.section("architecture")
-    parts = components(section.data, section.file)
+    parts = components(section.data, section.file, _variables(files))
     tables = read_energy_tables(files)
     names = [part.name for part in parts if part.kind != "fanout"]
     known = {*names, *(part.name for part in parts)}
@@ -189,6 +211,20 @@ def timeloop_architecture(files: TimeloopFiles, name: str) -> TimeloopArchitectu
         file, remedy = tables.file or section.file, did_you_mean(unknown, names)
         raise InputError(file, expected, unknown, remedy, key="ERT")
     return TimeloopArchitecture(tuple(parts), tables, section.file, name)
+
+
+def _variables(files: TimeloopFiles) -> dict[str, Any]:
+    """The variables of version 0.4 that all components inherit."""
+    if "variables" not in files.sections or (data := files.sections["variables"].data) is None:
+        return {}
+    if not isinstance(data, dict):
+        raise InputError(files.sections["variables"].file, "names and values", data, key="variables")
+    return {key: data[key] for key in INHERITED if key in data}
+
+
+def dummy_name(node: str) -> str:
+    """What Timeloop's front end calls the dummy memory whose fan-out is the node's."""
+    return f"inter_{node}_spatial"
 
 
 def _ratio(outer: Mesh, inner: Mesh) -> Mesh:

@@ -77,9 +77,12 @@ class _Surroundings:
         return InputError(self.file, expected, found, remedy, key=f"{self.key}.{key}")
 
 
-def components(architecture: Any, file: str) -> list[Component]:
-    """The components of the section ``architecture``; raises InputError with file and key."""
-    top = _Surroundings(file, "architecture")
+def components(architecture: Any, file: str, inherited: dict[str, Any] | None = None) -> list[Component]:
+    """The components of the section ``architecture``; raises InputError with file and key.
+
+    ``inherited`` are attributes of all that do not say otherwise.
+    """
+    top = _Surroundings(file, "architecture", attributes=inherited or {})
     if not isinstance(architecture, dict):
         raise InputError(file, "subtree (0.3) or nodes (0.4)", architecture, key="architecture")
     known_names(architecture, _TOP_KEYS, file, "architecture")

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from costmodel.errors import InputError
-from costmodel.frontends.timeloop_architecture import FanOut, TimeloopArchitecture
+from costmodel.frontends.timeloop_architecture import FanOut, TimeloopArchitecture, dummy_name
 from costmodel.frontends.timeloop_components import Component
 from costmodel.frontends.timeloop_directives import (
     TYPES,
@@ -100,7 +100,7 @@ def _of_node(part: Component, file: str) -> Iterator[Directive]:
 def _fan_out(asked: Directive, architecture: TimeloopArchitecture) -> FanOut:
     if not asked.inside:
         return architecture.fan_outs[asked.target]
-    own = f"inter_{asked.target}_spatial"
+    own = dummy_name(asked.target)
     if own not in architecture.fan_outs:
         expected = "spatial constraints only where spatial: {meshX, meshY} fans out"
         raise InputError(asked.file, expected, asked.target, key=asked.key)

@@ -12,12 +12,11 @@ from costmodel.frontends.safe_yaml import MOST_BYTES, TaggedDict, parse_yaml, re
 
 NODE_TAGS = ("!Component", "!Container", "!Element", "!Hierarchical", "!Parallel", "!Pipelined", "!Nothing")
 CONSTRAINT_SECTIONS = ("architecture_constraints", "mapspace_constraints", "constraints")
-_READ = ("architecture", "problem", "mapping", "ERT", "ART", *CONSTRAINT_SECTIONS)
+_READ = ("architecture", "problem", "mapping", "ERT", "ART", "variables", *CONSTRAINT_SECTIONS)
 _SPEAKS_OF_NO_COUNT = (
     "mapper",
     "compound_components",
     "components",
-    "variables",
     "ERT_summary",
     "ART_summary",
 )

@@ -1,11 +1,6 @@
-"""Mappings of Timeloop, read from its YAML and written to it."""
+"""Mappings read from Timeloop's YAML."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal, get_args
-
-import yaml
 
 from costmodel.architecture import Architecture, StorageLevel
 from costmodel.errors import InputError
@@ -14,9 +9,6 @@ from costmodel.frontends.timeloop_directives import Directive, directives, known
 from costmodel.frontends.timeloop_files import TimeloopFiles
 from costmodel.mapping import LevelMapping, Loop, Mapping, loops, violations
 from costmodel.workload import Layer
-
-Version = Literal["0.3", "0.4"]
-VERSIONS: tuple[Version, ...] = get_args(Version)
 
 
 def read_mapping(
@@ -76,21 +68,21 @@ class _Reader:
 
     def _add_spatial(self, found: Directive, fan_out: FanOut) -> None:
         order = self._ordered(found, whole=True)
-        if fan_out.sides in ("x", "y"):
-            parts = {fan_out.sides: order}
-        else:
-            split = self._split(found, self._levels[fan_out.level])
-            parts = {"x": order[:split], "y": order[split:]}
-        for side, part in parts.items():
-            self._spatial[fan_out.level, side] = self._spatial.get((fan_out.level, side), ()) + loops(part)
+        split = self._split(found, fan_out)
+        for side, part in (("x", loops(order[:split])), ("y", loops(order[split:]))):
+            if part and side not in fan_out.sides:
+                expected = f"factors of 1 on {side.upper()}, where {found.target} does not fan out"
+                raise found.refused(expected, " ".join(f"{dim}={bound}" for dim, bound in part), "split")
+            self._spatial[fan_out.level, side] = self._spatial.get((fan_out.level, side), ()) + part
 
-    def _split(self, found: Directive, level: StorageLevel) -> int:
+    def _split(self, found: Directive, fan_out: FanOut) -> int:
         """The split that is given, or that a fan-out along one axis alone leaves no choice of."""
         if found.split is not None:
             return found.split
-        if level.fanout_y == 1:
+        level = self._levels[fan_out.level]
+        if level.fanout_y == 1 or fan_out.sides == "x":
             return len(self._layer.sizes)
-        if level.fanout_x == 1:
+        if level.fanout_x == 1 or fan_out.sides == "y":
             return 0
         raise found.refused("how many leading dims of the permutation are on X", "nothing", "split")
 
@@ -131,68 +123,3 @@ class _Reader:
     def _kept(self, level: StorageLevel) -> frozenset[str]:
         able = {tensor.name for tensor in self._layer.tensors if level.can_keep(tensor)}
         return frozenset(able - self._bypass[level.name])
-
-
-def mapping_directives(
-    architecture: Architecture, layer: Layer, mapping: Mapping, version: Version = "0.4"
-) -> list[dict[str, Any]]:
-    """The content of ``mapping:``, outermost level first: temporal, spatial, and what is kept.
-
-    Every dim is named in every block, as Timeloop asks; spatial blocks stand where the hardware fans out.
-    Version 0.3 reads a permutation letter by letter, so dims of several letters raise InputError there.
-    """
-    check_version(version)
-    written: list[dict[str, Any]] = []
-    for hardware, level in reversed(list(zip(architecture.levels, mapping.levels, strict=True))):
-        written.append(_block(hardware.name, "temporal", level.temporal, layer, version))
-        if hardware.fanout > 1:
-            block = _block(hardware.name, "spatial", level.spatial, layer, version)
-            written.append(block | {"split": len(level.spatial_x)})
-        names = [tensor.name for tensor in layer.tensors]
-        written.append(
-            {
-                "target": hardware.name,
-                "type": "bypass" if version == "0.3" else "datatype",
-                "keep": [name for name in names if name in level.keep],
-                "bypass": [name for name in names if name not in level.keep],
-            }
-        )
-    return written
-
-
-def check_version(version: str) -> None:
-    """InputError for a version that no mapping is written in."""
-    if version not in VERSIONS:
-        raise InputError("Timeloop mapping", " or ".join(VERSIONS), version, key="version")
-
-
-def mapping_text(architecture: Architecture, layer: Layer, mapping: Mapping, version: Version = "0.4") -> str:
-    """A Timeloop file with the section ``mapping``, as :func:`mapping_directives` has it."""
-    document = {"mapping": mapping_directives(architecture, layer, mapping, version)}
-    title = " ".join(f"# {layer.name} on {architecture.name}, for Timeloop {version}".split())
-    return f"{title}\n{yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=100)}"
-
-
-def _block(target: str, kind: str, block: Sequence[Loop], layer: Layer, version: Version) -> dict[str, Any]:
-    bounds = dict(block)
-    order = [*bounds, *(dim for dim in layer.sizes if dim not in bounds)]
-    separator = " " if version == "0.3" else ","
-    factors = separator.join(f"{dim}={bounds.get(dim, 1)}" for dim in layer.sizes)
-    return {
-        "target": target,
-        "type": kind,
-        "factors": factors,
-        "permutation": _permutation(order, version),
-    }
-
-
-def _permutation(order: Iterable[str], version: Version) -> str:
-    dims = list(order)
-    if all(len(dim) == 1 for dim in dims):
-        return "".join(dims)
-    if version == "0.3":
-        expected = "dims of one letter, as version 0.3 writes permutations"
-        raise InputError(
-            "Timeloop mapping", expected, ", ".join(dims), "Write version 0.4", key="permutation"
-        )
-    return ",".join(dims)

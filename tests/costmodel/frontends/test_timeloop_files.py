@@ -21,8 +21,9 @@ from costmodel.frontends.timeloop_architecture import FanOut, TimeloopArchitectu
 from costmodel.frontends.timeloop_case import problem_of, read_timeloop_case
 from costmodel.frontends.timeloop_constraints import LevelConstraint, read_constraints
 from costmodel.frontends.timeloop_energy import NotCountedWarning
+from costmodel.frontends.timeloop_export import VERSIONS, mapping_text
 from costmodel.frontends.timeloop_files import read_timeloop
-from costmodel.frontends.timeloop_mapping import VERSIONS, mapping_text, read_mapping
+from costmodel.frontends.timeloop_mapping import read_mapping
 from costmodel.frontends.timeloop_reference import Case, read_cases
 from costmodel.mapping import LevelMapping, Mapping
 from costmodel.technology import THISTLE_45NM
