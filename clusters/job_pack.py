@@ -10,11 +10,13 @@ from collections.abc import Iterator
 MARK = "archsweep-pack:"
 SUFFIXES = (".parquet", ".yaml")
 """The report is drawn anew where the rows arrive."""
+TABLES = ("layers", "scratchpads", "designs")
+"""Folders of a run folder; designs last, for they rest on the rows of the others."""
 
 
 def result_files(folder: str) -> Iterator[str]:
     """Finished files of the folder and its tables, relative to it, in the order of their writing."""
-    for below in ("", "layers", "designs"):
+    for below in ("", *TABLES):
         place = os.path.join(folder, below)
         for name in sorted(os.listdir(place)) if os.path.isdir(place) else ():
             if name.endswith(SUFFIXES) and not name.startswith("."):

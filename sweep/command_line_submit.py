@@ -13,6 +13,7 @@ from clusters.jobs import JobClient, JobState
 from clusters.runtime import WorkersUnavailableError
 from results.remote import is_uri
 from results.report import write_report
+from results.schema import ANSWER_TABLES, TABLES
 from results.store import RunFolder
 from sweep.command_line import WorkFailedError
 from sweep.study import load_study
@@ -77,8 +78,9 @@ def _bring(client: JobClient, state: JobState, home: HomeEnd) -> None:
     elif not bring_home(client, state, folder):
         NOTES.print(f"job {state.job} has written no results yet")
     else:
-        rows = [len(RunFolder(folder).read(table, ["status"])) for table in ("layers", "designs")]
-        NOTES.print(f"brought home: {rows[0]} solves, {rows[1]} designs")
+        rows = {table: len(RunFolder(folder).read(table, ["status"])) for table in TABLES}
+        solves = sum(rows[table.name] for table in ANSWER_TABLES)
+        NOTES.print(f"brought home: {solves} solves, {rows['designs']} designs")
         print(f"report: {write_report(folder)}")
 
 

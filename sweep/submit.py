@@ -22,6 +22,7 @@ from costmodel.frontends.safe_yaml import load_yaml
 from costmodel.frontends.timeloop_files import each_file
 from results.errors import CannotWriteError
 from results.remote import is_uri
+from results.schema import TABLES
 from results.store import LOCK_FILE
 from sweep import VERSION
 from sweep.study import Study, load_study, study_path
@@ -30,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("clusters", "costmodel", "results", "solvers", "sweep")
 ORIGIN_FILE = ".origin.json"
 """In a folder that was brought home: where from, and the digests of its files."""
-RESULT_NAME = re.compile(r"(?:(?:layers|designs)/)?[A-Za-z0-9_][A-Za-z0-9_.-]*\.(?:parquet|yaml)")
+RESULT_NAME = re.compile(rf"(?:(?:{'|'.join(TABLES)})/)?[A-Za-z0-9_][A-Za-z0-9_.-]*\.(?:parquet|yaml)")
 
 
 @dataclass(frozen=True)

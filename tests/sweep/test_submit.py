@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from clusters.job_pack import result_files
 from clusters.jobs import JobClient, JobState
 from costmodel.errors import InputError
+from results.schema import TABLES
 from sweep import VERSION, submit
 from sweep.study import load_study
 from sweep.submit import Submission, bring_home, check_home, home_folder, job_request
@@ -136,6 +138,18 @@ def test_home_becomes_what_the_head_has(tmp_path: Path) -> None:
     assert sorted(path.name for path in (home / "layers").iterdir()) == ["00000002.parquet"]
     assert (home / "layers/00000002.parquet").read_bytes() == b"12"
     assert json.loads((home / ".origin.json").read_text())["job"] == "job-1"
+
+
+def test_every_table_comes_home(tmp_path: Path) -> None:
+    files = {f"{table}/00000001.parquet": table.encode() for table in TABLES}
+    for name, content in files.items():
+        (tmp_path / "head" / name).parent.mkdir(parents=True)
+        (tmp_path / "head" / name).write_bytes(content)
+    packed = list(result_files(str(tmp_path / "head")))
+    assert sorted(packed) == sorted(files)
+    assert packed[-1].startswith("designs/")
+    assert bring_home(Cluster(files), state(), tmp_path / "home")
+    assert all((tmp_path / "home" / name).read_bytes() == content for name, content in files.items())
 
 
 def test_results_of_this_machine_are_never_replaced(tmp_path: Path) -> None:

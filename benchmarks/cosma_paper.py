@@ -1,0 +1,192 @@
+"""Figure 3, Table II and Figure 4 of COSMA's paper (arXiv 2311.18246) from our own solvers.
+
+    python benchmarks/cosma_paper.py --graphs FOLDER [--raw] [--figures 3 4] [--networks NAME ...]
+        [--wall-seconds 60] [--output FOLDER]
+
+FOLDER holds the networks' operator graphs: NETWORK.json.gz with batch normalisation and unary operators fused
+into their producers, NETWORK.raw.json.gz (taken with --raw) with an operator for every ATen operation. The
+names are those of torchvision, timm and the like; a network without a file is left out, and said.
+
+Figure 3: ten networks in six settings (budgets MR, MH, MP for activations only; MRp, MHp, MPp with
+parameters): bytes moved off chip beyond the compulsory ones, by cosma and by the paper's four schemes, and
+cosma's time to solution. Table II and Figure 4: four networks from architecture search, activations only:
+time and bytes of a fixed order (FS), of divide and conquer (DnC) and of cosma.
+
+Times are CPU seconds on one core, those of FS with MPMF and of the schemes with their search for the order of
+minimum peak. Every solve has --wall-seconds. Prints tables, then one JSON object; writes the JSON and a page
+of charts into the output folder (runs/cosma_paper).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from cosma_cases import HEURISTICS, SCHEMES, Case, Found, figure_3, figure_4, reduction_rows, summary
+from scratchpad import HUMAN, warm_up
+
+from solvers.budget import Budget
+from solvers.scratchpad.budgets import NAMES
+
+NAS = ("pnasnet5_large", "amoebanet_d", "nasnet_a_large", "darts")
+COLOURS = {
+    "cosma": "#d62728",
+    "FS (default)": "#9467bd",
+    "FS (MPMF)": "#8c564b",
+    "DnC": "#e377c2",
+    "default, Belady": "#1f77b4",
+    "default, greedy": "#aec7e8",
+    "MPMF, Belady": "#2ca02c",
+    "MPMF, greedy": "#98df8a",
+}
+TABLE_II = {
+    "pnasnet5_large": ((12.2, 12.3, 12.2), (24.2, 22.4, 23.5), (65.9, 63.5, 58.0)),
+    "amoebanet_d": ((8.1, 8.3, 8.1), (84.4, 8.2, 8.5), (62.1, 59.9, 112.8)),
+    "nasnet_a_large": ((19.8, 20.0, 19.7), (22.4, 22.4, 21.6), (37.5, 22.9, 39.2)),
+    "darts": ((5.0, 5.0, 5.0), (5.2, 5.2, 5.2), (19.1, 19.1, 19.1)),
+}
+"""The paper's seconds: of each heuristic, in the order above, under MR, MH and MP."""
+
+
+def megabytes(moved: int | None) -> str:
+    return "-" if moved is None else f"{moved / 1e6:.3f}"
+
+
+def show_bytes(title: str, cases: Sequence[Case]) -> None:
+    """A line a case: budget, bytes by approach, and what cosma proved in how long."""
+    approaches = list(cases[0].found)
+    print(f"\n{title}: MB moved off chip beyond the compulsory")
+    print(
+        f"{'network':>22} {'setting':>7} {'ops':>5} {'budget':>8}" + "".join(f"{a:>16}" for a in approaches)
+    )
+    for case in cases:
+        numbers = "".join(f"{megabytes(case.bytes_of(a)):>16}" for a in approaches)
+        proof = f"{case.found['cosma'].status} {case.found['cosma'].cpu_seconds:.2f} s"
+        start = f"{case.network:>22} {case.setting:>7} {case.operators:5} {case.budget_bytes / 1e6:8.3f}"
+        print(f"{start}{numbers}  {proof} {case.note}")
+
+
+def show_reductions(title: str, cases: Sequence[Case], approach: str) -> None:
+    print(f"\n{title}: mean reduction by {approach}, of the cases in which a scheme moves anything")
+    print(f"{'setting':>8}" + "".join(f"{name:>17}" for name in (*SCHEMES, "all")))
+    for setting, means in reduction_rows(cases, approach).items():
+        shown = ("-" if mean is None else f"{mean:.1%}" for mean in means.values())
+        print(f"{setting:>8}" + "".join(f"{text:>17}" for text in shown))
+
+
+def show_table_ii(cases: Sequence[Case]) -> None:
+    print("\nTable II: time to solution, CPU s (the paper's s)")
+    approaches = (*HEURISTICS, "cosma")
+    print(f"{'network':>16} {'budget':>6}" + "".join(f"{name:>20}" for name in approaches))
+    for case in cases:
+        paper = TABLE_II.get(case.network, ((),) * len(HEURISTICS))
+        texts = []
+        for place, name in enumerate(approaches):
+            known = paper[place][NAMES.index(case.setting)] if name in HEURISTICS and paper[place] else "-"
+            texts.append(f"{case.found[name].cpu_seconds:.2f} ({known})")
+        print(f"{case.network:>16} {case.setting:>6}" + "".join(f"{text:>20}" for text in texts))
+
+
+def bars(title: str, cases: Sequence[Case], value: Callable[[Found], float | None], unit: str) -> str:
+    """A panel a network: groups of bars over the settings, one colour an approach."""
+    from plotly.graph_objects import Bar
+    from plotly.subplots import make_subplots
+
+    networks = list(dict.fromkeys(case.network for case in cases))
+    lines = -(-len(networks) // 2)
+    page = make_subplots(rows=lines, cols=2, subplot_titles=networks, vertical_spacing=0.25 / lines)
+    for place, network in enumerate(networks):
+        mine = [case for case in cases if case.network == network]
+        for name in mine[0].found:
+            bar = Bar(
+                x=[case.setting for case in mine],
+                y=[value(case.found[name]) for case in mine],
+                name=name,
+                legendgroup=name,
+                showlegend=place == 0,
+                marker_color=COLOURS[name],
+            )
+            page.add_trace(bar, row=place // 2 + 1, col=place % 2 + 1)
+    page.update_yaxes(title=unit, rangemode="tozero")
+    page.update_layout(title=title, height=140 + 280 * lines, width=1240, template="plotly_white")
+    return str(page.to_html(full_html=False, include_plotlyjs=False))
+
+
+def page_of(charts: Iterable[str]) -> str:
+    """The charts on one page that needs no network."""
+    from plotly.offline import get_plotlyjs
+
+    head = f"<meta charset='utf-8'><title>COSMA</title><script>{get_plotlyjs()}</script>"
+    return f"<!doctype html><html><head>{head}</head><body>{''.join(charts)}</body></html>"
+
+
+def charts_of(figure: str, cases: Sequence[Case]) -> Iterator[str]:
+    def moved(found: Found) -> float | None:
+        return None if found.objective_bytes is None else found.objective_bytes / 1e6
+
+    yield bars(f"{figure}: bytes moved off chip beyond the compulsory", cases, moved, "MB")
+    yield bars(f"{figure}: time to solution", cases, lambda found: found.cpu_seconds, "CPU s")
+
+
+def existing(
+    names: Iterable[str], folder: Path, suffix: str, chosen: Sequence[str] | None
+) -> dict[str, Path]:
+    """The networks' files; those that the folder lacks are named on standard error."""
+    wanted = [name for name in names if chosen is None or name in chosen]
+    paths = {name: folder / f"{name}{suffix}.json.gz" for name in wanted}
+    for name in wanted:
+        if not paths[name].is_file():
+            print(f"{name} is left out: there is no {paths[name]}", file=sys.stderr)
+    return {name: path for name, path in paths.items() if path.is_file()}
+
+
+def report(figure: str, cases: Sequence[Case], approaches: Sequence[str]) -> dict[str, Any]:
+    """Print the figure's tables; its JSON."""
+    show_bytes(figure, cases)
+    for approach in approaches:
+        show_reductions(figure, cases, approach)
+    if "DnC" in approaches:
+        show_table_ii(cases)
+    found = summary(cases, approaches)
+    print()
+    for claim, count in found["claims"].items():
+        print(f"{claim}: {count}")
+    return found | {"cases": [asdict(case) for case in cases]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--graphs", type=Path, required=True)
+    parser.add_argument("--raw", action="store_true", help="one operator an ATen operation")
+    parser.add_argument("--figures", nargs="+", choices=("3", "4"), default=("3", "4"))
+    parser.add_argument("--networks", nargs="+", help="these of the paper's networks only")
+    parser.add_argument("--wall-seconds", type=float, default=60.0, help="limit of every solve")
+    parser.add_argument("--output", type=Path, default=Path("runs/cosma_paper"))
+    options = parser.parse_args()
+    suffix, limit = (".raw" if options.raw else ""), Budget(options.wall_seconds)
+    figures = {
+        "Figure 3": ("3", HUMAN, figure_3, ("cosma",)),
+        "Figure 4": ("4", NAS, figure_4, ("cosma", *HEURISTICS)),
+    }
+    warm_up(options.graphs)
+    found: dict[str, Any] = {"wall_seconds": options.wall_seconds, "raw": options.raw}
+    charts: list[str] = []
+    for title, (number, networks, run, approaches) in figures.items():
+        paths = existing(networks, options.graphs, suffix, options.networks)
+        if number in options.figures and paths:
+            cases = run(paths, limit)
+            found[title] = report(title, cases, approaches)
+            charts += charts_of(title, cases)
+    print(json.dumps(found))
+    options.output.mkdir(parents=True, exist_ok=True)
+    (options.output / "cosma_paper.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
+    (options.output / "cosma_paper.html").write_text(page_of(charts), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
