@@ -6,6 +6,7 @@ inputs and outputs are resident then. Plans over these graphs are in :mod:`costm
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,6 +23,9 @@ ELEMENTWISE = frozenset(
     for name in line.split()
 )
 """Operators that read an element before they write it, and so may write over an input of equal size."""
+
+MOST_BYTES = 1 << 50
+"""What all tensors and parameters of a graph stay below: solvers add up their bytes in 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,10 @@ class OperatorGraph:
         where = f"operator graph {self.name}"
         if not self.operators:
             raise InputError(where, "at least one operator", "none")
+        for things in (self.operators, self.tensors):
+            _check_names(where, [thing.name for thing in things])
+        if self.total_bytes >= MOST_BYTES:
+            raise InputError(where, f"fewer than {MOST_BYTES} bytes", self.total_bytes)
         ready = {index for index, tensor in enumerate(self.tensors) if tensor.given}
         for operator in self.operators:
             if not ready.issuperset(operator.inputs):
@@ -142,10 +150,25 @@ class OperatorGraph:
         """The operator that needs the most scratchpad for itself."""
         return max(self.operators, key=self.working_bytes)
 
+    @cached_property
+    def total_bytes(self) -> int:
+        """Scratchpad in which every tensor and every parameter has a place of its own."""
+        blocks = sum(tensor.block_bytes for tensor in self.tensors)
+        return blocks + sum(operator.parameter_bytes for operator in self.operators)
+
     @property
     def required_bytes(self) -> int:
         """MR, the minimum memory requirement: what the hungriest operator needs (Section III-D)."""
         return self.working_bytes(self.hungriest)
+
+
+def _check_names(where: str, names: list[str]) -> None:
+    """Plans tell operators and tensors by their names, and an idle step by none."""
+    if "" in names:
+        raise InputError(where, "names that are not empty", "an empty one")
+    if len(set(names)) < len(names):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        raise InputError(where, "names that are all different", twice)
 
 
 def operator_graph(network: Network, settings: ScratchpadSettings = ScratchpadSettings()) -> OperatorGraph:

@@ -22,16 +22,14 @@ class ScratchpadProblem:
     budget_bytes: int
 
     def __post_init__(self) -> None:
-        if type(self.budget_bytes) is not int or self.budget_bytes < 1:
-            raise InputError(
-                "scratchpad problem", "a whole number of bytes of at least 1", self.budget_bytes, key="budget"
-            )
+        if type(self.budget_bytes) is not int or self.budget_bytes < 0:
+            raise InputError("scratchpad problem", "a whole number of bytes", self.budget_bytes, key="budget")
 
     @property
     def capacity_bytes(self) -> int:
-        """The budget in whole aligned blocks."""
+        """The budget in whole aligned blocks, or all that the graph could ever use of it."""
         alignment = self.graph.settings.alignment_bytes
-        return self.budget_bytes // alignment * alignment
+        return min(self.budget_bytes, self.graph.total_bytes) // alignment * alignment
 
 
 def objective_of(problem: ScratchpadProblem, plan: Plan) -> int:

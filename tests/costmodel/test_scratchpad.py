@@ -170,6 +170,26 @@ def test_settings_are_checked(key: str) -> None:
         ScratchpadSettings(**{key: 0})
 
 
+@pytest.mark.parametrize(
+    ("operators", "tensors", "expected"),
+    [
+        ((replace(CHAIN.operators[0], name=""),), CHAIN.tensors, "not empty"),
+        (
+            (CHAIN.operators[0], replace(CHAIN.operators[1], name="a")),
+            CHAIN.tensors,
+            "all different, found a",
+        ),
+        (CHAIN.operators, (CHAIN.tensors[0],) * 5, "all different, found t0"),
+        (CHAIN.operators, (*CHAIN.tensors[:4], GraphTensor("t4", 1 << 60, 1 << 60, False)), "fewer than"),
+    ],
+)
+def test_graphs_that_plans_could_not_speak_of_are_refused(
+    operators: tuple[Operator, ...], tensors: tuple[GraphTensor, ...], expected: str
+) -> None:
+    with pytest.raises(InputError, match=expected):
+        OperatorGraph("g", operators, tensors)
+
+
 @pytest.mark.parametrize("case", OPTIMA, ids=lambda c: f"{c['network']}-{c['parameters']}-{c['budget']}")
 def test_minimum_requirements_are_the_reference_s(case: dict[str, object]) -> None:
     settings = ScratchpadSettings(parameters=bool(case["parameters"]))

@@ -7,7 +7,7 @@ import pickle
 import pytest
 import random_graphs
 
-from costmodel.scratchpad import ScratchpadSettings
+from costmodel.scratchpad import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
 from costmodel.scratchpad_plan import Plan
 from solvers.budget import Budget
 from solvers.catalogue import CATALOGUE, Entry
@@ -64,3 +64,14 @@ def test_outcomes_travel(entry: Entry) -> None:
     outcome = solve(entry, ScratchpadProblem(graph, 1000))
     assert outcome.objective == 0
     assert pickle.loads(pickle.dumps(outcome)) == outcome
+
+
+@every_solver
+@pytest.mark.parametrize("budget", [0, 10**30])
+def test_tensors_without_bytes_and_budgets_without_end(entry: Entry, budget: int) -> None:
+    size = 0 if budget == 0 else 5
+    tensors = tuple(GraphTensor(f"t{index}", size, size, index == 0) for index in range(3))
+    operators = (Operator("one", (0,), (1,), 0), Operator("two", (0, 1), (2,), 0))
+    outcome = solve(entry, ScratchpadProblem(OperatorGraph("g", operators, tensors), budget))
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.objective == 0
