@@ -193,6 +193,23 @@ def test_a_second_run_and_another_study_solve_nothing(study: Study, tmp_path: Pa
     assert found == known
 
 
+def test_an_interrupted_run_keeps_its_plans(study: Study, tmp_path: Path) -> None:
+    class Interrupting(Observer):
+        def answered(self, row: Row) -> None:
+            if "budget_bytes" in row:
+                raise KeyboardInterrupt
+
+    output = tmp_path / "runs" / "skip"
+    with pytest.raises(KeyboardInterrupt):
+        run_study(study, output, HERE, observer=Interrupting())
+    (kept,) = RunFolder(output).read_rows("scratchpads")
+    counter = Counter()
+    rows = run_study(study, output, HERE, observer=counter).read_rows("scratchpads")
+    assert kept["task_id"] in counter.cached
+    assert sorted(row["objective_bytes"] for row in rows) == [0, 2 * KIB]
+    assert len({row["status"] for row in RunFolder(output).read_rows("designs")}) == 2
+
+
 def test_the_same_graph_under_two_names_is_planned_once(
     write_study: Callable[[str], Path], tmp_path: Path
 ) -> None:
