@@ -100,8 +100,11 @@ class Layer:
         names = [dim for dim, _ in self.dims]
         if len(set(names)) != len(names):
             raise InputError(where, "every dim once", names)
+        tensors = [tensor.name for tensor in self.tensors]
         if sum(tensor.is_output for tensor in self.tensors) != 1:
-            raise InputError(where, "exactly one output tensor", [t.name for t in self.tensors])
+            raise InputError(where, "exactly one output tensor", tensors)
+        if len(set(tensors)) != len(tensors):
+            raise InputError(where, "every tensor's name once", tensors)
         for tensor in self.tensors:
             if unknown := tensor.dims - set(names):
                 raise InputError(where, f"dims among {names}", sorted(unknown), key=tensor.name)

@@ -72,8 +72,8 @@ class TimeloopArchitecture:
 
     def document(self) -> dict[str, Any]:
         """The same as an architecture file of ours: what cannot be said there raises InputError."""
-        seconds = self.parts[-1].attributes.get("global_cycle_seconds")
-        clock = {} if seconds is None else {"frequency": round(1 / self._positive(seconds), 3)}
+        seconds = self._cycle_seconds()
+        clock = {} if seconds is None else {"frequency": round(1 / seconds, 3)}
         table = {} if (name := self._technology()) is None else {"technology": name}
         meshes = [part.mesh for part in (*self.memories, self.parts[-1])]
         levels = [
@@ -156,6 +156,10 @@ class TimeloopArchitecture:
             raise self._no_energy(memory, expected, memory.class_name, "class")
         if self._technology() is None:
             raise self._no_law(memory)
+        own = memory.attributes.get("technology")
+        if own is not None and kind != "dram" and technology_name(memory) != self._technology():
+            expected = f"the MACs' technology ({self._technology()}), whose laws give the energies"
+            raise self._no_energy(memory, expected, str(own), "attributes.technology")
         return {"kind": kind}
 
     def _compute(self) -> dict[str, Any]:
@@ -193,10 +197,20 @@ class TimeloopArchitecture:
         )
         return InputError(self.file, expected, found, remedy, key=f"{part.key}.{key}")
 
-    def _positive(self, seconds: Any) -> float:
-        if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds < 1:
-            raise InputError(self.file, "seconds of a cycle", seconds, key="global_cycle_seconds")
-        return float(seconds)
+    def _cycle_seconds(self) -> float | None:
+        """The clock's period, one for all components that state it."""
+        found: float | None = None
+        for part in self.parts:
+            seconds = part.attributes.get("global_cycle_seconds")
+            if seconds is None:
+                continue
+            key = f"{part.key}.attributes.global_cycle_seconds"
+            if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 1e-15 < seconds < 1:
+                raise InputError(self.file, "seconds of a cycle", seconds, key=key)
+            if found not in (None, float(seconds)):
+                raise InputError(self.file, f"one clock, {found:g} s as others have", seconds, key=key)
+            found = float(seconds)
+        return found
 
 
 def timeloop_architecture(files: TimeloopFiles, name: str) -> TimeloopArchitecture:

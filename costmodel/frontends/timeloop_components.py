@@ -15,7 +15,7 @@ from costmodel.frontends.safe_yaml import TaggedDict
 Kind = Literal["storage", "compute", "fanout"]
 Mesh = tuple[int, int]
 
-_NAME = re.compile(r"([A-Za-z_][\w-]*)(?:\[\s*(\d+)\s*\.\.\s*(\d+)\s*\])?")
+_NAME = re.compile(r"([A-Za-z_][\w-]*)(?:\[\s*(\d{1,18})\s*\.\.\s*(\d{1,18})\s*\])?")
 _COMPUTE = ("mac", "compute", "multiplier", "fma")
 _STORAGE = ("dram", "sram", "reg", "rf", "buffer", "storage", "latch", "flipflop", "scratchpad", "cache")
 DUMMY = "dummy_storage"
@@ -203,6 +203,8 @@ def _leaf(
         raise here.refused("spatial: {meshX: ...} for several instances (version 0.4)", entry["name"], "name")
     mesh = around.mesh[0] * x, around.mesh[1] * y
     attributes = _attributes(entry, here)
+    for key in sorted({"meshX", "meshY", "instances"} & attributes.keys()):
+        raise here.refused("spatial: {meshX: ..., meshY: ...} beside the attributes (version 0.4)", key, key)
     inside = replace(around, mesh=mesh)
     if container:
         inside = replace(inside, attributes=around.attributes | attributes)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from costmodel.errors import InputError
+from costmodel.frontends.json_fields import known_names
 from costmodel.frontends.timeloop_architecture import FanOut, TimeloopArchitecture, dummy_name
 from costmodel.frontends.timeloop_components import Component
 from costmodel.frontends.timeloop_directives import (
@@ -78,10 +79,11 @@ def _all_directives(files: TimeloopFiles, architecture: TimeloopArchitecture) ->
     for name in CONSTRAINT_SECTIONS:
         if name in files.sections:
             section = files.sections[name]
-            data = section.data
+            data, key = section.data, name
             if isinstance(data, dict):
-                data = data.get("targets", data.get("constraints", []))
-            yield from directives(data, section.file, name)
+                known_names(data, ("version", "targets"), section.file, name)
+                data, key = data.get("targets", []), f"{name}.targets"
+            yield from directives(data, section.file, key)
 
 
 def _of_node(part: Component, file: str) -> Iterator[Directive]:

@@ -28,7 +28,9 @@ _KEYS: dict[DirectiveType, tuple[str, ...]] = {
 _CHANGES_NOTHING = ("no_link_transfer",)
 """Transfers between neighbours are not modelled in the first place."""
 
-_FACTOR = re.compile(r"[\s,]*(?:([A-Za-z_]\w*)\s*(<=|>=|=)\s*(\d+)|([A-Za-z_]+)\s*(\d+))[\s,]*")
+_FACTOR = re.compile(
+    r"[\s,]*(?:([A-Za-z_]\w*)\s*(<=|>=|=)\s*(\d{1,18})|([A-Za-z_]+)\s*(\d{1,18}))(?!\d)[\s,]*"
+)
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ def directives(entries: Any, file: str, key: str) -> Iterator[Directive]:
 def directive(target: str, entry: dict[str, Any], file: str, key: str) -> Directive:
     """One entry with its type and nothing in it that would change counts unknown to us."""
     written = entry.get("type")
-    if written not in TYPES:
+    if not isinstance(written, str) or written not in TYPES:
         expected = f"a type among {', '.join(TYPES)}"
         raise InputError(file, expected, written, did_you_mean(written, TYPES), key=f"{key}.type")
     data = {name: value for name, value in entry.items() if name not in ("target", "name", "type")}

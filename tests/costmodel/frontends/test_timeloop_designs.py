@@ -118,6 +118,11 @@ FAULTS = [
     ),
     ("multiplier_width: 16", "energy_per_opp: 2", r"MAC\.attributes\.energy_per_opp: .*energy_per_op"),
     ('technology: "45nm"', 'technology: "65nm"', r"Memory\.attributes\.technology: .*MACs in 65nm"),
+    (
+        "{depth: 64, width: 16}",
+        '{depth: 64, width: 16, technology: "7nm"}',
+        r"Partial\.attributes\.technology: expected the MACs' technology \(thistle-45nm\)",
+    ),
     ("!Nothing {constraints", "!Nothing {spatial: {meshX: 2}, constraints", r"!Nothing: .*spatial"),
     ("subclass: aladdin_register", "subclass: [a]", r"WeightWord: subclass"),
     ("bypass: [Inputs, Weights]", "keep_only: [Outputs]", r"Partial\.constraints\.dataspace\.keep_only"),

@@ -14,6 +14,9 @@ FILES = Path(__file__).parents[2] / "data" / "timeloop_files"
 V03 = [FILES / "v03" / f"{name}.yaml" for name in ("arch", "ERT", "problem", "constraints", "mapping")]
 V04 = [FILES / "v04" / f"{name}.yaml" for name in ("design", "mapping")]
 
+DIGITS = "9" * 5000
+"""More than Python makes an integer of."""
+
 FAULTS = [
     ("arch", "depth: 512", "dpeth: 512", r"arch\.yaml: .*\.chip\.Buffer\.attributes\.dpeth.*mean depth"),
     ("arch", "depth: 512", "rows: 512", r"Buffer\.attributes\.depth: expected a size"),
@@ -35,9 +38,14 @@ FAULTS = [
     ("problem", "read-write: true", "read-write: maybe", r"problem\.yaml: .*read_write"),
     ("problem", "instance:", "instance: {}\n  sizes:", r"problem\.yaml: .*sizes"),
     ("constraints", "target: DRAM", "target: dram", r"architecture|targets|Did you mean DRAM"),
-    ("constraints", "K<=4", "K<4", r"constraints\.yaml: mapspace_constraints\[0\]\.factors: .*K<4"),
-    ("constraints", "K<=4", "Z<=4", r"constraints\.yaml: mapspace_constraints\[0\]: factors: .*Z"),
-    ("constraints", "permutation: QN", "permutation: QNQ", r"mapspace_constraints\[1\]\.permutation: .*once"),
+    ("constraints", "K<=4", "K<4", r"constraints\.yaml: mapspace_constraints\.targets\[0\]\.factors: .*K<4"),
+    ("constraints", "K<=4", "Z<=4", r"constraints\.yaml: mapspace_constraints\.targets\[0\]: factors: .*Z"),
+    (
+        "constraints",
+        "permutation: QN",
+        "permutation: QNQ",
+        r"mapspace_constraints\.targets\[1\]\.permutation: .*once",
+    ),
     ("constraints", "permutation: QN", "no_reuse: [Inputs]", r"no_reuse.*not modelled"),
     ("constraints", "factors: K=2}", "min: 0.5}", r"\.min: expected for spatial"),
     (
@@ -67,10 +75,23 @@ FAULTS = [
     ("mapping", "mapping:", "sparse_optimizations: {a: 1}\nmapping:", r"mapping\.yaml: sparse_optimizations"),
     ("mapping", "mapping:", "problem: {}\nmapping:", r"mapping\.yaml: problem: expected one section"),
     ("mapping", "mapping:", "{{ include }}\nmapping:", r"mapping\.yaml:1: .*Jinja"),
+    ("mapping", "P2 Q3", f"P{DIGITS} Q3", r"mapping\[0\]\.factors: expected perfect factors"),
+    ("mapping", "type: temporal", "type: [temporal]", r"mapping\[0\]\.type: expected a type among"),
+    ("mapping", "mapping:", "mapping: &m [*m]\nother:", r"mapping\.yaml:1: .*contains itself"),
+    ("arch", "PE[0..11]", f"PE[0..{DIGITS}]", r"chip\.name: expected a name such as"),
+    ("arch", "PE[0..11]", "PE[0..99999999999999999]", r"Buffer\.fanout.*at most 2147483648"),
+    ("problem", "R: 3,", f"R: {DIGITS},", r"problem\.yaml:14: .*4300 digits"),
+    ("problem", "name: Inputs", "name: Weights", r"problem\.yaml: .*every tensor's name once"),
+    (
+        "constraints",
+        "targets:",
+        "target:",
+        r"architecture_constraints: expected names among version, targets",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("file", "old", "new", "message"), FAULTS)
+@pytest.mark.parametrize(("file", "old", "new", "message"), FAULTS, ids=range(len(FAULTS)))
 def test_faults_of_version_0_3_name_file_and_key(
     file: str, old: str, new: str, message: str, tmp_path: Path
 ) -> None:
@@ -94,6 +115,12 @@ NODE_FAULTS = [
     ("temporal: {permutation: [Q, N]}", "temporary: {permutation: [Q, N]}", r"DRAM\.constraints\.temporary"),
     ("temporal: {permutation: [Q, N]}", "spatial: {factors: [Q=1]}", r"DRAM\.constraints\.spatial"),
     ("temporal: {permutation: [Q, N]}", "temporal: {permutation: [Q, no]}", r"DRAM.*permutation"),
+    ("entries: 24,", "entries: 24, meshX: 4,", r"RegFile\.meshX: expected spatial: \{meshX"),
+    (
+        "entries: 24,",
+        "entries: 24, global_cycle_seconds: 1e-9,",
+        r"RegFile\.attributes\.global_cycle_seconds",
+    ),
     ("class: regfile", "class: smartbuffer", r"RegFile\.class: expected a class whose energy has a law"),
     ("global_cycle_seconds: 2e-9", "global_cycle_seconds: fast", r"global_cycle_seconds"),
 ]
