@@ -126,6 +126,7 @@ OUT = Tensor("Out", ((("M", 1),),), "outputs")
         ((("M", 2),), (X,), "exactly one output"),
         ((("M", 2),), (OUT, OUT), "exactly one output"),
         ((("M", 2), ("M", 3)), (X, OUT), "every dim once"),
+        ((("M", 2),), (X, X, OUT), "every tensor's name once"),
         ((("K", 2),), (X, OUT), "dims among ['K']"),
     ],
 )
