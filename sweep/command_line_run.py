@@ -104,12 +104,11 @@ class ProgressBar(Observer):
     def _say_line(self) -> None:
         """Where there is no terminal to draw a bar on, as in the log of a job."""
         self._said = time.monotonic()
-        solved = max(1, self.done - self.hits)
-        left = (self.total - self.done) * (self._said - self._start) / solved
-        NOTES.print(
-            f"{self.done}/{self.total} solves, {self.hits} from the store, {self.failures} failed, "
-            f"about {left:.0f} s left"
-        )
+        said = f"{self.done}/{self.total} solves, {self.hits} from the store, {self.failures} failed"
+        if solved := self.done - self.hits:
+            left = (self.total - self.done) * (self._said - self._start) / solved
+            said += f", about {left:.0f} s left"
+        NOTES.print(said)
 
     def __enter__(self) -> ProgressBar:
         return self

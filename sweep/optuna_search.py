@@ -33,6 +33,9 @@ Point = tuple[int, ...]
 TRIALS_PER_ASK = 64
 """Trials of an earlier run that are handed out at once."""
 
+POPULATION = 24
+"""Designs of a generation, unless the study says: some generations in the hundreds of trials a study has."""
+
 REPEATED_ASKS = 5
 """Proposals in a row that were made before, after which a random new design is taken."""
 
@@ -225,7 +228,7 @@ def _suggest(trial: Trial, axis: Axis) -> int:
 def _sampler(search: OptunaSearch, number: int) -> BaseSampler:
     """The sampler that proposes trial ``number``: all that it knows of earlier ones is in their records."""
     seed = Random(f"{search.seed}/{number}").getrandbits(32)
-    population = search.population or 50
+    population = search.population or POPULATION
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)  # nsga3 and qmc still are that to Optuna
         if search.sampler == "nsga2":

@@ -166,7 +166,7 @@ class OptunaSearch(SearchKeys):
     trials: Annotated[int, Field(ge=1)]
     sampler: Sampler = "nsga2"
     population: Annotated[int, Field(ge=2)] | None = None
-    """Of nsga2 and nsga3: designs of one generation, 50 unless told."""
+    """Of nsga2 and nsga3: designs of one generation, 24 unless told."""
     seed: int = 0
     wall_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] | None = None
     """Propose no more after so long; of a resumed study counted anew."""
