@@ -26,34 +26,25 @@ FAMILY = "scratchpad"
 
 @dataclass(frozen=True)
 class ScratchpadPlans:
-    """One task a network on every design; made, it raises InputError for what the study cannot have."""
+    """One task for each network of the study on every design."""
 
-    study: Study
+    networks: tuple[NetworkChoice, ...]
     choice: ScratchpadChoice
-
-    def __post_init__(self) -> None:
-        self._check_level(load_architecture(self.study.architecture))
-        for network in self._networks.values():
-            _check_dataflow(network)
-        self._settings(self.choice.bits_per_element or 1)
-        assert self._solve, "read so that wrong parameters are an error now"
+    loaded: dict[str, Network]
+    """By the names that the study shows them under."""
+    solve: ScratchpadSolve
 
     @classmethod
     def of(cls, study: Study) -> ScratchpadPlans | None:
-        """None for a study that plans no scratchpad."""
-        return None if study.scratchpad is None else cls(study, study.scratchpad)
-
-    @cached_property
-    def _networks(self) -> dict[str, Network]:
-        """By the names that the study shows them under."""
-        return {n.shown: load_network(n.network, n.batch) for n in self.study.networks}
-
-    @cached_property
-    def _solve(self) -> ScratchpadSolve:
-        """The solver with complete, checked parameters."""
-        solver(self.choice.solver, FAMILY)
-        params = asdict(checked_params(self.choice.solver, self.choice.params))
-        return ScratchpadSolve(self.choice.solver, canonical_json(params), self.choice.budget)
+        """None for a study that plans no scratchpad; InputError for what it names and cannot have."""
+        choice = study.scratchpad
+        if choice is None:
+            return None
+        _check_level(study, choice.level)
+        loaded = {n.shown: load_network(n.network, n.batch) for n in study.networks}
+        for network in loaded.values():
+            _check_dataflow(network)
+        return cls(study.networks, choice, loaded, _solve(choice))
 
     @cached_property
     def _graphs(self) -> dict[tuple[str, int], PlannedGraph]:
@@ -64,7 +55,7 @@ class ScratchpadPlans:
         bits = self.choice.bits_per_element or level.word_bits
         key = (choice.shown, bits)
         if key not in self._graphs:
-            graph = operator_graph(self._networks[choice.shown], self._settings(bits))
+            graph = operator_graph(self.loaded[choice.shown], self._settings(bits))
             self._graphs[key] = PlannedGraph(replace(graph, name=choice.shown))
         return self._graphs[key]
 
@@ -74,17 +65,6 @@ class ScratchpadPlans:
             choice.parameters, choice.inputs_on_host, choice.in_place, bits, choice.alignment_bytes
         )
 
-    def _check_level(self, architecture: Architecture) -> None:
-        names = [level.name for level in architecture.levels]
-        if self.choice.level not in names:
-            raise InputError(
-                f"study {self.study.name}",
-                f"a level among {', '.join(names)}",
-                self.choice.level,
-                did_you_mean(self.choice.level, names),
-                key="scratchpad.level",
-            )
-
     def _level(self, architecture: Architecture) -> StorageLevel:
         return architecture.levels[architecture.index(self.choice.level)]
 
@@ -92,7 +72,7 @@ class ScratchpadPlans:
         """One task a network of the study, in their order, on a design without an :meth:`obstacle`."""
         level = self._level(architecture)
         size = capacity_bytes(level)
-        return [ScratchpadTask(self._graph(n, level), size, self._solve) for n in self.study.networks]
+        return [ScratchpadTask(self._graph(n, level), size, self.solve) for n in self.networks]
 
     def obstacle(self, architecture: Architecture) -> str:
         """Why some network has no plan on this design, known before any solve; empty where it may have one.
@@ -115,7 +95,7 @@ class ScratchpadPlans:
         """(status, sentence) of the networks that have no plan."""
         return [
             (answer.status, f"scratchpad of {network.shown}: {answer.status}: {answer.remark}")
-            for network, answer in zip(self.study.networks, answers, strict=True)
+            for network, answer in zip(self.networks, answers, strict=True)
             if not answer.planned
         ]
 
@@ -127,7 +107,7 @@ class ScratchpadPlans:
         """
         write_pj, read_pj = off_chip_pj_per_byte(architecture.levels[-1])
         moved = energy_pj = bound = 0.0
-        for network, answer in zip(self.study.networks, answers, strict=True):
+        for network, answer in zip(self.networks, answers, strict=True):
             moved += network.weight * (answer.spilled_bytes + answer.retrieved_bytes)
             energy_pj += network.weight * (answer.spilled_bytes * write_pj + answer.retrieved_bytes * read_pj)
             bound += network.weight * answer.bound_bytes
@@ -149,6 +129,21 @@ def capacity_bytes(level: StorageLevel) -> int:
     """Whole bytes of a level of limited size."""
     assert level.size_words is not None
     return level.size_words * level.word_bits // 8
+
+
+def _solve(choice: ScratchpadChoice) -> ScratchpadSolve:
+    """The solver with complete, checked parameters."""
+    solver(choice.solver, FAMILY)
+    params = asdict(checked_params(choice.solver, choice.params))
+    return ScratchpadSolve(choice.solver, canonical_json(params), choice.budget)
+
+
+def _check_level(study: Study, level: str) -> None:
+    names = [known.name for known in load_architecture(study.architecture).levels[:-1]]
+    if level not in names:
+        remedy = did_you_mean(level, names)
+        expected = f"a level within the outermost one: {', '.join(names)}"
+        raise InputError(f"study {study.name}", expected, level, remedy, key="scratchpad.level")
 
 
 def _check_dataflow(network: Network) -> None:
