@@ -13,7 +13,7 @@ from costmodel.networks import load_network
 from costmodel.scratchpad import ScratchpadSettings, operator_graph
 from costmodel.scratchpad_plan import Plan
 from solvers.budget import Budget
-from solvers.outcome import Outcome
+from solvers.outcome import Outcome, Status
 from solvers.scratchpad import comparison, cosma, divide, fixed_schedule
 from solvers.scratchpad.budgets import NAMES, budget_bytes
 from solvers.scratchpad.problem import ScratchpadProblem
@@ -47,6 +47,13 @@ class Found:
     def of(cls, outcome: Outcome[Plan]) -> Found:
         moved = None if outcome.objective is None else round(outcome.objective)
         return cls(moved, outcome.bound, str(outcome.status), round(outcome.cpu_seconds, 3))
+
+    def __str__(self) -> str:
+        """Status, gap and time in a few words."""
+        gap = ""
+        if self.status == Status.FEASIBLE and self.objective_bytes and self.bound_bytes is not None:
+            gap = f", gap {1 - self.bound_bytes / self.objective_bytes:.1%},"
+        return f"{self.status}{gap} {self.cpu_seconds:.2f} s"
 
 
 @dataclass(frozen=True)
@@ -103,7 +110,7 @@ def figure_4(paths: dict[str, Path], budget: Budget) -> list[Case]:
     ]
 
 
-def reductions(cases: Sequence[Case], approach: str, schemes: Iterable[str] = SCHEMES) -> list[float]:
+def reductions(cases: Sequence[Case], approach: str, schemes: Iterable[str]) -> list[float]:
     """1 - bytes / the scheme's bytes, of every case and scheme that moves any: elsewhere there is nothing
     to reduce."""
     return [
@@ -118,16 +125,25 @@ def of_setting(cases: Sequence[Case], setting: str) -> list[Case]:
     return [case for case in cases if case.setting == setting]
 
 
+def rivals(approach: str) -> tuple[str, ...]:
+    """The schemes to compare with: a heuristic with a fixed order, with those of the same order."""
+    order = approach.removeprefix("FS (").removesuffix(")") if approach.startswith("FS") else ""
+    return tuple(scheme for scheme in SCHEMES if scheme.startswith(order))
+
+
 def reduction_rows(cases: Sequence[Case], approach: str) -> dict[str, dict[str, float | None]]:
-    """Mean reduction by setting, against each scheme and against all; None where no scheme moves anything."""
-    groups = {scheme: (scheme,) for scheme in SCHEMES} | {"all": tuple(SCHEMES)}
+    """Mean reduction by setting and over all, against each scheme and against all; None where none moves
+    anything."""
+    groups = {scheme: (scheme,) for scheme in rivals(approach)} | {"all": rivals(approach)}
+    settings = {case.setting: of_setting(cases, case.setting) for case in cases} | {"all": cases}
     return {
-        setting: {
-            name: fmean(found) if (found := reductions(of_setting(cases, setting), approach, group)) else None
-            for name, group in groups.items()
-        }
-        for setting in dict.fromkeys(case.setting for case in cases)
+        setting: {name: mean(reductions(members, approach, group)) for name, group in groups.items()}
+        for setting, members in settings.items()
     }
+
+
+def mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None
 
 
 def counted(cases: Iterable[Case], holds: Callable[[int, int], bool], one: str, other: str) -> str:
