@@ -81,7 +81,7 @@ def solve_codesign(request: CodesignRequest, as_json: bool) -> None:
     elif answer["architecture"] is not None:
         _print_answer(answer)
     if answer["architecture"] is None:
-        NOTES.print(f"{answer['status']}: {answer['note']}", markup=False)
+        NOTES.print(f"{answer['status']}: {answer['note']}", markup=False, soft_wrap=True)
         raise SystemExit(1)
 
 

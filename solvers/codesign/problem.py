@@ -58,9 +58,9 @@ class CodesignProblem:
             raise InputError(where, "at least one layer", "none", key="layers")
         if self.objective not in OBJECTIVES:
             raise InputError(where, f"one of {', '.join(OBJECTIVES)}", self.objective, key="objective")
+        self._check_free()
         if not isfinite(self.area_um2) or self.area_um2 <= 0:
             raise InputError(where, "an area above 0 um2", self.area_um2, key="area_um2")
-        self._check_free()
 
     def _check_free(self) -> None:
         where, base = "co-design problem", self.family.base
@@ -74,7 +74,19 @@ class CodesignProblem:
             for name in names:
                 base.index(name)
         for name in self.free_sizes:
-            self.family.law(name)
+            law = self.family.law(name)
+            if not law.energy_exponent and not law.um2_per_word:
+                self._refuse("free_sizes", f"an energy or area of {name} that grows with its size")
+        for name in self.free_fanouts:
+            inside = base.levels[: base.index(name)]
+            if not base.compute.area_um2 and not any(level.area_um2 for level in inside):
+                self._refuse("free_fanouts", f"areas of what {name} fans out to")
+
+    def _refuse(self, key: str, expected: str) -> None:
+        """What takes nothing would be infinitely large."""
+        where = f"co-design of {self.family.source}"
+        remedy = "Name a technology with laws of area in the architecture's file, or free something else"
+        raise InputError(where, expected, "none", remedy, key=key)
 
     @classmethod
     def of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +12,9 @@ from solvers.codesign.thistle.layer_costs import LayerCosts
 from solvers.codesign.thistle.loops import LoopChoices, Loops, Placement
 from solvers.codesign.thistle.params import Params
 from solvers.codesign.thistle.program import NOTHING_ELSE, Cost, Program, Relaxed
+
+Solved = tuple[LayerCosts, Relaxed]
+"""A program by its costs, and its optimum."""
 
 CONDENSATIONS = 3
 """Rounds in which negative terms are put back; the first one gains nearly all there is."""
@@ -48,11 +51,15 @@ class RelaxedOptimum:
 
 @dataclass(frozen=True)
 class LayerPrograms:
-    """The programs of one of the layers of ``problem``, as if it were the only one."""
+    """The programs of one of the layers of ``problem``, as if it were the only one.
+
+    Once one is feasible, ``may_go_on()`` is asked before each.
+    """
 
     problem: CodesignProblem
     weighted: WeightedLayer
     params: Params
+    may_go_on: Callable[[], bool] = lambda: True
 
     def optimum(self) -> RelaxedOptimum | None:
         """The best of all programs, the most promising ones with their negative terms, or None."""
@@ -88,26 +95,32 @@ class LayerPrograms:
         return best
 
     @cached_property
-    def _ranked(self) -> list[tuple[LayerCosts, Relaxed]]:
+    def _ranked(self) -> list[Solved]:
         """The feasible programs with their optima, without negative terms, best first."""
         choices = LoopChoices(self._hardware, self.weighted.layer, self.params.split_windows)
-        loops = choices.all() if choices.count <= self.params.most_programs else ()
-        solved = [self._solved(each) for each in loops] or list(self._level_by_level(choices))
-        return sorted((pair for pair in solved if pair), key=lambda pair: pair[1].objective)
+        loops = choices.all() if choices.count <= self.params.most_programs else None
+        solved = map(self._solved, loops) if loops else self._level_by_level(choices)
+        return sorted(self._in_time(solved), key=lambda pair: pair[1].objective)
+
+    def _in_time(self, solved: Iterable[Solved | None]) -> Iterator[Solved]:
+        """The feasible ones, at least one if there is any."""
+        for pair in solved:
+            if pair:
+                yield pair
+                if not self.may_go_on():
+                    return
 
     @cached_property
     def _hardware(self) -> Hardware:
         problem = self.problem
         return Hardware(problem.family, problem.free_sizes, problem.free_fanouts)
 
-    def _level_by_level(self, choices: LoopChoices) -> Iterator[tuple[LayerCosts, Relaxed] | None]:
+    def _level_by_level(self, choices: LoopChoices) -> Iterator[Solved | None]:
         """For every placement of the windows, one level's order improved at a time until none gets better."""
         for placement in choices.placements:
             yield from self._descent(choices, placement)
 
-    def _descent(
-        self, choices: LoopChoices, placement: Placement
-    ) -> Iterator[tuple[LayerCosts, Relaxed] | None]:
+    def _descent(self, choices: LoopChoices, placement: Placement) -> Iterator[Solved | None]:
         orders = [choices.classes[0]] * choices.ordered_levels
         lowest, improved = float("inf"), True
         while improved:
@@ -120,7 +133,7 @@ class LayerPrograms:
                     if solved and solved[1].objective < lowest * (1 - 1e-6):
                         orders, lowest, improved = trial, solved[1].objective, True
 
-    def _solved(self, loops: Loops) -> tuple[LayerCosts, Relaxed] | None:
+    def _solved(self, loops: Loops) -> Solved | None:
         costs = LayerCosts(self._hardware, self.weighted.layer, loops)
         found = self._program(costs).solve()
         return found and (costs, found)

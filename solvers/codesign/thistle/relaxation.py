@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from solvers.codesign.problem import CodesignProblem
@@ -12,20 +12,25 @@ from solvers.codesign.thistle.params import Params
 from solvers.codesign.thistle.program import Cost, Program
 
 
-def relaxed_optimum(problem: CodesignProblem, params: Params = Params()) -> RelaxedOptimum | None:  # noqa: B008
+def relaxed_optimum(
+    problem: CodesignProblem,
+    params: Params = Params(),  # noqa: B008
+    may_go_on: Callable[[], bool] = lambda: True,
+) -> RelaxedOptimum | None:
     """The relaxed optimum of all layers on one architecture; None if no architecture fits the area.
 
     For one layer it is the best of its programs, one per combination of loop orders (Thistle, sections II and
     III); for several layers as ``params.rule`` says. The result's ``sizes_words`` and ``fanouts`` (instances)
     are real numbers of at least 1 by level name, to be rounded: a start for any search over the same family.
+    Once ``may_go_on()`` is false it is the best of the programs solved so far, at least one a layer.
     """
-    programs = tuple(LayerPrograms(problem, weighted, params) for weighted in problem.layers)
+    programs = tuple(LayerPrograms(problem, weighted, params, may_go_on) for weighted in problem.layers)
     own = [optimum for each in programs if (optimum := each.optimum())]
     if len(own) < len(programs):
         return None
     if len(own) == 1:
         return own[0]
-    joint = Joint(problem, programs, params.rounds)
+    joint = Joint(problem, programs, params.rounds, may_go_on)
     return joint.dominant(own) if params.rule == "dominant" else joint.optimum(own)
 
 
@@ -36,6 +41,7 @@ class Joint:
     problem: CodesignProblem
     programs: tuple[LayerPrograms, ...]
     rounds: int
+    may_go_on: Callable[[], bool] = lambda: True
 
     def dominant(self, own: Sequence[RelaxedOptimum]) -> RelaxedOptimum | None:
         """Every layer on the architecture, of their ``own`` ones, of the one that costs most there."""
@@ -62,8 +68,9 @@ class Joint:
 
     def _improved(self, costs: Sequence[LayerCosts]) -> RelaxedOptimum | None:
         best = self._solved(costs)
-        for _ in range(self.rounds if best else 0):
-            assert best is not None
+        for _ in range(self.rounds):
+            if best is None or not self.may_go_on():
+                break
             again = self._solved(self._reordered(best.hardware, best.layer_costs))
             if again is None or again.objective > best.objective * (1 - 1e-6):
                 break

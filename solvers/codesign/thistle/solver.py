@@ -17,7 +17,9 @@ from solvers.codesign.thistle.relaxation import relaxed_optimum
 from solvers.mapping.problem import MappingProblem
 from solvers.outcome import Outcome, Status
 
-VERSION = "1"
+VERSION = "2"
+NO_MAPPINGS = "no layer mappings found on any architecture near the relaxed optimum; that proves nothing"
+NO_TIME = "the time was up before all layers were mapped on an architecture"
 
 
 def solve(
@@ -28,8 +30,9 @@ def solve(
     """The best of the whole architectures near the relaxed optimum, with every layer mapped on them.
 
     The objective is the cost model's (:func:`solvers.codesign.problem.evaluated`), the bound that of
-    :mod:`solvers.codesign.bounds`. ``budget.iterations`` is the most architectures to map;
-    ``evaluations`` counts them. INFEASIBLE: the smallest member is larger than the area.
+    :mod:`solvers.codesign.bounds`. Half of the wall seconds are for the programs at most, the rest is for
+    mapping; ``budget.iterations`` is the most architectures to map, ``evaluations`` counts them. INFEASIBLE:
+    the smallest member is larger than the area.
     """
     clock = Stopwatch()
     if reason := _too_large(problem):
@@ -39,7 +42,7 @@ def solve(
     bound = lower_bound(problem)
     seconds = clock.cpu_seconds, clock.wall_seconds
     if not found:
-        note = "no layer mappings found on any architecture near the relaxed optimum; that proves nothing"
+        note = NO_MAPPINGS if clock.wall_seconds < budget.wall_seconds else NO_TIME
         return Outcome(Status.UNKNOWN, None, None, bound, *seconds, note)
     objective, solution = min(found, key=lambda pair: pair[0])
     status = Status.OPTIMAL if objective <= bound else Status.FEASIBLE
@@ -65,7 +68,7 @@ class Judge:
 
     def judged(self) -> Iterator[tuple[float, CodesignSolution]]:
         """Objectives and solutions, best relaxed mappings first, as far as the budget goes."""
-        relaxed = relaxed_optimum(self.problem, self.params)
+        relaxed = relaxed_optimum(self.problem, self.params, self._may_relax)
         if relaxed is None:
             return
         most = min(self.params.judged, self.budget.iterations or self.params.judged)
@@ -73,6 +76,9 @@ class Judge:
             architecture = self.problem.member(member.sizes_words, member.fanouts)
             if mappings := self._mapped(architecture):
                 yield self._best_of_both(architecture, mappings)
+
+    def _may_relax(self) -> bool:
+        return self.clock.wall_seconds < self.budget.wall_seconds / 2
 
     def _best_of_both(
         self, architecture: Architecture, mappings: tuple[Mapping, ...]

@@ -12,6 +12,7 @@ from costmodel.technology import THISTLE_45NM
 from costmodel.workload import gemm
 from solvers.budget import Budget
 from solvers.codesign.bounds import lower_bound, smallest_member
+from solvers.codesign.family import ArchitectureFamily
 from solvers.codesign.problem import (
     CodesignProblem,
     CodesignSolution,
@@ -124,3 +125,13 @@ def test_no_member_has_less_area_than_the_smallest(network_problem: CodesignProb
     least = smallest_member(network_problem).area_um2
     assert lower_bound(replace(network_problem, area_um2=least * 0.99)) == float("inf")
     assert lower_bound(replace(network_problem, area_um2=least * 1.01)) < float("inf")
+
+
+def test_what_takes_no_area_and_no_energy_cannot_be_free() -> None:
+    """It would be infinitely large: the Timeloop cases state energies and no areas."""
+    family = ArchitectureFamily("C_two_level")
+    layer = gemm("product", M=4, N=4, K=4)
+    with pytest.raises(InputError, match="Buffer that grows with its size"):
+        CodesignProblem.of(family, [layer])
+    with pytest.raises(InputError, match="areas of what Buffer fans out to"):
+        CodesignProblem(family, (WeightedLayer(layer),), 1e6, free_fanouts=("Buffer",))

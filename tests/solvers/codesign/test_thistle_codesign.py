@@ -171,7 +171,18 @@ def test_infeasible_areas_say_so(product_problem: CodesignProblem) -> None:
 def test_time_that_is_up_is_no_proof(product_problem: CodesignProblem) -> None:
     outcome = thistle.solve(product_problem, Budget(wall_seconds=1e-9))
     assert outcome.status is Status.UNKNOWN
+    assert "time was up" in outcome.note
     assert outcome.bound == lower_bound(product_problem)
+
+
+def test_programs_stop_when_they_must(network_problem: CodesignProblem) -> None:
+    """With the first feasible program of each layer, which all of them improve on."""
+    first = relaxed_optimum(network_problem, PAPER, lambda: False)
+    every = relaxed_optimum(network_problem, PAPER)
+    assert first is not None
+    assert every is not None
+    assert len(first.costs) == len(network_problem.layers)
+    assert every.objective <= first.objective * (1 + LOCAL)
 
 
 def test_iterations_limit_the_architectures(product_problem: CodesignProblem) -> None:
