@@ -64,6 +64,8 @@ FIGURES: dict[Objective, dict[str, tuple[str, ...]]] = {
     },
 }
 LOGARITHMIC = ("Figure 8",)
+BUDGET = Budget(wall_seconds=1800)
+"""Far more than any solve takes: the numbers should not depend on how busy the machine is."""
 COLOURS = {
     "random": "#999999",
     "eyeriss": "#1f77b4",
@@ -126,14 +128,14 @@ class Experiment:
         mapper = solver(mapping_solver).load()
         for row in self.rows:
             problem = MappingProblem(architecture, row.layer, self.objective)
-            outcome = mapper.solve(problem, Budget())
+            outcome = mapper.solve(problem, BUDGET)
             row.values[column] = self.measure(evaluate(architecture, row.layer, outcome.solution))
 
     def _random(self) -> None:
         for row in self.rows:
             problem = MappingProblem(self.family.base, row.layer, self.objective)
             params = random_search.Params(victory=self.options.draws)
-            outcome = random_search.solve(problem, Budget(iterations=self.options.draws), params)
+            outcome = random_search.solve(problem, replace(BUDGET, iterations=self.options.draws), params)
             if outcome.solution is not None:
                 row.values["random"] = self.measure(evaluate(self.family.base, row.layer, outcome.solution))
 
@@ -141,7 +143,7 @@ class Experiment:
         own, bounds = [], []
         for row in self.rows:
             problem = CodesignProblem.of(self.family, [row.layer], objective=self.objective)
-            outcome = thistle.solve(problem, Budget(), thistle.Params(mapping_solver=self.options.judge))
+            outcome = thistle.solve(problem, BUDGET, thistle.Params(mapping_solver=self.options.judge))
             assert outcome.solution is not None
             assert outcome.bound is not None
             row.values["layer_wise"] = self.measure(evaluated(problem, outcome.solution).layers[0])
@@ -155,7 +157,7 @@ class Experiment:
         first = CodesignProblem.of(self.family, [self.rows[0].layer], objective=self.objective)
         problem = replace(first, layers=tuple(row.weighted for row in self.rows))
         params = thistle.Params(mapping_solver=self.options.judge)
-        outcome = thistle.solve(problem, Budget(wall_seconds=600), params)
+        outcome = thistle.solve(problem, BUDGET, params)
         assert outcome.solution is not None
         assert outcome.bound is not None
         assert outcome.objective is not None
@@ -241,14 +243,17 @@ def _trace(rows: Sequence[Row], column: str, *, named: bool) -> Any:
     )
 
 
+def show_all(objective: Objective, rows: Sequence[Row], networks: Sequence[str]) -> None:
+    """The tables of all figures of one objective."""
+    for title, columns in FIGURES[objective].items():
+        for network in networks:
+            show(title, objective, [row for row in rows if row.network == network], columns)
+
+
 def write(
     found: dict[str, Any], results: dict[Objective, list[Row]], networks: Sequence[str], to: Path
 ) -> None:
-    """The tables and the JSON on standard output, and both into the folder with the page of figures."""
-    for objective, rows in results.items():
-        for title, columns in FIGURES[objective].items():
-            for network in networks:
-                show(title, objective, [row for row in rows if row.network == network], columns)
+    """The JSON on standard output and in the folder, beside the page of figures."""
     print(json.dumps(found))
     to.mkdir(parents=True, exist_ok=True)
     (to / "thistle_paper.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
@@ -283,6 +288,7 @@ def main() -> None:
             for row in rows
         ]
         results[objective] = rows
+        show_all(objective, rows, arguments.networks)
     write(found, results, arguments.networks, arguments.output)
 
 
