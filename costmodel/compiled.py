@@ -12,12 +12,18 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 # Counting references to the arguments' arrays takes several times longer than the functions' work. Without it
 # (_nrt) they can use only arrays that the interpreter holds, and allocate none.
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
+CALLED: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True}
 INLINED: dict[str, Any] = {**OPTIONS, "forceinline": True, "no_cpython_wrapper": True}
 
 
 def inlined(function: FunctionT) -> FunctionT:
     """A helper that becomes part of every compiled function of its module that calls it."""
     return cast(FunctionT, numba.njit(**INLINED)(function))
+
+
+def called(function: FunctionT) -> FunctionT:
+    """A larger helper with several callers that stays a function of its own: that compiles sooner."""
+    return cast(FunctionT, numba.njit(**CALLED)(function))
 
 
 def entry(function: FunctionT) -> FunctionT:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.architectures import architecture_names, load_architecture
+from costmodel.conventions.set_isca2023.cases import TreeCase, is_tree_file, read_trees
+from costmodel.conventions.set_isca2023.cases import evaluated_line as tree_line
 from costmodel.errors import InputError
 from costmodel.frontends.timeloop_case import read_timeloop_case
 from costmodel.frontends.timeloop_reference import Case, evaluated_line, read_cases
@@ -57,13 +59,40 @@ class EvaluateRequest:
 
 
 def evaluate_cases(request: EvaluateRequest, as_json: bool) -> None:
-    """One line a case, in the order of the files."""
+    """One line a case or RA tree, in the order of the files."""
+    if trees := [path for path in request.paths if is_tree_file(path)]:
+        if mixed := [str(path) for path in request.paths if path not in trees]:
+            raise InputError("evaluate", "files of RA trees or of mappings, not both", mixed[0])
+        evaluate_trees(trees, as_json)
+        return
     for case in request.cases():
         line = evaluated_line(case)
         if as_json:
             print(json.dumps(line), flush=True)
         else:
             print(f"{line['id']}  {line['cycles']} cycles  {line['energy_pj']:.6g} pJ", flush=True)
+
+
+def evaluate_trees(paths: Iterable[Path], as_json: bool) -> None:
+    """One line an RA tree, as the released SET evaluator counts it; status 1 if one cannot run."""
+    failed = False
+    for path in paths:
+        for case in read_trees(path):
+            line = tree_line(case)
+            failed |= "not_possible" in line
+            print(json.dumps(line) if as_json else _tree_text(case, line), flush=True)
+    if failed:
+        raise SystemExit(1)
+
+
+def _tree_text(case: TreeCase, line: dict[str, Any]) -> str:
+    name = f"{case.graph.name} batch {case.batch}"
+    if "not_possible" in line:
+        return f"{name}  {line['not_possible']}"
+    return (
+        f"{name}  {line['latency_cycles']} cycles  {line['energy_pj']:.6g} pJ  "
+        f"{line['dram_bytes']} DRAM bytes  {line['noc_hop_bytes']} hop bytes"
+    )
 
 
 def listing(what: str) -> list[dict[str, Any]]:

@@ -1,0 +1,23 @@
+"""What the released SET evaluator counts for an RA tree (``costmodel/conventions`` says what for).
+
+The semantics are those of SET-ISCA2023 at commit a7bd739, bug by bug, so that its published numbers can be
+read and checked: among others weights are charged once a run although the paper reloads them, and of outputs
+that are concatenated on the chip only the first producer's are sent. No study uses this.
+"""
+
+from costmodel.conventions.set_isca2023.evaluator import NodeCost, NotPossibleError, TreeEvaluator
+from costmodel.conventions.set_isca2023.hardware import PLATFORMS, Platform, Tile, load_platform
+from costmodel.conventions.set_isca2023.layers import LayerGraph, NetworkLayer, load_graph
+
+__all__ = [
+    "PLATFORMS",
+    "LayerGraph",
+    "NetworkLayer",
+    "NodeCost",
+    "NotPossibleError",
+    "Platform",
+    "Tile",
+    "TreeEvaluator",
+    "load_graph",
+    "load_platform",
+]

@@ -1,0 +1,133 @@
+"""Files of RA trees, each with its network, platform, batch and objective, as the searches left them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from costmodel.conventions.set_isca2023.evaluator import NodeCost, NotPossibleError, TreeEvaluator
+from costmodel.conventions.set_isca2023.hardware import PLATFORMS, Platform, load_platform
+from costmodel.conventions.set_isca2023.layers import LayerGraph, load_graph
+from costmodel.errors import InputError
+from costmodel.frontends.safe_json import load_json
+from costmodel.ratree import Node, parse_tree
+
+PAPER_EXPONENTS = {"edge": 2, "cloud": -2}
+"""The objectives of section 5.1: E^2 D on the edge platform, E D^2 on the cloud platform."""
+
+
+@dataclass(frozen=True)
+class TreeCase:
+    """A tree to be evaluated; ``where`` is its file and place, ``content`` all that the file says of it."""
+
+    where: str
+    graph: LayerGraph
+    platform: Platform
+    batch: int
+    exponent: int
+    tree: Node
+    content: dict[str, Any]
+
+    def evaluate(self) -> NodeCost:
+        """InputError for an invalid tree, NotPossibleError for one that does not fit the platform."""
+        try:
+            evaluator = TreeEvaluator(self.graph, self.platform, self.batch, self.exponent)
+            return evaluator.evaluate(self.tree)
+        except InputError as error:
+            raise error.at(self.where) from None
+
+
+def evaluated_line(case: TreeCase) -> dict[str, Any]:
+    """The object that ``archsweep evaluate --json`` prints; null beside the reason ``not_possible``."""
+    try:
+        cost = case.evaluate()
+    except NotPossibleError as reason:
+        nothing = dict.fromkeys(("energy_pj", "latency_cycles", "dram_bytes", "noc_hop_bytes"))
+        return {**nothing, "not_possible": str(reason)}
+    return {
+        "energy_pj": cost.energy_pj,
+        "latency_cycles": cost.cycles,
+        "dram_bytes": cost.dram_bytes,
+        "noc_hop_bytes": cost.hop_bytes,
+    }
+
+
+def is_tree_file(path: Path) -> bool:
+    """Whether a file holds RA trees: JSON (.json, .json.gz) with a list ``trees``, or one tree's ``text``."""
+    if not path.name.endswith((".json", ".json.gz")) or not path.is_file():
+        return False
+    try:
+        content = load_json(path)
+    except InputError:
+        return False
+    return isinstance(content, dict) and bool({"trees", "text"} & content.keys())
+
+
+def read_trees(path: Path) -> Iterator[TreeCase]:
+    """The trees of a file; networks are looked for in ``networks/`` beside it, then among the paper's."""
+    content = load_json(path)
+    records = content.get("trees", [content])
+    if not isinstance(records, list):
+        raise InputError(str(path), "a list of trees", records, key="trees")
+    for number, record in enumerate(records):
+        where = f"{path}: trees[{number}]"
+        try:
+            yield _case(record, where, path.parent)
+        except InputError as error:
+            raise error if error.where.startswith(str(path)) else error.at(where) from None
+
+
+def _case(record: Any, where: str, folder: Path) -> TreeCase:
+    if not isinstance(record, dict) or not isinstance(record.get("text"), str):
+        raise InputError(where, "an object with the tree's text", record, key="text")
+    tree = parse_tree(record["text"], f"{where}: text")
+    # what the released evaluator was told stands beside what it counted
+    told = record.get("eval") if isinstance(record.get("eval"), dict) else {}
+    name = record.get("platform")
+    standard = PAPER_EXPONENTS.get(str(name), 1)
+    return TreeCase(
+        where=where,
+        graph=load_graph(_network(record, where), folder),
+        platform=_platform(record, told or {}, where),
+        batch=_whole(record, "batch", tree.batch, where),
+        exponent=_whole(record, "objective_param", standard, where, least=-16),
+        tree=tree,
+        content=record,
+    )
+
+
+def _network(record: dict[str, Any], where: str) -> str:
+    if not isinstance(name := record.get("net"), str):
+        raise InputError(where, "a network's name", name, key="net")
+    return name
+
+
+def _platform(record: dict[str, Any], told: dict[str, Any], where: str) -> Platform:
+    """The platform by name, changed or described by ``mesh``, ``stride``, ``noc_bw`` and ``dram_bw``."""
+    given = {key: value for key, value in (told | record).items() if key in (*OWN_KEYS, "mesh")}
+    named = record.get("platform")
+    if named not in PLATFORMS and not {"mesh", "dram_bw"} <= given.keys():
+        load_platform(str(named))
+    base = PLATFORMS.get(str(named), PLATFORMS["edge"])
+    changed = {OWN_KEYS[key]: value for key, value in given.items() if key in OWN_KEYS}
+    if "mesh" in given:
+        if not isinstance(given["mesh"], list) or len(given["mesh"]) != 2:
+            raise InputError(where, "columns and rows", given["mesh"], key="mesh")
+        changed["columns"], changed["rows"] = given["mesh"]
+    return replace(base, **changed)
+
+
+OWN_KEYS = {
+    "stride": "stripe",
+    "noc_bw": "link_bytes_per_cycle",
+    "dram_bw": "dram_bytes_per_cycle",
+}
+
+
+def _whole(record: dict[str, Any], key: str, default: int, where: str, least: int = 1) -> int:
+    value = record.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InputError(where, f"a whole number of at least {least}", value, key=key)
+    return value

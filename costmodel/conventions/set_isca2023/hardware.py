@@ -1,0 +1,103 @@
+"""The hardware that the released SET evaluator counts for: an NVDLA-style tile, a mesh of them, DRAM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+from costmodel.errors import InputError, did_you_mean
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A buffer of a tile: its size and what an access costs."""
+
+    size_bytes: int
+    read_pj_per_byte: float
+    write_pj_per_byte: float
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The tile of the paper's section 5.1: a grid of PEs, each of ``lanes`` vectors of ``vector`` int8 MACs.
+
+    ``activation``, ``weight`` and ``output`` are the buffers of a PE (those for weights: of a lane),
+    ``output_shared`` collects outputs, ``shared`` is the global buffer.
+    """
+
+    vector: int = 8
+    lanes: int = 8
+    grid: int = 4
+    mac_pj: float = 0.018
+    bus_pj_per_byte: float = 0.018
+    bus_bytes_per_cycle: int = 16
+    vector_units: int = 64
+    vector_operation_pj: float = 0.0873
+    activation: Buffer = Buffer(8192, 0.3885, 0.3293)
+    weight: Buffer = Buffer(4096, 0.3053, 0.2471)
+    output: Buffer = Buffer(2048, 0.6416, 0.5672)
+    output_shared: Buffer = Buffer(28672, 0.61185, 0.7919)
+    shared: Buffer = Buffer(1 << 20, 1.0537, 1.8722)
+    shared_bytes_per_cycle: int = 256
+    output_stream_bytes: int = 10 * 1024
+
+    @property
+    def macs(self) -> int:
+        return self.grid * self.grid * self.lanes * self.vector
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A mesh of ``columns`` x ``rows`` tiles, numbered in stripes of ``stripe`` columns (section 3.3.2).
+
+    DRAM ports are at both ends of every row. Raises InputError for a mesh that stripes do not cover.
+    """
+
+    columns: int
+    rows: int
+    dram_bytes_per_cycle: int
+    stripe: int = 4
+    link_bytes_per_cycle: int = 24
+    hop_pj_per_byte: float = 5.6
+    dram_pj_per_byte: float = 60.0
+    least_allocation_utilization: float = 0.75
+    least_partition_utilization: float = 0.75
+    tile: Tile = field(default_factory=Tile)
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.type == "int" and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise InputError("platform", "a whole number of at least 1", value, key=item.name)
+        if self.columns % self.stripe:
+            expected = f"a divisor of the mesh's {self.columns} columns"
+            raise InputError("platform", expected, self.stripe, key="stripe")
+
+    @property
+    def tiles(self) -> int:
+        return self.columns * self.rows
+
+    def position(self, tile: int) -> tuple[int, int]:
+        """Column and row of a tile's number; every other stripe runs backwards."""
+        stripe, within = divmod(tile, self.stripe * self.rows)
+        row = within // self.stripe
+        return stripe * self.stripe + tile % self.stripe, self.rows - 1 - row if stripe % 2 else row
+
+    @property
+    def ports(self) -> tuple[tuple[int, int], ...]:
+        """Column and row of the DRAM ports, in the order in which a transfer is shared among them."""
+        return tuple((column, row) for column in (0, self.columns - 1) for row in range(self.rows))
+
+
+PLATFORMS = {
+    "edge": Platform(columns=4, rows=4, dram_bytes_per_cycle=16),
+    "cloud": Platform(columns=12, rows=12, dram_bytes_per_cycle=144),
+}
+"""The two platforms of section 5.1: 0.5 GB/s of DRAM a TOPS at 1 GHz."""
+
+
+def load_platform(name: str) -> Platform:
+    """A platform of the paper by name."""
+    if name not in PLATFORMS:
+        expected = f"one of {', '.join(PLATFORMS)}"
+        raise InputError("platform", expected, name, did_you_mean(name, PLATFORMS))
+    return PLATFORMS[name]

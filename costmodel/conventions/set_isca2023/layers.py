@@ -1,0 +1,183 @@
+"""Layer graphs as the released SET evaluator sees them, read from JSON; the paper's networks come along."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from costmodel.errors import InputError, did_you_mean
+from costmodel.frontends.safe_json import load_json
+
+KINDS = ("conv", "fc", "groupconv", "pool", "eltwise", "ptp", "transpose")
+"""Kinds of layers; ``ptp`` is an element-wise function of one operand."""
+LIBRARY = Path(__file__).parent / "networks"
+
+
+@dataclass(frozen=True)
+class NetworkLayer:
+    """One layer for one sample: outputs K x H x W of int8 from C input channels in all, filters R x S.
+
+    ``operands`` is how many inputs an element-wise layer has; ``order`` says which input dim (C, H, W) each
+    output dim of a transpose is. Inputs are ``external_c`` channels of the network's input, then those of
+    ``producers`` (indices) in that order; ``weight_producers`` compute what a product of activations takes as
+    weights. ``input_h``, ``input_w`` are without padding.
+    """
+
+    name: str
+    kind: str
+    c: int
+    k: int
+    h: int
+    w: int
+    r: int
+    s: int
+    stride_h: int
+    stride_w: int
+    pad_h: int
+    pad_w: int
+    input_h: int
+    input_w: int
+    operands: int = 1
+    groups: int = 1
+    order: tuple[int, ...] = (0, 1, 2)
+    external_c: int = 0
+    producers: tuple[int, ...] = ()
+    weight_producers: tuple[int, ...] = ()
+
+    @property
+    def has_weights(self) -> bool:
+        return self.kind in ("conv", "fc", "groupconv")
+
+    @property
+    def group_c(self) -> int:
+        return self.c // self.groups
+
+    @property
+    def group_k(self) -> int:
+        return self.k // self.groups
+
+    @property
+    def operations(self) -> int:
+        """MACs of a layer with weights, or element operations, for one sample."""
+        products = self.k * self.h * self.w * self.r * self.s
+        return products * (self.group_c if self.has_weights else self.operands)
+
+    def sizes(self, batch: int) -> tuple[int, int, int, int]:
+        """What is cut into parts: K, B, H, W."""
+        return self.k, batch, self.h, self.w
+
+    def input_bytes(self, batch: int) -> int:
+        return self.c * self.input_h * self.input_w * batch
+
+    def normalized_cycles(self, vector: int, lanes: int, macs: int, vector_units: int) -> float:
+        """NPT of section 3.3.2: cycles of one sample on one tile whose vectors it may leave partly empty."""
+        if not self.has_weights:
+            return self.operations / vector_units
+        c, k = (-(-size // width) * width for size, width in ((self.group_c, vector), (self.group_k, lanes)))
+        operations = c * k * self.r * self.s * self.h * self.w * self.groups
+        side_by_side = min(vector // self.group_c, lanes // self.group_k) if self.kind == "groupconv" else 1
+        fills = self.group_c < vector and self.group_k < lanes
+        return operations / (side_by_side if fills else 1) / macs
+
+
+@dataclass(frozen=True)
+class LayerGraph:
+    """A network's layers in topological order."""
+
+    name: str
+    layers: tuple[NetworkLayer, ...]
+
+    def __post_init__(self) -> None:
+        where = f"network {self.name}"
+        for index, layer in enumerate(self.layers):
+            late = [i for i in (*layer.producers, *layer.weight_producers) if not 0 <= i < index]
+            if late:
+                raise InputError(where, "producers before their consumers", late, key=layer.name)
+        if len(self.index) != len(self.layers):
+            raise InputError(where, "layers whose names are all different", "a name twice")
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        return {layer.name: index for index, layer in enumerate(self.layers)}
+
+    @cached_property
+    def producers(self) -> dict[str, tuple[str, ...]]:
+        """Of every layer the layers whose outputs it reads, weights included: what an RA tree needs."""
+        return {
+            layer.name: tuple(
+                self.layers[i].name for i in sorted({*layer.producers, *layer.weight_producers})
+            )
+            for layer in self.layers
+        }
+
+
+def graph_from_json(content: Any, where: str) -> LayerGraph:
+    """A layer graph from the format of ``networks/``; InputError names the layer and key that is wrong."""
+    if not isinstance(content, dict) or not isinstance(content.get("layers"), list):
+        raise InputError(where, "an object with a list of layers", content, key="layers")
+    layers = tuple(_layer(item, f"{where}: layers[{i}]") for i, item in enumerate(content["layers"]))
+    return LayerGraph(str(content.get("name", "network")), layers)
+
+
+def load_graph(name: str, beside: Path | None = None) -> LayerGraph:
+    """A network by name: from ``beside``/networks if that has it, else from the ones that come along."""
+    folders = [folder for folder in (beside and beside / "networks", LIBRARY) if folder]
+    for folder in folders:
+        for path in (folder / f"{name}.json.gz", folder / f"{name}.json"):
+            if Path(name).name == name and path.is_file():
+                return _loaded(path)
+    known = sorted({path.name.split(".")[0] for folder in folders for path in folder.glob("*.json*")})
+    raise InputError("network", f"one of {', '.join(known)}", name, did_you_mean(name, known))
+
+
+@cache
+def _loaded(path: Path) -> LayerGraph:
+    return graph_from_json(load_json(path), str(path))
+
+
+def _layer(item: Any, where: str) -> NetworkLayer:
+    if not isinstance(item, dict):
+        raise InputError(where, "an object", item)
+    kind, name = item.get("type"), str(item.get("name", ""))
+    if kind not in KINDS:
+        raise InputError(where, f"one of {', '.join(KINDS)}", kind, key="type")
+    shape = item.get("ifmap_real")
+    if not isinstance(shape, list) or len(shape) != 3:
+        raise InputError(where, "the input's channels, rows and columns", shape, key="ifmap_real")
+
+    def size(key: str, least: int = 1, default: int | None = None) -> int:
+        value = item.get(key, default)
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise InputError(where, f"a whole number of at least {least}", value, key=key)
+        return value
+
+    def indices(key: str) -> tuple[int, ...]:
+        value = item.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(i, int) for i in value):
+            raise InputError(where, "a list of layers' numbers", value, key=key)
+        return tuple(sorted(value))
+
+    return NetworkLayer(
+        name=name,
+        kind=kind,
+        c=size("C", default=shape[0]),
+        k=size("K"),
+        h=size("H"),
+        w=size("W"),
+        r=size("R"),
+        s=size("S"),
+        stride_h=size("sH"),
+        stride_w=size("sW"),
+        pad_h=size("pad_h", 0),
+        pad_w=size("pad_w", 0),
+        input_h=shape[1],
+        input_w=shape[2],
+        operands=size("N", default=1),
+        groups=size("G", default=1),
+        order=tuple(item.get("order", (0, 1, 2))),
+        external_c=size("external_C", 0),
+        producers=indices("ifm_prevs"),
+        weight_producers=indices("wgt_prevs"),
+    )

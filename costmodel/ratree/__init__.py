@@ -1,0 +1,25 @@
+"""Resource-allocation trees (SET, ISCA 2023): values, text, validity, data flow, S-T graph."""
+
+from costmodel.ratree.data_flow import DataFlow, Edge, Producers
+from costmodel.ratree.spatial_temporal import Rectangle, spatial_temporal_graph
+from costmodel.ratree.text import format_tree, parse_tree
+from costmodel.ratree.tree import Cut, CutKind, Leaf, Node, depth, leaves
+from costmodel.ratree.validity import least_tiles, violations
+
+__all__ = [
+    "Cut",
+    "CutKind",
+    "DataFlow",
+    "Edge",
+    "Leaf",
+    "Node",
+    "Producers",
+    "Rectangle",
+    "depth",
+    "format_tree",
+    "least_tiles",
+    "leaves",
+    "parse_tree",
+    "spatial_temporal_graph",
+    "violations",
+]

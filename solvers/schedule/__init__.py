@@ -1,0 +1,1 @@
+"""How to run a whole network on a tiled chip."""

@@ -1,0 +1,155 @@
+"""Spaces of RA trees: members, size and canonical trees, against enumeration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations, product
+
+import pytest
+
+from costmodel.conventions.set_isca2023 import PLATFORMS, TreeEvaluator, load_graph
+from costmodel.errors import InputError
+from costmodel.ratree import Cut, Leaf, Node, leaves
+from solvers.schedule.ratree import (
+    GROWTH,
+    SPACES,
+    Segment,
+    SpaceName,
+    TreeSpace,
+    layer_pipeline,
+    layer_sequential,
+    order_count,
+    sequential_tree,
+    tree_count,
+)
+
+
+def every_tree(names: tuple[str, ...], batch: int) -> Iterator[Node]:
+    """All trees over ``names`` in order whose cuts have two children or more."""
+    if len(names) == 1:
+        yield Leaf(names[0], batch)
+        return
+    for parts in (part for part in range(1, batch + 1) if batch % part == 0):
+        for sizes in compositions(len(names)):
+            starts = [sum(sizes[:i]) for i in range(len(sizes))]
+            groups = [names[start : start + size] for start, size in zip(starts, sizes, strict=True)]
+            for children in product(*(tuple(every_tree(group, batch // parts)) for group in groups)):
+                yield Cut("S", batch, parts, children)
+                yield Cut("T", batch, parts, children)
+
+
+def compositions(number: int) -> Iterator[tuple[int, ...]]:
+    """Ways to write a number as an ordered sum of two or more."""
+    for cuts in product((False, True), repeat=number - 1):
+        if any(cuts):
+            ends = [i + 1 for i, cut in enumerate(cuts) if cut] + [number]
+            yield tuple(end - start for start, end in zip([0, *ends], ends, strict=False))
+
+
+@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize(
+    ("layers", "batch"), [(2, 1), (3, 1), (5, 1), (2, 6), (3, 4), (3, 6), (4, 2), (4, 3)]
+)
+def test_counts_by_enumeration(name: SpaceName, layers: int, batch: int) -> None:
+    names = tuple(f"layer{i}" for i in range(layers))
+    space = TreeSpace(dict.fromkeys(names, ()), batch, tiles=layers, name=name)
+    members = [tree for tree in every_tree(names, batch) if not space.violations(tree)]
+    assert len(members) == len(set(members)) == tree_count(layers, batch, name)
+
+
+def test_growth_is_the_papers() -> None:
+    """Section 3.2: O(9.899^n); a count of trees grows as GROWTH^n n^-3/2."""
+    assert pytest.approx(9.899, abs=1e-3) == GROWTH
+    for layers in (100, 200):
+        ratio = tree_count(layers + 1) / tree_count(layers)
+        assert ratio == pytest.approx(GROWTH * (1 - 1.5 / (layers + 1)), rel=1e-3)
+
+
+def test_segmented_spaces_have_the_papers_size() -> None:
+    """Section 3.4: 2^(n - 1) ways to cut a list into segments, less the one of a single segment."""
+    for layers in range(2, 12):
+        assert tree_count(layers, 1, "layer_pipeline") == 2 ** (layers - 1) - 1
+
+
+@pytest.mark.parametrize(
+    "edges", [(), ((0, 1),), ((0, 2), (1, 2)), ((0, 1), (0, 2), (1, 3), (2, 3)), ((0, 3),)]
+)
+def test_orders_by_enumeration(edges: tuple[tuple[int, int], ...]) -> None:
+    producers = {str(i): tuple(str(a) for a, b in edges if b == i) for i in range(5)}
+    every = sum(
+        all(order.index(name) > order.index(other) for name in order for other in producers[name])
+        for order in permutations(producers)
+    )
+    assert order_count(producers) == every
+
+
+def test_too_many_orders_are_said() -> None:
+    with pytest.raises(InputError, match="at most 1,000 sets of first layers"):
+        order_count({str(i): () for i in range(20)}, most_states=1000)
+
+
+def test_canonical_trees_are_in_their_spaces() -> None:
+    graph = load_graph("resnet")
+    names = tuple(graph.producers)
+    segments = [Segment(names[:3], 4), Segment(names[3:4], 1), Segment(names[4:8]), Segment(names[8:], 2)]
+    for build, name in ((layer_sequential, "layer_sequential"), (layer_pipeline, "layer_pipeline")):
+        tree = build(segments, 8, 2)
+        assert tuple(leaf.layer for leaf in leaves(tree)) == names
+        for space in ("paper", "released", name):
+            assert TreeSpace(graph.producers, 8, 144, space).violations(tree) == []  # type: ignore[arg-type]
+    pipeline = layer_pipeline(segments, 8, 2)
+    assert TreeSpace(graph.producers, 8, 144, "layer_sequential").violations(pipeline)
+
+
+def test_the_search_starts_from_the_sequential_tree() -> None:
+    graph = load_graph("resnet")
+    tree = sequential_tree(tuple(graph.producers), 8, 1)
+    cost = TreeEvaluator(graph, PLATFORMS["edge"], 8, 2).evaluate(tree)
+    assert cost.cycles == sum(child.cycles for child in cost.children)
+    assert len(cost.children) == len(graph.layers)
+
+
+@pytest.mark.parametrize(
+    ("tree", "space", "reason"),
+    [
+        (Cut("S", 4, 1, (Leaf("a", 4), Leaf("b", 4))), "released", "the root is not a T cut"),
+        (
+            Cut("T", 4, 1, (Cut("T", 4, 1, (Leaf("a", 4),)), Leaf("b", 4))),
+            "released",
+            "T cut 4/1 has one child",
+        ),
+        (
+            Cut("T", 4, 1, (Cut("S", 4, 4, (Leaf("a", 1), Leaf("b", 1))),)),
+            "layer_sequential",
+            "S cut 4/4 below the root is not a T cut",
+        ),
+    ],
+)
+def test_reasons_against_a_space(tree: Node, space: SpaceName, reason: str) -> None:
+    producers = {"a": (), "b": ("a",)}
+    assert reason in TreeSpace(producers, 4, 16, space).violations(tree)
+    assert TreeSpace(producers, 4, 16, "paper").violations(tree) == []
+
+
+def test_deep_cuts_of_one_kind_are_the_papers_alone() -> None:
+    names = tuple("abcd")
+    producers = dict.fromkeys(names, ())
+    inner = Cut("T", 6, 3, (Leaf("b", 2), Leaf("c", 2)))
+    tree = Cut("T", 6, 1, (Cut("T", 6, 1, (Leaf("a", 6), inner)), Leaf("d", 6)))
+    assert TreeSpace(producers, 6, 4).violations(tree) == []
+    assert TreeSpace(producers, 6, 4, deepest=2).violations(tree) == [
+        "cuts are 3 deep, at most 2 are allowed"
+    ]
+    reasons = TreeSpace(producers, 6, 4, "released").violations(tree)
+    assert reasons == ["T cut 6/3 is below another T cut", "T cut 6/3: sub-batches are no power of two"]
+
+
+def test_what_is_no_space() -> None:
+    with pytest.raises(InputError, match="Did you mean released"):
+        TreeSpace({}, 1, 1, "relesed")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="batch"):
+        TreeSpace({}, 0, 1)
+    with pytest.raises(InputError, match="subbatches"):
+        sequential_tree(("a",), 8, 3)
+    with pytest.raises(InputError, match="at least one layer"):
+        Segment(())
