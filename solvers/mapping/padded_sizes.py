@@ -1,13 +1,17 @@
-"""The sizes that a dim may be padded to, and those of them that are worth a solve."""
+"""The sizes that a layer may be padded to, in boxes with a bound each, and those that are worth a solve."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from heapq import heappop, heappush
 from itertools import product
-from math import prod
+from math import inf, prod
+from typing import NamedTuple
 
-from solvers.mapping.problem import MappingProblem
+from costmodel.bounds import Scope, lower_bounds
+from solvers.mapping.problem import MappingProblem, bound_of
 from solvers.mapping.space import divisors
+from solvers.mapping.space_bounds import innermost_levels
 
 Sizes = tuple[int, ...]
 """A size per dim, in the layer's order."""
@@ -28,6 +32,55 @@ def at_sizes(problem: MappingProblem, sizes: Sizes) -> MappingProblem:
     dims = tuple((dim, size) for (dim, _), size in zip(problem.layer.dims, sizes, strict=True))
     rules = replace(problem.rules, padding=0.0, padded_dims=None)
     return replace(problem, layer=replace(problem.layer, dims=dims), rules=rules)
+
+
+class Box(NamedTuple):
+    """All sizes from ``low`` to ``high``, dim by dim."""
+
+    low: Sizes
+    high: Sizes
+
+    @property
+    def is_one_size(self) -> bool:
+        return self.low == self.high
+
+    def halves(self) -> tuple[Box, Box]:
+        """The box cut where it is widest in proportion."""
+        cut = max(range(len(self.low)), key=lambda dim: self.high[dim] / self.low[dim])
+        middle = (self.low[cut] + self.high[cut]) // 2
+        below = (*self.high[:cut], middle, *self.high[cut + 1 :])
+        above = (*self.low[:cut], middle + 1, *self.low[cut + 1 :])
+        return Box(self.low, below), Box(above, self.high)
+
+
+class OpenBoxes:
+    """Boxes that together hold every size within the padding, the lowest bound first."""
+
+    def __init__(self, problem: MappingProblem) -> None:
+        self._problem, self._innermost = problem, innermost_levels(problem)
+        self._heap: list[tuple[float, Box]] = []
+        own = tuple(size for _, size in problem.layer.dims)
+        self.add(Box(own, tuple(problem.largest_size(dim) for dim, _ in problem.layer.dims)))
+
+    @property
+    def bound(self) -> float:
+        """No mapping of a size that is still in a box costs less."""
+        return self._heap[0][0] if self._heap else inf
+
+    def pop(self) -> Box:
+        """The box of the lowest bound, taken out."""
+        return heappop(self._heap)[1]
+
+    def add(self, box: Box, bound: float | None = None) -> None:
+        """``bound``: known already; None: the cost model's."""
+        heappush(self._heap, (self.bound_of(box) if bound is None else bound, box))
+
+    def bound_of(self, box: Box) -> float:
+        """The cost model's bound on the mappings of all sizes in the box."""
+        smallest, largest = at_sizes(self._problem, box.low), at_sizes(self._problem, box.high)
+        scope = Scope(self._innermost, None if box.is_one_size else largest.layer)
+        bounds = lower_bounds(smallest.architecture, smallest.layer, scope)
+        return bound_of(bounds, self._problem.objective)
 
 
 def promising_sizes(problem: MappingProblem, dim: str) -> list[int]:

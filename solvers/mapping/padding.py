@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import update_wrapper
@@ -10,9 +11,8 @@ from typing import Concatenate, ParamSpec
 
 from costmodel.mapping import Mapping
 from solvers.budget import Budget, Stopwatch
-from solvers.mapping.padded_sizes import Sizes, at_sizes, count_sizes, every_size, promising_sizes
+from solvers.mapping.padded_sizes import Box, OpenBoxes, Sizes, at_sizes, count_sizes, promising_sizes
 from solvers.mapping.problem import MappingProblem
-from solvers.mapping.space_bounds import space_bound
 from solvers.outcome import Outcome, Status
 
 Rest = ParamSpec("Rest")
@@ -20,8 +20,11 @@ MappingSolve = Callable[Concatenate[MappingProblem, Budget, Rest], Outcome[Mappi
 
 PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
 
-MOST_LISTED = 3000
-"""Up to so many sizes each has a bound of its own, and all are solved in turn if the solver proves optima."""
+MOST_BOXES = 3000
+"""So many are bounded for a solver that proves nothing about the sizes in them."""
+
+SHARES = (8, 2)
+"""Of the time that is left a size gets a share when it is its turn, and a larger one if it was not proven."""
 
 
 def over_padded_sizes(solve: MappingSolve[Rest]) -> MappingSolve[Rest]:
@@ -29,8 +32,10 @@ def over_padded_sizes(solve: MappingSolve[Rest]) -> MappingSolve[Rest]:
 
     Without padding it is the solver itself. With padding it solves one size after the other: the layer's own,
     then, as long as that is an improvement, those that differ from the best in one dim
-    (:func:`promising_sizes`), the lowest bound first, and none whose bound is above the best. The bound is
-    the least that is proven for any size: by the solver where it ran, else by :func:`space_bound`.
+    (:func:`promising_sizes`), the lowest bound first, and none whose bound is above the best. If the solver
+    has proven something about them it goes on with all other sizes, in the order of their bounds, which are
+    found by cutting the sizes into boxes, until none can be better or the time is up. The bound is the least
+    that is proven for any size: by the solver where it ran, else by the cost model for its box.
     ``budget.iterations`` is for the solve of each size.
     """
 
@@ -63,7 +68,11 @@ class PaddedSearch:
         self._own: Sizes = tuple(size for _, size in problem.layer.dims)
         self._promising = [promising_sizes(problem, dim) for dim, _ in problem.layer.dims]
         self._count = count_sizes(problem)
+        self._open = OpenBoxes(problem)
+        self._left = inf
+        """The least bound of sizes whose turns were not enough."""
         self._solved: dict[Sizes, Outcome[Mapping]] = {}
+        self._turns: Counter[Sizes] = Counter()
         self._bounds: dict[Sizes, float] = {}
         self._best = self._own
 
@@ -71,8 +80,10 @@ class PaddedSearch:
         self._look_at(self._own, share=2)
         while self._improved():
             pass
-        if self._count <= MOST_LISTED:
-            self._close()
+        boxes = 0
+        while self._open.bound < self._objective and self._in_time() and boxes < MOST_BOXES:
+            self._look_into(self._open.pop())
+            boxes += not self._proves
         return self._outcome()
 
     def _improved(self) -> bool:
@@ -92,20 +103,26 @@ class PaddedSearch:
                 if changed not in self._solved:
                     yield changed
 
-    def _close(self) -> None:
-        """Solve all sizes that might still be better, if the solver has proven something; twice at most.
-
-        The second time those get what is left that were not proven in their share of the time.
-        """
-        if not any(outcome.status in PROVEN for outcome in self._solved.values()):
+    def _look_into(self, box: Box) -> None:
+        """Cut the box in two; if it is one size, solve that, unless it had its turns."""
+        if not box.is_one_size:
+            for half in box.halves():
+                self._open.add(half)
             return
-        for _ in range(2):
-            rest = sorted(every_size(self._problem), key=self._lowest)
-            rest = [sizes for sizes in rest if self._lowest(sizes) < self._objective]
-            for number, sizes in enumerate(rest):
-                if self._lowest(sizes) >= self._objective or not self._in_time():
-                    break
-                self._look_at(sizes, share=len(rest) - number)
+        turn = self._turns[box.low]
+        done = box.low in self._solved and self._solved[box.low].status in PROVEN
+        if not done and self._proves and turn < len(SHARES):
+            self._look_at(box.low, SHARES[turn])
+            self._turns[box.low] += 1
+            self._open.add(box, self._lowest(box.low))
+        else:
+            self._left = min(self._left, self._lowest(box.low))
+
+    @property
+    def _proves(self) -> bool:
+        """Whether the solver proves most of what it solves: then the other sizes are worth its time."""
+        proven = sum(outcome.status in PROVEN for outcome in self._solved.values())
+        return 2 * proven > len(self._solved)
 
     def _look_at(self, sizes: Sizes, share: int) -> None:
         """Solve one size in a ``share``-th of the time that is left."""
@@ -118,7 +135,7 @@ class PaddedSearch:
 
     def _bound(self, sizes: Sizes) -> float:
         if sizes not in self._bounds:
-            self._bounds[sizes] = space_bound(at_sizes(self._problem, sizes))
+            self._bounds[sizes] = self._open.bound_of(Box(sizes, sizes))
         return self._bounds[sizes]
 
     @property
@@ -129,12 +146,6 @@ class PaddedSearch:
     def _in_time(self) -> bool:
         return self._clock.wall_seconds < self._budget.wall_seconds
 
-    def _proven(self) -> float:
-        """No padded mapping costs less."""
-        if self._count <= MOST_LISTED:
-            return min(self._lowest(sizes) for sizes in every_size(self._problem))
-        return min(space_bound(self._problem), *(self._lowest(sizes) for sizes in self._solved))
-
     def _lowest(self, sizes: Sizes) -> float:
         """No mapping of these sizes costs less, as far as that is known by now."""
         outcome = self._solved.get(sizes)
@@ -143,7 +154,7 @@ class PaddedSearch:
         return inf if outcome.bound is None else outcome.bound
 
     def _outcome(self) -> Outcome[Mapping]:
-        best, bound = self._solved[self._best], self._proven()
+        best, bound = self._solved[self._best], min(self._open.bound, self._left)
         if best.objective is None:
             status = Status.INFEASIBLE if bound == inf else Status.UNKNOWN
         else:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import product
+import random
+import sys
+from dataclasses import replace
+from itertools import islice, product
+from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from random_problems import problems
 
 from costmodel.architecture import Architecture
 from costmodel.architectures import load_architecture
@@ -12,8 +20,8 @@ from costmodel.evaluate import evaluate
 from costmodel.mapping import Mapping
 from costmodel.workload import gemm
 from solvers.budget import Budget
-from solvers.mapping import cosa, exhaustive
-from solvers.mapping.padded_sizes import at_sizes, count_sizes, every_size, promising_sizes
+from solvers.mapping import cosa, exact, exhaustive
+from solvers.mapping.padded_sizes import OpenBoxes, at_sizes, count_sizes, every_size, promising_sizes
 from solvers.mapping.padding import over_padded_sizes
 from solvers.mapping.problem import MappingProblem, executed_layer, objective_of, padded_dims, violations
 from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules
@@ -125,3 +133,49 @@ def test_every_combination_is_counted(two_levels: Architecture) -> None:
     problem = MappingProblem(two_levels, gemm("g", M=9, N=5, K=4), rules=SpaceRules(padding=0.4))
     assert list(every_size(problem)) == list(product(range(9, 13), range(5, 8), range(4, 6)))
     assert count_sizes(problem) == 24
+
+
+def test_boxes_hold_every_size_once_and_bound_what_is_in_them(two_levels: Architecture) -> None:
+    problem = MappingProblem(two_levels, gemm("g", M=9, N=5, K=4), "energy", SpaceRules(padding=0.4))
+    boxes, sizes = OpenBoxes(problem), []
+    while boxes.bound < float("inf"):
+        bound, box = boxes.bound, boxes.pop()
+        inside = product(*(range(low, high + 1) for low, high in zip(*box, strict=True)))
+        assert all(bound <= space_bound(at_sizes(problem, size)) for size in inside)
+        if box.is_one_size:
+            sizes.append(box.low)
+        else:
+            for half in box.halves():
+                boxes.add(half)
+    assert sorted(sizes) == list(every_size(problem))
+
+
+def padded_problems(seed: int, count: int) -> list[MappingProblem]:
+    """Random small problems, two of whose dims may grow by half, to at most a dozen sizes."""
+    rng, found = random.Random(seed), []
+    for problem in islice(problems(seed), 40 * count):
+        dims = tuple(rng.sample(list(problem.layer.sizes), min(2, len(problem.layer.dims))))
+        padded = replace(problem, rules=replace(problem.rules, padding=0.5, padded_dims=dims))
+        if 3 <= count_sizes(padded) <= 12 and problem.layer.macs <= 40:
+            found.append(padded)
+    return found[:count]
+
+
+@pytest.mark.parametrize("problem", padded_problems(seed=3, count=10), ids=lambda p: p.architecture.name)
+def test_random_problems_are_proven_over_all_sizes_as_enumeration_finds_it(problem: MappingProblem) -> None:
+    every = [exhaustive.solve(at_sizes(problem, sizes), Budget(60)) for sizes in every_size(problem)]
+    assert all(outcome.status in (Status.OPTIMAL, Status.INFEASIBLE) for outcome in every)
+    best = min((outcome.objective for outcome in every if outcome.objective is not None), default=None)
+    outcome = exact.solve(problem, Budget(60))
+    if best is None:
+        assert outcome.status is Status.INFEASIBLE
+        return
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.objective == pytest.approx(best, rel=1e-12)
+    for hasty in (
+        exact.solve(problem, Budget(1e-4)),
+        exact.solve(problem, Budget(60, iterations=1)),
+        cosa.solve(problem, Budget(60, iterations=1)),
+    ):
+        assert hasty.bound is not None
+        assert hasty.bound <= best * (1 + 1e-12)
