@@ -74,7 +74,13 @@ def plan(study: Study, store: Path | None = None) -> Plan:
         count.add(design)
     if count.infeasible == count.designs:
         check_feasible(study)
-        raise InputError("scratchpad", "a size that holds the networks", count.obstacle, key="level")
+        raise InputError(
+            f"study {study.name}",
+            "a design on which every network has a plan",
+            f"none of {count.designs}",
+            f"The last one: {count.obstacle}",
+            key="scratchpad",
+        )
     known = stored_answers(store, count.tasks, ("task_id",)) if store is not None and store.is_dir() else ()
     warnings = (*_uncounted(study), *count.inverted.values(), *_not_warm(study))
     proposed = Proposed(study, count.designs)
@@ -130,7 +136,7 @@ class _Count:
         needed = self._ledger.tasks(design)
         if not needed:
             self.infeasible += 1
-            self.obstacle = self.obstacle or self._ledger.obstacle(design)
+            self.obstacle = self._ledger.obstacle(design) or self.obstacle
             return
         tasks = ids_by_table(needed)
         self.most_solves = max(self.most_solves, sum(map(len, tasks.values())))
