@@ -1,4 +1,4 @@
-"""Thistle's bound: all mappings of small spaces, random ones of real layers, attacks on random problems."""
+"""Thistle's bound and answers among all mappings of small spaces; attacks on the bound of random problems."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from costmodel.architectures import load_architecture
 from costmodel.batch import BatchEvaluator
 from costmodel.workload import Layer, Tensor, batched_matmul, convolution, gemm
 from solvers.budget import Budget
-from solvers.mapping import exact, exhaustive
+from solvers.mapping import exact, exhaustive, thistle
 from solvers.mapping.obstacles import obstacle
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, Objective, objective_values
 from solvers.mapping.rules import SpaceRules
@@ -74,6 +74,19 @@ def test_no_mapping_is_below_the_bound(
     values = objective_values(BatchEvaluator(roomy, TINY[kind]).evaluate(batch), objective)
     assert np.isfinite(values).sum() > 10
     assert 0 < bound(larger) <= values.min()
+
+
+@every_objective
+@pytest.mark.parametrize("kind", TINY)
+def test_answers_are_close_to_the_best_of_all_mappings(
+    kind: str, objective: Objective, three_levels: Architecture
+) -> None:
+    problem = MappingProblem(three_levels, TINY[kind], objective)
+    best = exhaustive.solve(problem, Budget()).objective
+    found = thistle.solve(problem, Budget())
+    assert best is not None
+    assert found.objective is not None
+    assert best * SLACK <= found.objective <= 1.02 * best
 
 
 def test_the_bound_is_met_where_nothing_is_lost() -> None:

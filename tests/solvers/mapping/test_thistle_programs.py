@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from math import exp, log
 
@@ -17,9 +18,10 @@ from solvers.mapping.thistle.certificate import certified, least_in_box
 from solvers.mapping.thistle.class_search import Branching, ClassSearch
 from solvers.mapping.thistle.costs import Costs
 from solvers.mapping.thistle.expressions import Block
+from solvers.mapping.thistle.orders import mirrored_dims
 from solvers.mapping.thistle.program import GeometricProgram
 from solvers.mapping.thistle.rounding import Rounding, nearest_chains
-from solvers.mapping.thistle.tiling import Choice, Tiling, window_places
+from solvers.mapping.thistle.tiling import Choice, Tiling, window_places, without_mirror_images
 from solvers.mapping.thistle.volumes import Volumes
 
 CONVOLUTION = convolution("conv", K=64, C=64, P=56, Q=28, R=3, S=3)
@@ -163,6 +165,28 @@ def test_the_best_first_search_returns_the_best_class(objective: Objective) -> N
         assert relaxed is not None
         alone.append(one.costs.estimate(program, relaxed.x))
     assert min(alone) == pytest.approx(estimates[0], rel=1e-5)
+
+
+@every_objective
+def test_mirror_images_are_left_out_and_nothing_else(objective: Objective) -> None:
+    """Rows and columns of a filter stand inside or across the units, each: three of four ways differ."""
+    layer = convolution("square", K=16, C=16, P=14, Q=14, R=3, S=3)
+    exchanged = mirrored_dims(layer)
+    every = [branching(layer, objective, places=number) for number in range(4)]
+    tilings = [one.costs.tiling for one in every]
+    windows = [dict(tiling.windows) for tiling in tilings]
+    assert [tiling.is_symmetric(exchanged) for tiling in tilings] == [
+        where["R"] == where["S"] for where in windows
+    ]
+    different = without_mirror_images([tiling.windows for tiling in tilings], exchanged)
+    assert len(different) == 3
+    half = [replace(one, mirrored=exchanged) for one in every if one.costs.tiling.windows in different]
+    searches = [ClassSearch(branchings, 1e6, lambda: True) for branchings in (every, half)]
+    least = [next(search.nodes())[1].estimate for search in searches]
+    assert least[1] == pytest.approx(least[0], rel=1e-5)
+    assert searches[1].programs < searches[0].programs
+    for one in half:
+        assert len(one.completed(one.root)) == len(one.costs.tiling.keep)
 
 
 @pytest.mark.parametrize("size", [12, 30, 64, 97])
