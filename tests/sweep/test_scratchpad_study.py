@@ -290,7 +290,7 @@ def test_plan_counts_scratchpads(study: Study, tmp_path: Path) -> None:
 
 def test_a_level_in_parts_is_no_scratchpad(write_study: Callable[[str], Path], tmp_path: Path) -> None:
     wrong = load_study(str(write_study(STUDY.replace("level: SRAM", "level: RegFile"))))
-    with pytest.raises(InputError, match="4 of RegFile"):
+    with pytest.raises(InputError, match="8 of RegFile"):
         run_study(wrong, tmp_path / "runs" / "skip", HERE)
     parted = STUDY.replace("level: SRAM", "level: RegFile").replace("[4, 2]", "[1, 1]")
     parted = parted.replace("SRAM.size: {choices: [2 KiB, 3 KiB, 4 KiB]}", "RegFile.size: {choices: [2048]}")
