@@ -75,6 +75,10 @@ class TreeEvaluator:
             raise InputError("RA tree", f"a valid tree of {self.graph.name}", "; ".join(reasons[:3]))
         return _Evaluation(self, tree).root()
 
+    def forget_leaves(self) -> None:
+        """Keep the tile cost table and nothing else, for measurements."""
+        self._known.clear()
+
     def normalized_cycles(self, layer: str) -> float:
         return self._npt[layer]
 
@@ -127,7 +131,9 @@ class _Evaluation:
         producers = {index[name]: self._places[name] for name in self._on_chip.get(leaf.layer, ())}
         found = self._evaluator.leaf(leaf, (first, tiles), producers, leaf.layer in self._written)
         if found is None:
-            raise NotPossibleError(f"{leaf.layer}: no partition among {tiles} tiles fits their buffers")
+            raise NotPossibleError(
+                f"{leaf.layer}: no partition among {tiles} tiles fits the buffers of tiles and PEs"
+            )
         self._places[leaf.layer] = found.place
         held = leaf_held(found, self._platform.tile.output_stream_bytes)
         tile, platform = found.tile, self._platform

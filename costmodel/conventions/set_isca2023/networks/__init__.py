@@ -1,0 +1,1 @@
+"""Layer graphs of the networks that the released SET program comes with."""
