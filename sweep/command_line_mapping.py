@@ -67,6 +67,11 @@ class MappingRequest:
     def problem(self) -> MappingProblem:
         architecture, layer = load_architecture(self.architecture), load_layer(self.layer)
         rules = self.space.rules(self.architecture, layer)
+        try:
+            rules.check(architecture, layer)
+        except InputError as error:
+            where = str(self.space.constraints or "--constraints")
+            raise error.at(where, error.where) from None
         return MappingProblem(architecture, layer, self.objective, rules)
 
     def checked_params(self) -> Any:
@@ -108,7 +113,7 @@ def solved(problem: MappingProblem, request: MappingRequest) -> dict[str, Any]:
         "bound": outcome.bound,
         "gap": outcome.gap,
         "program_proven": outcome.program_proven,
-        "solved_by": outcome.solved_by or request.solver,
+        "solved_by": None if outcome.solution is None else outcome.solved_by or request.solver,
         "space": space_content(problem, outcome.solution),
         "cpu_seconds": outcome.cpu_seconds,
         "note": outcome.note,

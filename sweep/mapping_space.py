@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from costmodel.architecture import Architecture
 from costmodel.errors import InputError, did_you_mean
@@ -47,6 +47,11 @@ class ConstraintKeys(Keys):
             dim: {"at_least": given, "at_most": given} if isinstance(given, int) else given
             for dim, given in factors.items()
         }
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ConstraintKeys:
+        self.rules()
+        return self
 
     def rules(self) -> LevelRules:
         return LevelRules(
@@ -93,7 +98,16 @@ def load_rules(path: Path) -> SpaceRules:
 
 def check_rules(rules: SpaceRules, architecture: Architecture, layers: Iterable[Layer]) -> None:
     """Raise InputError for a level that there is not, or a dim or tensor that none of the layers has."""
-    layers = list(layers)
+    try:
+        _check_names(rules, layers := list(layers))
+        rules.check_levels(architecture)
+        for layer in layers:
+            rules.for_layer(layer).check(architecture, layer)
+    except InputError as error:
+        raise error.at("study", f"mapping: {error.where}") from None
+
+
+def _check_names(rules: SpaceRules, layers: Iterable[Layer]) -> None:
     known = {name for layer in layers for name in _names(layer)}
     spoken_of = {
         f"constraint on {asked.level}": [*sorted(asked.dims), *asked.keep, *asked.bypass]
@@ -103,11 +117,7 @@ def check_rules(rules: SpaceRules, architecture: Architecture, layers: Iterable[
         for name in names:
             if name not in known:
                 expected = f"dims, tensors or roles of some layer among {', '.join(sorted(known))}"
-                raise InputError(where, expected, name, did_you_mean(name, known), key="mapping")
-    for asked in rules.levels:
-        architecture.index(asked.level)
-    for layer in layers:
-        rules.for_layer(layer).check(architecture, layer)
+                raise InputError(where, expected, name, did_you_mean(name, sorted(known)))
 
 
 def _names(layer: Layer) -> set[str]:

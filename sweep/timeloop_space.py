@@ -60,7 +60,7 @@ def is_timeloop_constraints(path: Path) -> bool:
     entries = found if isinstance(found, list) else []
     typed = any(isinstance(entry, dict) and "type" in entry for entry in entries)
     named = any(str(key).replace("-", "_") in CONSTRAINT_SECTIONS[:2] for key in data)
-    return named or typed or isinstance(found, dict)
+    return named or typed or (isinstance(found, dict) and "targets" in found)
 
 
 def fan_out_steps(architecture: str) -> dict[str, tuple[FanOutStep, ...]]:

@@ -210,6 +210,7 @@ class SpaceRules:
 
     def check(self, architecture: Architecture, layer: Layer) -> None:
         """Raise InputError for a level, dim or tensor that there is not, or that cannot be kept as asked."""
+        self.check_levels(architecture)
         for dim in self.padded_dims or ():
             _check_dim("mapping space", dim, layer, "padded_dims")
         for rules in self.levels:
@@ -223,6 +224,17 @@ class SpaceRules:
             _check_keeps(where, rules, level, layer)
             if level is architecture.levels[-1] and rules.bypass:
                 raise InputError(where, "nothing: the outermost level keeps all", rules.bypass, key="bypass")
+
+    def check_levels(self, architecture: Architecture) -> None:
+        """Raise InputError for a constraint on a level that there is not."""
+        names = [level.name for level in architecture.levels]
+        for rules in self.levels:
+            if rules.level not in names:
+                where, expected = (
+                    f"constraint on {rules.level}",
+                    f"a level of {architecture.name}: {', '.join(names)}",
+                )
+                raise InputError(where, expected, rules.level, did_you_mean(rules.level, names), key="level")
 
     def describe(self) -> str:
         """One sentence that names the space, for a result's reader."""

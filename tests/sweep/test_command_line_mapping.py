@@ -1,6 +1,7 @@
 """``archsweep solve mapping``: the space, the certificate, the warnings, the reasons."""
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -103,6 +104,29 @@ def test_an_infeasible_problem_ends_with_the_reason(solve: Command, rules: str, 
     ended = solve(*ON_EYERISS, "--constraints", "rules.yaml")
     assert ended.status == 1
     assert f"infeasible: {reason}" in " ".join(ended.err.split())
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ("{level: Sram}", "rules.yaml: constraint on Sram.level: .* Did you mean SRAM"),
+        ("{level: SRAM, temporal: {X: 2}}", "rules.yaml: constraint on SRAM: expected dims .*, found X"),
+        (
+            "{level: SRAM, keep: [C]}",
+            "rules.yaml: constraint on SRAM.keep: expected tensors or roles .*, found C",
+        ),
+        ("{level: DRAM, bypass: [A]}", "rules.yaml: constraint on DRAM.bypass: expected nothing"),
+        (
+            "{level: SRAM, temporal: {M: -2}}",
+            r"rules.yaml: constraints\[0\].temporal.M.at_least: .*, found -2",
+        ),
+    ],
+)
+def test_wrong_constraints_name_their_file_and_key(solve: Command, rules: str, message: str) -> None:
+    Path("rules.yaml").write_text(f"constraints: [{rules}]\n")
+    ended = solve(*ON_EYERISS, "--constraints", "rules.yaml")
+    assert ended.status == 2
+    assert re.search(message, " ".join(ended.err.split()))
 
 
 @pytest.mark.parametrize(

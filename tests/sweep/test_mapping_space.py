@@ -17,6 +17,7 @@ from costmodel.frontends.timeloop_reference import mapping_from_json
 from costmodel.workload import Layer, convolution, gemm
 from results.store import RunFolder
 from solvers.budget import Budget
+from solvers.catalogue import solver_names
 from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules
 from sweep.design_ledger import DesignLedger, demands
 from sweep.mapping_space import check_rules, load_rules
@@ -83,8 +84,15 @@ WRONG = {
     "unknown key of a level": ("constraints: [{level: L, temporl: {}}]\n", ["temporl", "temporal"]),
     "factor": ("constraints: [{level: L, temporal: {M: 0}}]\n", ["temporal.M", "at least 1", "0"]),
     "factor's form": ("constraints: [{level: L, spatial: {M: many}}]\n", ["spatial.M", "at_least"]),
-    "bounds": ("constraints: [{level: L, spatial: {M: {at_least: 4, at_most: 2}}}]\n", ["at most 2"]),
-    "order": ("constraints: [{level: L, innermost: [M], outermost: [M]}]\n", ["every name once"]),
+    "bounds": (
+        "constraints: [{level: L, spatial: {M: {at_least: 4, at_most: 2}}}]\n",
+        ["[0].M", "at most 2"],
+    ),
+    "order": (
+        "constraints: [{level: L, innermost: [M], outermost: [M]}]\n",
+        ["[0].inner", "every name once"],
+    ),
+    "no list": ("constraints: {level: L}\n", ["constraints", "a list"]),
     "level twice": ("constraints: [{level: L}, {level: L}]\n", ["constraints", "one constraint a level"]),
 }
 
@@ -104,7 +112,8 @@ def test_mistakes_name_file_key_and_expectation(case: str, tmp_path: Path) -> No
     [
         (SpaceRules(levels=(LevelRules("SRAM", innermost=("X",)),)), "found X"),
         (SpaceRules(levels=(LevelRules("SRAM", keep=("weight",)),)), "Did you mean weights?"),
-        (SpaceRules(levels=(LevelRules("Sram"),)), "found Sram"),
+        (SpaceRules(levels=(LevelRules("Sram"),)), "constraint on Sram.level: expected a level of eyeriss"),
+        (SpaceRules(levels=(LevelRules("Sram"),)), "found Sram. Did you mean SRAM?"),
         (SpaceRules(padding=0.1, padded_dims=("X",)), "padded_dims"),
     ],
 )
@@ -113,6 +122,7 @@ def test_a_name_that_no_layer_of_the_study_has(rules: SpaceRules, part: str) -> 
     with pytest.raises(InputError) as caught:
         check_rules(rules, load_architecture("eyeriss"), layers)
     assert part in str(caught.value)
+    assert str(caught.value).startswith("study: mapping: ")
 
 
 def test_a_study_of_two_kinds_of_layers_takes_constraints_of_one() -> None:
@@ -130,9 +140,12 @@ def test_a_study_with_wrong_names_ends_before_anything_is_solved(
         DesignLedger(study, demands(study))
 
 
-def task(rules: SpaceRules, layer: Layer) -> MappingTask:
-    settings = SolveSettings("random_search", "edp", '{"victory":1000}', Budget(iterations=500), rules)
-    return MappingTask(load_architecture("eyeriss"), layer, settings)
+def task(rules: SpaceRules, layer: Layer, solver: str = "random_search") -> MappingTask:
+    params = '{"victory":1000}' if solver == "random_search" else "{}"
+    budget = Budget(10, iterations=500 if solver == "random_search" else None)
+    return MappingTask(
+        load_architecture("eyeriss"), layer, SolveSettings(solver, "edp", params, budget, rules)
+    )
 
 
 def test_a_tasks_identity_is_that_of_the_rules_that_apply() -> None:
@@ -164,6 +177,24 @@ def test_the_columns_of_an_answer(rules: SpaceRules) -> None:
     assert row["utilization"] == again.macs / 168 / again.cycles
     assert row["useful_utilization"] == pytest.approx(7 * 4 * 4 / 168 / again.cycles)
     assert row["useful_utilization"] <= row["utilization"]
+
+
+@pytest.mark.parametrize("solver", solver_names("mapping"))
+def test_every_solvers_rows_carry_a_certificate_or_a_reason(solver: str) -> None:
+    layer = gemm("g", M=3, N=4, K=2)
+    solved = run_task(json.loads(json.dumps(task(SpaceRules("free"), layer, solver).content)))
+    assert solved["status"] in ("optimal", "feasible")
+    assert 0 < solved["bound"] <= solved["objective"]
+    assert 0 <= solved["gap"] < 1
+    assert solved["energy_bound_pj"] <= solved["energy_pj"]
+    assert solved["cycles_bound"] <= solved["cycles"]
+    assert solved["space"]["name"] == "perfect factors; any bypass"
+    impossible = SpaceRules(levels=(LevelRules("SRAM", (FactorRule("M", 2, 2),)),))
+    row = run_task(json.loads(json.dumps(task(impossible, layer, solver).content)))
+    assert row["status"] == "infeasible"
+    assert [row[key] for key in ("objective", "bound", "gap", "solved_by")] == [None] * 4
+    assert "SRAM: no temporal factor M = 2 divides M=3" in row["note"]
+    assert "SRAM: temporal M = 2" in row["space"]["name"]
 
 
 def test_the_rows_of_a_study_carry_certificates(write_study: Callable[[str], Path], tmp_path: Path) -> None:

@@ -89,7 +89,10 @@ def test_contradictions_are_refused_when_built(build: Any, part: str) -> None:
 @pytest.mark.parametrize(
     ("rules", "part"),
     [
-        (SpaceRules(levels=(LevelRules("Bufer"),)), "a level among ['Buffer', 'DRAM'], found Bufer"),
+        (
+            SpaceRules(levels=(LevelRules("Bufer"),)),
+            "level: expected a level of two levels: Buffer, DRAM, found Bufer. Did you mean Buffer?",
+        ),
         (asked(innermost=("P",)), "dims of the layer among ['M', 'N', 'K'], found P"),
         (asked(keep=("Weights",)), "found Weights"),
         (asked(keep=("A",), bypass=("inputs",)), "a tensor either in keep or in bypass"),
