@@ -24,7 +24,7 @@ from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirem
 from solvers.scratchpad.replacement import Schedule, best_replacement
 from solvers.scratchpad.search import Reached, Search, operators_of, start
 
-VERSION = "1"
+VERSION = "2"
 IDLE_ROUNDS = 3
 """Rounds without a better order after which there is no other."""
 

@@ -26,7 +26,7 @@ from solvers.scratchpad.placement import place
 from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, unknown
 from solvers.scratchpad.replacement import Schedule
 
-VERSION = "1"
+VERSION = "2"
 
 
 @dataclass(frozen=True)

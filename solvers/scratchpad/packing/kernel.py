@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from costmodel.compiled import entry, inlined
-from solvers.scratchpad.packing.state import GROUPS, MEMBERS, RUNS, TRAIL
+from solvers.scratchpad.packing.state import DEEPEST, GROUPS, MEMBERS, RUNS, TRAIL
 
 if TYPE_CHECKING:
     from solvers.scratchpad.packing.sections import Sections
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Int = Any
 """A 64-bit integer of compiled code."""
+Bool = Any
+"""A truth value of compiled code."""
 
 FOUND, EXHAUSTED, CUT_SHORT = 1, 0, -1
 HOPELESS_GOAL = -2
@@ -36,8 +38,9 @@ def search(instance: Sections, work: Search, capacity: Int, nodes: Int) -> Int:
         work.least[buffer] = 0
         work.members[buffer] = buffer
     work.used[TRAIL], work.used[MEMBERS], work.used[GROUPS] = 0, n, 0
+    work.used[DEEPEST] = 0
     work.used[RUNS] += 1
-    if not _fits(instance, work, (0, n), capacity):
+    if not _fits(instance, work, (0, n), (0, len(instance.load) - 1), capacity):
         return EXHAUSTED
     goal = _split(instance, work, (0, n), (-1, -1))
     depth = 0
@@ -60,12 +63,13 @@ def search(instance: Sections, work: Search, capacity: Int, nodes: Int) -> Int:
                 return CUT_SHORT
             else:
                 nodes -= 1
-                _place(instance, work, depth, buffer)
+                changed = _place(instance, work, depth, buffer)
                 rest = (frames.members[depth], work.used[MEMBERS])
-                if _fits(instance, work, rest, capacity):
+                if _fits(instance, work, rest, changed, capacity):
                     goal = _split(instance, work, rest, (depth, work.groups.after[frames.group[depth]]))
                     if goal != HOPELESS_GOAL:
                         depth += 1
+                        work.used[DEEPEST] = max(work.used[DEEPEST], depth)
                         break
                 _take_back(work, depth)
     return FOUND
@@ -90,8 +94,8 @@ def _choose(instance: Sections, work: Search, depth: Int, capacity: Int) -> Int:
     if frames.forced[depth]:
         return NOBODY
     if frames.placed[depth] != NOBODY:
-        _bar(instance, work, (first, end), frames.placed[depth])
-        if not _fits(instance, work, (first, end), capacity):
+        changed = _bar(instance, work, (first, end), frames.placed[depth])
+        if not _fits(instance, work, (first, end), changed, capacity):
             return NOBODY
     forced = _forced(instance, work, (first, end))
     if forced != NOBODY:
@@ -114,8 +118,8 @@ def _sooner(work: Search, one: Int, other: Int) -> bool:
 
 
 @inlined
-def _bar(instance: Sections, work: Search, rest: tuple[Int, Int], buffer: Int) -> None:
-    """``buffer`` does not stand at its least address: another one has to carry it."""
+def _bar(instance: Sections, work: Search, rest: tuple[Int, Int], buffer: Int) -> tuple[Int, Int]:
+    """``buffer`` does not stand at its least address: another one has to carry it. Returns its sections."""
     least = FAR
     for place in range(rest[0], rest[1]):
         other = work.members[place]
@@ -123,6 +127,7 @@ def _bar(instance: Sections, work: Search, rest: tuple[Int, Int], buffer: Int) -
             least = min(least, work.least[other] + instance.size[other])
     _note(work, buffer)
     work.least[buffer] = max(least, work.address[buffer] + 1)
+    return instance.first[buffer], instance.last[buffer]
 
 
 @inlined
@@ -134,7 +139,8 @@ def _forced(instance: Sections, work: Search, rest: tuple[Int, Int]) -> Int:
         _enter(instance, work, buffer, work.least[buffer])
     for place in range(rest[0], rest[1]):
         buffer = work.members[place]
-        if _least_of_others(instance, work, buffer) >= work.address[buffer] + instance.size[buffer]:
+        top = work.address[buffer] + instance.size[buffer]
+        if _least_of_others(instance, work, buffer, top) >= top:
             return buffer
     return NOBODY
 
@@ -166,14 +172,18 @@ def _restore(work: Search, trail: Int) -> None:
 
 
 @inlined
-def _place(instance: Sections, work: Search, depth: Int, buffer: Int) -> None:
-    """Place ``buffer`` at its least address; lift what lives with it; list the rest of the group anew."""
+def _place(instance: Sections, work: Search, depth: Int, buffer: Int) -> tuple[Int, Int]:
+    """Place ``buffer`` at its least address; lift what lives with it; list the rest of the group anew.
+
+    Returns the first and the last section of all that this changed.
+    """
     frames, group = work.frames, work.frames.group[depth]
     frames.placed[depth] = buffer
     frames.trail[depth] = work.used[TRAIL]
     frames.members[depth] = work.used[MEMBERS]
     frames.groups[depth] = work.used[GROUPS]
     top = work.address[buffer] + instance.size[buffer]
+    first, last = instance.first[buffer], instance.last[buffer]
     for place in range(work.groups.first[group], work.groups.end[group]):
         other = work.members[place]
         if other == buffer:
@@ -184,6 +194,8 @@ def _place(instance: Sections, work: Search, depth: Int, buffer: Int) -> None:
             _note(work, other)
             work.address[other] = top
             work.least[other] = max(work.least[other], top)
+            first, last = min(first, instance.first[other]), max(last, instance.last[other])
+    return first, last
 
 
 @inlined
@@ -196,11 +208,15 @@ def _take_back(work: Search, depth: Int) -> None:
 
 @inlined
 def _clear(instance: Sections, work: Search, rest: tuple[Int, Int]) -> None:
+    """Forget the least values in all sections of ``rest``, which is in the order of starts."""
+    first: Int = len(instance.load)
+    last: Int = -1
+    if rest[0] < rest[1]:
+        first = instance.first[work.members[rest[0]]]
     for place in range(rest[0], rest[1]):
-        buffer = work.members[place]
-        for section in range(instance.first[buffer], instance.last[buffer] + 1):
-            work.floor[section] = 0
-            work.lowest[section, 0] = work.lowest[section, 1] = FAR
+        last = max(last, instance.last[work.members[place]])
+    for section in range(first, last + 1):
+        work.lowest[section, 0] = work.lowest[section, 1] = FAR
 
 
 @inlined
@@ -216,41 +232,75 @@ def _enter(instance: Sections, work: Search, buffer: Int, value: Int) -> None:
 
 
 @inlined
-def _least_of_others(instance: Sections, work: Search, buffer: Int) -> Int:
-    """The least value that another one has entered in a section of ``buffer``; FAR: none."""
+def _least_of_others(instance: Sections, work: Search, buffer: Int, enough: Int) -> Int:
+    """The least value that another one has entered in a section of ``buffer``; FAR: none.
+
+    The search for it ends with any value below ``enough``.
+    """
     least = FAR
     for section in range(instance.first[buffer], instance.last[buffer] + 1):
         which = 1 if work.lowest_of[section] == buffer else 0
         least = min(least, work.lowest[section, which])
+        if least < enough:
+            break
     return least
 
 
 @inlined
-def _fits(instance: Sections, work: Search, rest: tuple[Int, Int], capacity: Int) -> bool:
-    """Whether the buffers ``rest`` (places in members) may still fit: false is certain, true is not."""
-    _clear(instance, work, rest)
+def _fits(
+    instance: Sections, work: Search, rest: tuple[Int, Int], changed: tuple[Int, Int], capacity: Int
+) -> Bool:
+    """Whether the buffers ``rest`` (places in members) may still fit: false is certain, true is not.
+
+    They did before the sections ``changed``; so only those are looked at, and those of barred buffers.
+    """
+    if not _carried(instance, work, rest):
+        return False
+    first, last = changed
     for place in range(rest[0], rest[1]):
         buffer = work.members[place]
-        _enter(instance, work, buffer, work.least[buffer] + instance.size[buffer])
+        if work.address[buffer] < work.least[buffer]:
+            first, last = min(first, instance.first[buffer]), max(last, instance.last[buffer])
+    for section in range(first, last + 1):
+        work.floor[section] = 0
     count = 0
     for place in range(rest[0], rest[1]):
         buffer = work.members[place]
-        work.certain[buffer] = work.least[buffer]
-        if work.address[buffer] < work.least[buffer]:
-            carried = _least_of_others(instance, work, buffer)
-            if carried == FAR:
-                return False
-            work.certain[buffer] = max(work.least[buffer], carried)
-        work.order[count] = buffer
-        count += 1
+        if instance.first[buffer] <= last and first <= instance.last[buffer]:
+            work.order[count] = buffer
+            count += 1
     _sort(work, count)
     for place in range(count):
         buffer = work.order[place]
-        for section in range(instance.first[buffer], instance.last[buffer] + 1):
+        for section in range(max(first, instance.first[buffer]), min(last, instance.last[buffer]) + 1):
             work.floor[section] = max(work.floor[section], work.certain[buffer]) + instance.size[buffer]
             if work.floor[section] > capacity:
                 work.failures[section] += 1
                 return False
+    return True
+
+
+@inlined
+def _carried(instance: Sections, work: Search, rest: tuple[Int, Int]) -> Bool:
+    """Fill ``work.certain``: a barred buffer is as high as what could carry it; false: nothing can."""
+    barred = 0
+    for place in range(rest[0], rest[1]):
+        buffer = work.members[place]
+        work.certain[buffer] = work.least[buffer]
+        barred += work.address[buffer] < work.least[buffer]
+    if not barred:
+        return True
+    _clear(instance, work, rest)
+    for place in range(rest[0], rest[1]):
+        buffer = work.members[place]
+        _enter(instance, work, buffer, work.least[buffer] + instance.size[buffer])
+    for place in range(rest[0], rest[1]):
+        buffer = work.members[place]
+        if work.address[buffer] < work.least[buffer]:
+            least = _least_of_others(instance, work, buffer, 0)
+            if least == FAR:
+                return False
+            work.certain[buffer] = max(work.least[buffer], least)
     return True
 
 

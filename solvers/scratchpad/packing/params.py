@@ -14,9 +14,11 @@ class Params:
     greedy: bool = True
     """First place buffers one by one in a few orders, each as low as it fits."""
     restarts: bool = True
-    """Cut searches short and start again with ranks of another kind; off: one search to its end."""
+    """Many short searches with other ranks between the long ones; off: long ones with the plain rank only."""
+    repairs: bool = True
+    """Change the rank that got farthest where it failed; off: every restart takes a fresh rank."""
 
     def __post_init__(self) -> None:
-        for name in ("greedy", "restarts"):
+        for name in ("greedy", "restarts", "repairs"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError("packing", "true or false", getattr(self, name), key=name)

@@ -32,23 +32,20 @@ possible, they must stay below the capacity.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.budget import Budget, Stopwatch
 from solvers.scratchpad.packing.params import Params
 from solvers.scratchpad.packing.problem import Buffer
-from solvers.scratchpad.packing.sections import Sections, sections
-
-Array = NDArray[Any]
+from solvers.scratchpad.packing.ranks import Ranks
+from solvers.scratchpad.packing.sections import sections
 
 FIRST_NODES = 20_000
-SHORT_NODES, LONG_NODES = 1_000, 5_000
+SHORT_NODES = 1_000
 SHORT_SHARE = 6
 """Placements of short searches for one of a long search."""
-NOISE = (0.05, 0.15, 0.4)
 
 
 class Found(NamedTuple):
@@ -59,11 +56,6 @@ class Found(NamedTuple):
     searches: int
 
 
-class _Attempt(NamedTuple):
-    rank: Array
-    nodes: int
-
-
 def search_packing(
     buffers: Sequence[Buffer], capacity: int, budget: Budget, params: Params, clock: Stopwatch
 ) -> Found:
@@ -72,81 +64,36 @@ def search_packing(
     ``budget.iterations`` is the most searches to start.
     """
     from solvers.scratchpad.packing import kernel
-    from solvers.scratchpad.packing.state import workspace
+    from solvers.scratchpad.packing.state import DEEPEST, workspace
 
     instance = sections(buffers)
     work = workspace(instance)
-    count = 0
-    for attempt in _attempts(buffers, instance, work.failures, budget.seed):
+    ranks = Ranks(buffers, instance, np.random.default_rng(budget.seed), params.repairs)
+    for count, (nodes, plain) in enumerate(_searches(params.restarts)):
         if count == budget.iterations or (count and clock.wall_seconds >= budget.wall_seconds):
-            break
-        count += 1
-        work.rank[:] = attempt.rank
-        nodes = attempt.nodes if params.restarts else 1 << 40
+            return Found(None, False, count)
+        work.rank[:] = ranks.plain() if plain else ranks.next()
+        work.failures[:] = 0
         result = kernel.search(instance, work, capacity, nodes)
         if result == kernel.FOUND:
-            return Found(tuple(work.address.tolist()), False, count)
+            return Found(tuple(work.address.tolist()), False, count + 1)
         if result == kernel.EXHAUSTED:
-            return Found(None, True, count)
-        if not params.restarts:
-            break
-        work.failures[:] = work.failures * 9 // 10
-    return Found(None, False, count)
+            return Found(None, True, count + 1)
+        if not plain:
+            ranks.learn(work.rank, int(work.used[DEEPEST]), work.failures)
+    raise AssertionError("searches are without end")
 
 
-def _attempts(
-    buffers: Sequence[Buffer], instance: Sections, failures: Array, seed: int
-) -> Iterator[_Attempt]:
-    """Searches without end: a plain one, then many short ones with noise, now and then a longer plain one.
+def _searches(restarts: bool) -> Iterator[tuple[int, bool]]:
+    """The most placements of each search, and whether it takes the plain rank: without end.
 
-    Short searches from many ranks find a packing sooner than a long one, as searches with a heavy tail do;
-    the plain ones, each twice as long as the one before, come to an end where there is none.
+    Many short searches find a packing sooner than a long one, as searches with a heavy tail do; the plain
+    ones, each twice as long as the one before, come to an end where there is none.
     """
-    random = np.random.default_rng(seed)
     long_nodes = FIRST_NODES
-    keys = _Keys(buffers, instance)
-    number = 0
     while True:
-        yield _Attempt(keys.plain(), long_nodes)
+        yield long_nodes, True
         long_nodes *= 2
-        spent = 0
-        while spent < SHORT_SHARE * long_nodes:
-            nodes = LONG_NODES if number // 18 % 2 else SHORT_NODES
-            yield _Attempt(keys.noisy(number, failures, random), nodes)
-            number += 1
-            spent += nodes
-
-
-class _Keys:
-    """What buffers are ranked by: crowded moments first, then long, large or wide buffers."""
-
-    def __init__(self, buffers: Sequence[Buffer], instance: Sections) -> None:
-        self.instance = instance
-        self.size = instance.size.astype(float)
-        self.length = np.array([buffer.end - buffer.start for buffer in buffers], float)
-        self.spread = (instance.last - instance.first + 1).astype(float)
-        self.crowd = self._highest(instance.load) / max(1, instance.load.max())
-
-    def _highest(self, values: Array) -> Array:
-        """Per buffer the highest value in its sections."""
-        pairs = zip(self.instance.first, self.instance.last, strict=True)
-        return np.array([values[first : last + 1].max() for first, last in pairs], float)
-
-    def plain(self) -> Array:
-        return _ranks(self.crowd, self.length, self.size * self.length)
-
-    def noisy(self, number: int, failures: Array, random: np.random.Generator) -> Array:
-        """Another kind of rank for every ``number``, some of them after where searches ``failures`` were."""
-        noise = np.exp(random.normal(0, NOISE[number % 3], len(self.size)))
-        kind = (self.size * self.length, self.size, self.spread * self.size)[number // 3 % 3]
-        crowd = np.round(self.crowd, 2)
-        if number // 9 % 2:
-            crowd = np.round(self.crowd + self._highest(failures / max(1, failures.max())), 1)
-        return _ranks(crowd, kind * noise)
-
-
-def _ranks(*keys: Array) -> Array:
-    """0 for the buffer with the largest first key; later keys where earlier ones are equal."""
-    ranks = np.empty(len(keys[0]), np.int64)
-    ranks[np.lexsort([-key for key in reversed(keys)])] = np.arange(len(ranks))
-    return ranks
+        if restarts:
+            for _ in range(SHORT_SHARE * long_nodes // SHORT_NODES):
+                yield SHORT_NODES, False

@@ -13,7 +13,7 @@ from solvers.scratchpad.packing.problem import Addresses, Buffer, PackingProblem
 from solvers.scratchpad.packing.search import search_packing
 from solvers.scratchpad.packing.sections import sections, sorted_buffers
 
-VERSION = "1"
+VERSION = "2"
 
 
 def solve(problem: PackingProblem, budget: Budget, params: Params = Params()) -> Outcome[Addresses]:  # noqa: B008

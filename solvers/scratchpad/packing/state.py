@@ -11,7 +11,7 @@ from solvers.scratchpad.packing.sections import Sections
 
 Array = NDArray[Any]
 
-TRAIL, MEMBERS, GROUPS, RUNS = 0, 1, 2, 3
+TRAIL, MEMBERS, GROUPS, RUNS, DEEPEST = 0, 1, 2, 3, 4
 """Places in ``Search.used``."""
 
 
@@ -72,11 +72,11 @@ class Search(NamedTuple):
     rank: Array
     """[buffers] which to try first."""
     failures: Array
-    """[sections] how often a placement left too little room there; kept from one search to the next."""
+    """[sections] how often a placement left too little room there; the caller sets it to 0."""
     hopeless: Array
     """[entries, 3] groups without a solution: key, other key, which search."""
     used: Array
-    """[4] entries in use of ``trail``, ``members`` and ``groups``; searches started."""
+    """[5] entries in use of ``trail``, ``members`` and ``groups``; searches started; most buffers placed."""
     frames: Frames
     groups: Groups
 
@@ -98,7 +98,7 @@ def workspace(instance: Sections) -> Search:
         rank=np.arange(n, dtype=np.int64),
         failures=np.zeros(sections, np.int64),
         hopeless=np.zeros((1 << min(18, 8 + n // 8), 3), np.int64),
-        used=np.zeros(4, np.int64),
+        used=np.zeros(5, np.int64),
         frames=Frames(*(np.zeros(n + 1, np.int64) for _ in range(len(Frames._fields)))),
         groups=Groups(*(np.zeros(room, np.int64) for _ in range(len(Groups._fields)))),
     )

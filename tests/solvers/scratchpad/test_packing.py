@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 
 from costmodel.errors import InputError
@@ -13,6 +15,7 @@ from solvers.budget import Budget
 from solvers.outcome import Status
 from solvers.scratchpad.packing import Buffer, PackingProblem, Params, solve, violations
 from solvers.scratchpad.packing.greedy import greedy_packing
+from solvers.scratchpad.packing.ranks import PATIENCE, Ranks
 from solvers.scratchpad.packing.sections import sections, sorted_buffers
 
 INSTANCES = Path(__file__).parents[2] / "data" / "packing"
@@ -189,6 +192,38 @@ def test_challenging_instances(name: str) -> None:
     outcome = solve(problem, Budget(wall_seconds=300))
     assert outcome.solution is not None
     assert violations(problem, outcome.solution) == []
+
+
+@pytest.mark.parametrize("params", [Params(repairs=False), Params(restarts=False)])
+def test_switches_leave_answers_and_proofs_right(params: Params) -> None:
+    random = Random(11)
+    for _ in range(40):
+        buffers = random_buffers(random)
+        problem = PackingProblem(buffers, largest_load(buffers))
+        outcome = solve(problem, Budget(), replace(params, greedy=False))
+        assert outcome.status in (Status.OPTIMAL, Status.INFEASIBLE)
+        assert (outcome.solution is not None) == exists(buffers, problem.capacity)
+
+
+def test_ranks_are_repaired_where_the_farthest_search_failed() -> None:
+    buffers = sorted_buffers(challenging("D"))
+    instance = sections(buffers)
+    ranks = Ranks(buffers, instance, np.random.default_rng(1), repairs=True)
+    first = ranks.next()
+    failures = np.zeros(len(instance.load), np.int64)
+    failures[50] = 9
+    failing = (instance.first <= 50) & (instance.last >= 50)
+    ranks.learn(first, 20, failures)
+    for _ in range(20):
+        rank = ranks.next()
+        assert sorted(rank) == list(range(len(buffers)))
+        kept = np.argsort(rank)[~failing[np.argsort(rank)]]
+        assert list(kept) == [buffer for buffer in np.argsort(first) if not failing[buffer]]
+        ranks.learn(rank, 19, failures)
+    for _ in range(PATIENCE):
+        ranks.learn(ranks.next(), 19, failures)
+    fresh = ranks.next()
+    assert list(np.argsort(fresh)[~failing[np.argsort(fresh)]]) != list(kept)
 
 
 def test_the_same_answer_for_the_same_seed() -> None:
