@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from costmodel.compiled import entry, inlined
+from solvers.scratchpad.packing.room_kernel import FAR, NOBODY, fits, forced_buffer
 from solvers.scratchpad.packing.state import DEEPEST, GROUPS, MEMBERS, RUNS, TRAIL
 
 if TYPE_CHECKING:
@@ -15,13 +16,9 @@ if TYPE_CHECKING:
 
 Int = Any
 """A 64-bit integer of compiled code."""
-Bool = Any
-"""A truth value of compiled code."""
 
 FOUND, EXHAUSTED, CUT_SHORT = 1, 0, -1
 HOPELESS_GOAL = -2
-NOBODY = -1
-FAR = 1 << 62
 
 
 @entry
@@ -40,7 +37,7 @@ def search(instance: Sections, work: Search, capacity: Int, nodes: Int) -> Int:
     work.used[TRAIL], work.used[MEMBERS], work.used[GROUPS] = 0, n, 0
     work.used[DEEPEST] = 0
     work.used[RUNS] += 1
-    if not _fits(instance, work, (0, n), (0, len(instance.load) - 1), capacity):
+    if not fits(instance, work, (0, n), (0, len(instance.load) - 1), capacity):
         return EXHAUSTED
     goal = _split(instance, work, (0, n), (-1, -1))
     depth = 0
@@ -65,7 +62,7 @@ def search(instance: Sections, work: Search, capacity: Int, nodes: Int) -> Int:
                 nodes -= 1
                 changed = _place(instance, work, depth, buffer)
                 rest = (frames.members[depth], work.used[MEMBERS])
-                if _fits(instance, work, rest, changed, capacity):
+                if fits(instance, work, rest, changed, capacity):
                     goal = _split(instance, work, rest, (depth, work.groups.after[frames.group[depth]]))
                     if goal != HOPELESS_GOAL:
                         depth += 1
@@ -95,9 +92,9 @@ def _choose(instance: Sections, work: Search, depth: Int, capacity: Int) -> Int:
         return NOBODY
     if frames.placed[depth] != NOBODY:
         changed = _bar(instance, work, (first, end), frames.placed[depth])
-        if not _fits(instance, work, (first, end), changed, capacity):
+        if not fits(instance, work, (first, end), changed, capacity):
             return NOBODY
-    forced = _forced(instance, work, (first, end))
+    forced = forced_buffer(instance, work, (first, end))
     if forced != NOBODY:
         frames.forced[depth] = 1
         return NOBODY if work.least[forced] > work.address[forced] else forced
@@ -128,21 +125,6 @@ def _bar(instance: Sections, work: Search, rest: tuple[Int, Int], buffer: Int) -
     _note(work, buffer)
     work.least[buffer] = max(least, work.address[buffer] + 1)
     return instance.first[buffer], instance.last[buffer]
-
-
-@inlined
-def _forced(instance: Sections, work: Search, rest: tuple[Int, Int]) -> Int:
-    """A buffer below whose top no other one can reach, at its least address; NOBODY: none."""
-    _clear(instance, work, rest)
-    for place in range(rest[0], rest[1]):
-        buffer = work.members[place]
-        _enter(instance, work, buffer, work.least[buffer])
-    for place in range(rest[0], rest[1]):
-        buffer = work.members[place]
-        top = work.address[buffer] + instance.size[buffer]
-        if _least_of_others(instance, work, buffer, top) >= top:
-            return buffer
-    return NOBODY
 
 
 @inlined
@@ -204,121 +186,6 @@ def _take_back(work: Search, depth: Int) -> None:
     _restore(work, work.frames.trail[depth])
     work.used[MEMBERS] = work.frames.members[depth]
     work.used[GROUPS] = work.frames.groups[depth]
-
-
-@inlined
-def _clear(instance: Sections, work: Search, rest: tuple[Int, Int]) -> None:
-    """Forget the least values in all sections of ``rest``, which is in the order of starts."""
-    first: Int = len(instance.load)
-    last: Int = -1
-    if rest[0] < rest[1]:
-        first = instance.first[work.members[rest[0]]]
-    for place in range(rest[0], rest[1]):
-        last = max(last, instance.last[work.members[place]])
-    for section in range(first, last + 1):
-        work.lowest[section, 0] = work.lowest[section, 1] = FAR
-
-
-@inlined
-def _enter(instance: Sections, work: Search, buffer: Int, value: Int) -> None:
-    """Keep the two least values in every section of ``buffer``."""
-    for section in range(instance.first[buffer], instance.last[buffer] + 1):
-        if value < work.lowest[section, 0]:
-            work.lowest[section, 1] = work.lowest[section, 0]
-            work.lowest[section, 0] = value
-            work.lowest_of[section] = buffer
-        elif value < work.lowest[section, 1]:
-            work.lowest[section, 1] = value
-
-
-@inlined
-def _least_of_others(instance: Sections, work: Search, buffer: Int, enough: Int) -> Int:
-    """The least value that another one has entered in a section of ``buffer``; FAR: none.
-
-    The search for it ends with any value below ``enough``.
-    """
-    least = FAR
-    for section in range(instance.first[buffer], instance.last[buffer] + 1):
-        which = 1 if work.lowest_of[section] == buffer else 0
-        least = min(least, work.lowest[section, which])
-        if least < enough:
-            break
-    return least
-
-
-@inlined
-def _fits(
-    instance: Sections, work: Search, rest: tuple[Int, Int], changed: tuple[Int, Int], capacity: Int
-) -> Bool:
-    """Whether the buffers ``rest`` (places in members) may still fit: false is certain, true is not.
-
-    They did before the sections ``changed``; so only those are looked at, and those of barred buffers.
-    """
-    if not _carried(instance, work, rest):
-        return False
-    first, last = changed
-    for place in range(rest[0], rest[1]):
-        buffer = work.members[place]
-        if work.address[buffer] < work.least[buffer]:
-            first, last = min(first, instance.first[buffer]), max(last, instance.last[buffer])
-    for section in range(first, last + 1):
-        work.floor[section] = 0
-    count = 0
-    for place in range(rest[0], rest[1]):
-        buffer = work.members[place]
-        if instance.first[buffer] <= last and first <= instance.last[buffer]:
-            work.order[count] = buffer
-            count += 1
-    _sort(work, count)
-    for place in range(count):
-        buffer = work.order[place]
-        for section in range(max(first, instance.first[buffer]), min(last, instance.last[buffer]) + 1):
-            work.floor[section] = max(work.floor[section], work.certain[buffer]) + instance.size[buffer]
-            if work.floor[section] > capacity:
-                work.failures[section] += 1
-                return False
-    return True
-
-
-@inlined
-def _carried(instance: Sections, work: Search, rest: tuple[Int, Int]) -> Bool:
-    """Fill ``work.certain``: a barred buffer is as high as what could carry it; false: nothing can."""
-    barred = 0
-    for place in range(rest[0], rest[1]):
-        buffer = work.members[place]
-        work.certain[buffer] = work.least[buffer]
-        barred += work.address[buffer] < work.least[buffer]
-    if not barred:
-        return True
-    _clear(instance, work, rest)
-    for place in range(rest[0], rest[1]):
-        buffer = work.members[place]
-        _enter(instance, work, buffer, work.least[buffer] + instance.size[buffer])
-    for place in range(rest[0], rest[1]):
-        buffer = work.members[place]
-        if work.address[buffer] < work.least[buffer]:
-            least = _least_of_others(instance, work, buffer, 0)
-            if least == FAR:
-                return False
-            work.certain[buffer] = max(work.least[buffer], least)
-    return True
-
-
-@inlined
-def _sort(work: Search, count: Int) -> None:
-    """Shell's sort of ``work.order[:count]``."""
-    gap = 1
-    while gap < count // 3:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for place in range(gap, count):
-            buffer = work.order[place]
-            at = place
-            while at >= gap and work.certain[work.order[at - gap]] > work.certain[buffer]:
-                work.order[at] = work.order[at - gap]
-                at -= gap
-            work.order[at] = buffer
-        gap //= 3
 
 
 @inlined
