@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.compiled import entry, inlined
+from costmodel.compiled import inlined
 
 if TYPE_CHECKING:
     from solvers.mapping.exact.tables import Assignment, Space
@@ -19,35 +19,17 @@ Real = Any
 """A 64-bit floating-point number of compiled code."""
 
 
-@entry
-def first_bounds(space: Space, spatial: Array, keep: Array, room: Assignment, bounds: Array) -> None:
-    """Fill ``bounds`` [n] for the assignments ``spatial`` [n, levels, dims] with the keep sets ``keep``."""
-    for row in range(len(spatial)):
-        copy_rows(spatial[row], room.spatial)
-        copy(keep, room.keep)
-        assign(space, room)
-        energy = room.numbers[1]
-        for level in range(len(keep) - 1):
-            for tensor in range(room.ratio.shape[1]):
-                if keep[level] >> tensor & 1:
-                    energy += boundary_pj(space, room, level, tensor, room.floor_words[level, tensor])
-        bounds[row] = value(space, room, energy, room.demand)
-
-
 @inlined
 def value(space: Space, room: Assignment, energy_pj: float, demand: Array) -> float:
     """The objective, given the energy without leakage and the words per instance read and written."""
     if energy_pj == np.inf:  # nothing fits
         return float(np.inf)
     cycles = float(room.numbers[2])
-    for level in range(len(room.keep)):
-        read, write = demand[0, level], demand[1, level]
-        cycles = max(cycles, read / space.model.read_bandwidth[level])
-        cycles = max(cycles, write / space.model.write_bandwidth[level])
-        cycles = max(cycles, (read + write) / space.model.shared_bandwidth[level])
     if space.objective == 1:  # the weights are cycles: see aggregate.py
         cycles = max(cycles, energy_pj)
     cycles = float(np.ceil(cycles * (1 - 1e-12)))
+    for level in range(len(room.keep)):
+        cycles = max(cycles, _level_cycles(space, level, demand, room.numbers[0]))
     if space.objective == 1:
         return cycles
     for level in range(len(room.keep)):
@@ -56,31 +38,68 @@ def value(space: Space, room: Assignment, energy_pj: float, demand: Array) -> fl
 
 
 @inlined
+def _level_cycles(space: Space, level: int, demand: Array, compute_cycles: float) -> float:
+    """Cycles that one level's bandwidths ask for, rounded as the cost model rounds them (item 11).
+
+    Floating-point sums, quotients and ``ceil`` are monotonic: words that are at most a mapping's never make
+    more cycles than it has, though each rounding may add one.
+    """
+    model = space.model
+    limit = min(model.read_bandwidth[level], model.write_bandwidth[level], model.shared_bandwidth[level])
+    if limit == np.inf:
+        return 0.0
+    read, write, slowdown = 0.0, 0.0, 1.0
+    for tensor in range(demand.shape[2]):
+        read += demand[0, level, tensor] / compute_cycles
+        write += demand[1, level, tensor] / compute_cycles
+    if read > model.read_bandwidth[level]:
+        slowdown = min(slowdown, model.read_bandwidth[level] / read)
+    if write > model.write_bandwidth[level]:
+        slowdown = min(slowdown, model.write_bandwidth[level] / write)
+    if read + write > model.shared_bandwidth[level]:
+        slowdown = min(slowdown, model.shared_bandwidth[level] / (read + write))
+    return float(np.ceil(compute_cycles / slowdown))
+
+
+@inlined
 def assign(space: Space, room: Assignment) -> None:
     """Fill all of ``room`` from its ``spatial`` and ``keep``."""
+    assign_factors(space, room)
+    room.numbers[1] = space.model.mac_energy_pj
+    for part in range(2):
+        for level in range(len(room.keep)):
+            room.demand[part, level, :] = 0.0
+    for tensor in range(room.ratio.shape[1]):
+        assign_tensor(space, room, tensor)
+
+
+@inlined
+def assign_factors(space: Space, room: Assignment) -> None:
+    """Fill what follows from the spatial factors, whatever levels keep."""
     levels, dims = room.spatial.shape
-    model = space.model
     room.numbers[0] = 1.0
     for dim in range(dims):
         covered = 1
         for level in range(levels):
             covered *= room.spatial[level, dim]
             room.covered[level, dim] = covered
-        room.rest[dim] = model.sizes[dim] // covered
+        room.rest[dim] = space.model.sizes[dim] // covered
         room.numbers[0] *= room.rest[dim]
     room.instances[levels - 1] = 1.0
     for level in range(levels - 2, -1, -1):
         room.instances[level] = room.instances[level + 1]
         for dim in range(dims):
             room.instances[level] *= room.spatial[level + 1, dim]
-    room.numbers[1] = model.mac_energy_pj
     room.numbers[2] = max(room.numbers[0], space.least_cycles)
-    room.demand[:] = 0.0
     _groups(space, room)
     _shares(space, room)
-    for tensor in range(room.ratio.shape[1]):
-        _chain(space, room, tensor)
-        _operands(space, room, tensor)
+
+
+@inlined
+def assign_tensor(space: Space, room: Assignment, tensor: int) -> None:
+    """Fill what follows for one tensor from the levels that keep it; add what it needs in any case."""
+    _chain(space, room, tensor)
+    _operands(space, room, tensor)
 
 
 @inlined
@@ -91,8 +110,66 @@ def _groups(space: Space, room: Assignment) -> None:
     for level in range(room.groups.shape[0]):
         for tensor in range(room.groups.shape[1]):
             room.groups[level, tensor] = 1.0
+            room.merging[level, tensor] = False
             for axis in range(model.axes[tensor]):
-                room.groups[level, tensor] *= _sum_set(space, room.spatial[level], tensor, axis)
+                if level == 0:  # a MAC unit's tile is one point
+                    positions = _positions(space, room.spatial[level], (tensor, axis), room.point)
+                else:
+                    positions = float(_sum_set(space, room.spatial[level], tensor, axis))
+                    if _spread_dims(space, room.spatial[level], tensor, axis) > 1:
+                        room.merging[level, tensor] = True
+                room.groups[level, tensor] *= positions
+
+
+@inlined
+def _spread_dims(space: Space, factors: Array, tensor: int, axis: int) -> Int:
+    count = 0
+    for term in range(space.model.term_dims.shape[2]):
+        dim = space.model.term_dims[tensor, axis, term]
+        count += dim >= 0 and factors[dim] > 1
+    return count
+
+
+@inlined
+def groups_around(space: Space, room: Assignment, where: tuple[int, int], tile: Array) -> float:
+    """Item 5: how many different tiles of a tensor the children below one instance of a level hold, each
+    child covering ``tile`` [dims]; with three or more spread dims on one axis at least so many."""
+    level, tensor = where
+    if not room.merging[level, tensor]:
+        return float(room.groups[level, tensor])
+    groups = 1.0
+    for axis in range(space.model.axes[tensor]):
+        groups *= _positions(space, room.spatial[level], (tensor, axis), tile)
+    return groups
+
+
+@inlined
+def _positions(space: Space, factors: Array, which: tuple[int, int], tile: Array) -> float:
+    """Different positions that one axis takes: (i, j) stands where (i - b/g, j + a/g) does, for strides a, b
+    and their greatest common divisor g."""
+    tensor, axis = which
+    spread, children, least = 0, 1, 1
+    bound, step, repeated = 1, 1, 0
+    for term in range(space.model.term_dims.shape[2]):
+        dim = space.model.term_dims[tensor, axis, term]
+        if dim < 0 or factors[dim] == 1:
+            continue
+        factor, stride = factors[dim], space.model.term_steps[tensor, axis, term] * tile[dim]
+        if spread == 1:
+            common = _gcd(step, stride)
+            repeated = max(0, bound - stride // common) * max(0, factor - step // common)
+        spread += 1
+        children *= factor
+        least += factor - 1
+        bound, step = factor, stride
+    return float(children - repeated if spread < 3 else least)
+
+
+@inlined
+def _gcd(a: int, b: int) -> Int:
+    while b:
+        a, b = b, a % b
+    return a
 
 
 @inlined
@@ -173,19 +250,43 @@ def _floor(space: Space, room: Assignment, level: int, tensor: int) -> None:
 @inlined
 def _operands(space: Space, room: Assignment, tensor: int) -> None:
     """What the MAC units ask of the tensor's innermost level (items 4, 5, 7), whatever the loops."""
-    model = space.model
     level, words = 0, room.numbers[0] * room.groups[0, tensor]
     while not room.keep[level] >> tensor & 1:
         level += 1
         words *= room.groups[level, tensor]
-    share = room.shares[level] if tensor == model.output else 0.0
-    reads = max(0.0, words - share)
-    updates = words if tensor == model.output else 0.0
-    room.demand[0, level] += reads
-    room.demand[1, level] += updates
-    block = model.block_size[level]
-    energy = blocks(reads, block) * model.read_pj[level] + blocks(updates, block) * model.update_pj[level]
-    room.numbers[1] += room.instances[level] * energy
+    room.innermost[tensor] = level
+    room.operands[tensor] = words
+    room.outermost_merging[tensor] = -1
+    for inner in range(level + 1):
+        if room.merging[inner, tensor]:
+            room.outermost_merging[tensor] = inner
+    room.numbers[1] += operands_pj(space, room, tensor, words)
+    demand_operands(space, room, tensor, (0.0, words), room.demand)
+
+
+@inlined
+def operands_pj(space: Space, room: Assignment, tensor: int, words: float) -> Real:
+    """Energy of ``words`` that the MAC units ask of one instance of the tensor's innermost level."""
+    model, level = space.model, room.innermost[tensor]
+    if tensor != model.output:
+        return room.instances[level] * blocks(words, model.block_size[level]) * model.read_pj[level]
+    reads = blocks(max(0.0, words - room.shares[level]), model.block_size[level]) * model.read_pj[level]
+    updates = blocks(words, model.block_size[level]) * model.update_pj[level]
+    return room.instances[level] * (reads + updates)
+
+
+@inlined
+def demand_operands(
+    space: Space, room: Assignment, tensor: int, change: tuple[float, float], demand: Array
+) -> None:
+    """Raise ``demand`` [2, levels, tensors] from so many of those words to more."""
+    level = room.innermost[tensor]
+    before, words = change
+    if tensor == space.model.output:
+        demand[1, level, tensor] += words - before
+        before = max(0.0, before - room.shares[level])
+        words = max(0.0, words - room.shares[level])
+    demand[0, level, tensor] += words - before
 
 
 @inlined

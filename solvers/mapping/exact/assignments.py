@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import product
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.mapping.exact.spatial import spreads
-from solvers.mapping.exact.tables import Assignment, Lattice, Space, assignment_room
+from solvers.mapping.exact.tables import Assignment, Lattice, Space, assignment_room, chains_of
 from solvers.mapping.space import MappingSpace
 
 Array = NDArray[Any]
-MOST_ASSIGNMENTS = 6_000_000
-"""The queue holds no more: beyond, choices of kept tensors are left out, and nothing is claimed of them."""
+MOST_WAITING = 2_000_000
+"""With more assignments in the queue, most of which may be better than the best known, the search ends."""
+
+
+class Waiting(NamedTuple):
+    """An assignment in the queue, ordered by its lower bound, of equal ones a close bound before a cheap one.
+
+    ``cheap``: the bound is not yet the one of the lattice. ``spread`` and ``keeps`` are the numbers of its
+    spatial factors and of its keep sets.
+    """
+
+    bound: float
+    cheap: bool
+    spread: int
+    keeps: int
 
 
 class Assignments:
-    """A queue of assignments: first by a bound that costs a microsecond, then by one of about a millisecond.
+    """A queue of spatial factors, then of these with keep sets, whose bound is looked at more closely last.
 
-    An assignment is a number; ``room`` and ``lattice`` hold those of the one loaded last.
+    The bounds take about a microsecond, less than that, and about a millisecond. ``room`` and ``lattice``
+    hold those of the assignment loaded last.
     """
 
     def __init__(self, tables: Space, space: MappingSpace, lattice: Lattice) -> None:
@@ -31,38 +45,32 @@ class Assignments:
         self._spreads = spreads(space)
         self.room: Assignment = assignment_room(tables)
         self.lattice = lattice
-        keeps = np.array(list(product(*space.keep_sets)), np.int64)
-        self._keeps = self._promising(keeps)
-        self.left_out = len(keeps) - len(self._keeps)
-        """Choices of kept tensors that are not in the queue, for there are too many."""
-        self._first_bounds = self._bounds_of(self._keeps, self._spreads).reshape(-1)
-        self._order = np.argsort(self._first_bounds, kind="stable")
+        self._keeps = np.array(list(product(*space.keep_sets)), np.int64)
+        self._chains = chains_of(self._keeps, len(space.layer.tensors))
+        self._spread_bounds = self._bounds_of_spreads()
+        self._order = np.argsort(self._spread_bounds, kind="stable")
         self._next = 0
-        self._bounded: list[tuple[float, int]] = []
+        self._queue: list[Waiting] = []
         self._served = False
-
-    def _promising(self, keeps: Array) -> Array:
-        """As many choices of kept tensors as can be queued, those best for a sample of spatial factors."""
-        most = max(1, MOST_ASSIGNMENTS // len(self._spreads))
-        if len(keeps) <= most:
-            return keeps
-        sample = self._spreads[:: max(1, len(keeps) * len(self._spreads) // MOST_ASSIGNMENTS)]
-        least = self._bounds_of(keeps, sample).min(axis=1)
-        return keeps[np.sort(np.argsort(least, kind="stable")[:most])]
-
-    def _bounds_of(self, keeps: Array, spatial: Array) -> Array:
-        """The cheap bounds of all combinations, [keeps, spatial]."""
-        from solvers.mapping.exact.assignment_kernel import first_bounds
-
-        bounds = np.empty((len(keeps), len(spatial)))
-        for row, keep in enumerate(keeps):
-            first_bounds(self._tables, spatial, keep, self.room, bounds[row])
-        return bounds
+        self.full = False
+        """Whether too many assignments wait to go on."""
 
     @property
     def bound(self) -> float:
         """No mapping of the assignments still in the queue costs less; infinite when there is none."""
-        return min(self._first(), self._bounded[0][0] if self._bounded else inf)
+        return min(self._next_spread, self._queue[0].bound if self._queue else inf)
+
+    @property
+    def _next_spread(self) -> float:
+        """The bound of the next spatial factors that are not in the queue."""
+        return float(self._spread_bounds[self._order[self._next]]) if self._next < len(self._order) else inf
+
+    def _make_room(self, limit: float) -> None:
+        """Forget what costs too much, if the queue is long; see whether too much is left to go on."""
+        if len(self._queue) > MOST_WAITING:
+            self._queue = [waiting for waiting in self._queue if waiting.bound < limit]
+            heapify(self._queue)
+            self.full = len(self._queue) > MOST_WAITING // 2
 
     def pop(self, limit: float, in_time: Callable[[], bool]) -> bool:
         """Load the assignment of the least bound; False if no bound is below ``limit``, or no time is left.
@@ -70,28 +78,45 @@ class Assignments:
         The first one is served in any case, the best known when time ends.
         """
         while self.bound < limit:
-            late = not in_time()
+            self._make_room(limit)
+            late = self.full or not in_time()
             if late and self._served:
                 return False
-            if self._bounded and (late or self._bounded[0][0] <= self._first()):
-                self._load(heappop(self._bounded)[1])
+            if not self._queue or (self._next_spread < self._queue[0].bound and not late):
+                self._split(int(self._order[self._next]), limit)
+                self._next += 1
+                continue
+            waiting = heappop(self._queue)
+            bound = self._load(waiting)
+            if not waiting.cheap or (late and bound < inf):
                 self._served = True
                 return True
-            number = int(self._order[self._next])
-            self._next += 1
-            bound = max(self._load(number), float(self._first_bounds[number]))
             if bound < inf:
-                heappush(self._bounded, (bound, number))
+                heappush(self._queue, waiting._replace(bound=max(bound, waiting.bound), cheap=False))
         return False
 
-    def _first(self) -> float:
-        return float(self._first_bounds[self._order[self._next]]) if self._next < len(self._order) else inf
+    def _bounds_of_spreads(self) -> Array:
+        from solvers.mapping.exact.choice_kernel import spread_bounds
 
-    def _load(self, number: int) -> float:
+        bounds = np.empty(len(self._spreads))
+        spread_bounds(self._tables, self._spreads, self._chains, self.room, bounds)
+        return bounds
+
+    def _split(self, spread: int, limit: float) -> None:
+        """Put the assignments of some spatial factors into the queue."""
+        from solvers.mapping.exact.choice_kernel import keep_bounds
+
+        bounds = self._spread_bounds[spread : spread + 1]
+        if len(self._keeps) > 1:
+            bounds = np.empty(len(self._keeps))
+            keep_bounds(self._tables, self._spreads[spread], self._chains, self.room, bounds)
+        for keeps in np.flatnonzero(bounds < limit).tolist():
+            heappush(self._queue, Waiting(float(bounds[keeps]), True, spread, keeps))
+
+    def _load(self, waiting: Waiting) -> float:
         """Fill ``room`` and ``lattice``; the assignment's bound."""
         from solvers.mapping.exact.bound_kernel import bound_of_assignment
 
-        keep, spread = divmod(number, len(self._spreads))
-        self.room.spatial[:] = self._spreads[spread]
-        self.room.keep[:] = self._keeps[keep]
+        self.room.spatial[:] = self._spreads[waiting.spread]
+        self.room.keep[:] = self._keeps[waiting.keeps]
         return float(bound_of_assignment(self._tables, self.room, self.lattice))

@@ -22,7 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.compiled import entry, inlined
-from solvers.mapping.exact.assignment_kernel import assign, boundary_pj, copy, value
+from solvers.mapping.exact.assignment_kernel import (
+    assign,
+    boundary_pj,
+    copy,
+    groups_around,
+    moved_pj,
+    operands_pj,
+    value,
+)
 
 if TYPE_CHECKING:
     from solvers.mapping.exact.tables import Assignment, Lattice, Space
@@ -33,7 +41,7 @@ Int = Any
 Real = Any
 """A 64-bit floating-point number of compiled code."""
 
-INLINES = "751de145c7c884a4"
+INLINES = "717b3ec1ed402a71"
 """Digest of assignment_kernel.py, whose functions become part of this module's: compiled code is kept as long
 as this file stays as it is."""
 
@@ -105,16 +113,41 @@ def _close(space: Space, room: Assignment, lattice: Lattice, level: int) -> None
         for dim in range(len(lattice.digits)):
             lattice.tile[dim] = lattice.value[dim, lattice.digits[dim]] * room.covered[inner, dim]
         fits = _fits(space, room, inner, lattice.tile)
+        asked = _more_operands_pj(space, room, level, lattice.tile) if fits else np.inf
         for run in range(len(space.runs)):
-            energy = np.inf
+            energy = asked
             if fits:
-                energy = _least_opened(space, room, lattice, (inner, run, vector))
+                energy += _least_opened(space, room, lattice, (inner, run, vector))
                 for tensor in range(tensors):
                     if room.keep[inner] >> tensor & 1 and not space.runs[run] >> tensor & 1:
                         words = moved_words(space, room, inner, tensor, lattice.tile)
-                        energy += boundary_pj(space, room, inner, tensor, words)
+                        sent = words * room.ratio[inner, tensor]
+                        sent *= _more_groups(space, room, (level, tensor), lattice.tile)
+                        energy += moved_pj(space, room, (inner, tensor), words, sent)
             lattice.closed[place(space, lattice, level, run) + vector] = energy
         _next(lattice)
+
+
+@inlined
+def _more_operands_pj(space: Space, room: Assignment, level: int, tile: Array) -> Real:
+    """What the MAC units ask for beyond ``Assignment.operands`` as the children of ``level`` cover ``tile``.
+
+    Of the fan-outs on a tensor's way whose groups depend on the tile, only the outermost counts: a search
+    from the outside in meets no other before, so that this energy comes on top of what it charged.
+    """
+    energy = 0.0
+    for tensor in range(len(room.operands)):
+        if room.outermost_merging[tensor] == level:
+            words = room.operands[tensor] * _more_groups(space, room, (level, tensor), tile)
+            energy += operands_pj(space, room, tensor, words)
+            energy -= operands_pj(space, room, tensor, room.operands[tensor])
+    return energy
+
+
+@inlined
+def _more_groups(space: Space, room: Assignment, where: tuple[int, int], tile: Array) -> Real:
+    """Multicast groups around children of a known tile over those of all tiles."""
+    return groups_around(space, room, where, tile) / room.groups[where]
 
 
 @inlined

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from costmodel.compiled import inlined
-from solvers.mapping.exact.assignment_kernel import copy_rows, moved_pj
+from solvers.mapping.exact.assignment_kernel import (
+    copy_rows,
+    demand_operands,
+    groups_around,
+    moved_pj,
+    operands_pj,
+)
 
 if TYPE_CHECKING:
     from solvers.mapping.exact.tables import Assignment, Nodes, Space
@@ -21,14 +27,36 @@ def decide(space: Space, room: Assignment, nodes: Nodes, level: int) -> None:
     nodes.visited[0] += 1
     _place_loops(space, room, nodes, level)
     nodes.energy[inner] = nodes.energy[level]
-    copy_rows(nodes.demand[level], nodes.demand[inner])
+    for part in range(2):
+        copy_rows(nodes.demand[level, part], nodes.demand[inner, part])
     nodes.runs[inner] = 0
     for tensor in range(len(space.model.slides)):
         run = _repeats(space, nodes, (level, tensor))
         if run > 1:
             nodes.runs[inner] |= 1 << tensor
+        _merge(space, room, nodes, level, tensor)
         if room.keep[inner] >> tensor & 1:
             _charge(space, room, nodes, inner, tensor)
+
+
+@inlined
+def _merge(space: Space, room: Assignment, nodes: Nodes, level: int, tensor: int) -> None:
+    """Fill the multicast groups of the level's fan-out, and what they add to the MAC units' demands."""
+    inner = level - 1
+    nodes.groups[level, tensor] = room.groups[level, tensor]
+    nodes.operands[inner, tensor] = nodes.operands[level, tensor]
+    if not room.merging[level, tensor]:
+        return
+    for dim in range(nodes.tile.shape[0]):
+        nodes.tile[dim] = nodes.inside[inner, dim] * room.covered[inner, dim]
+    nodes.groups[level, tensor] = groups_around(space, room, (level, tensor), nodes.tile)
+    if level > room.innermost[tensor]:
+        return
+    before = nodes.operands[level, tensor]
+    words = before * nodes.groups[level, tensor] / room.groups[level, tensor]
+    nodes.operands[inner, tensor] = words
+    nodes.energy[inner] += operands_pj(space, room, tensor, words) - operands_pj(space, room, tensor, before)
+    demand_operands(space, room, tensor, (before, words), nodes.demand[inner])
 
 
 @inlined
@@ -68,17 +96,19 @@ def _charge(space: Space, room: Assignment, nodes: Nodes, level: int, tensor: in
     """Add what is delivered into the tiles of ``level`` to the node's energy and demands."""
     outer = room.parent[level, tensor]
     words = _delivered(space, room, nodes, level, tensor)
-    sent = words * _groups_between(space, room, nodes, (level, outer, tensor))
+    sent = words
+    for between in range(level + 1, outer + 1):
+        sent *= nodes.groups[between, tensor]
     nodes.energy[level] += moved_pj(
         space, room, (level, tensor), words * room.instances[level], sent * room.instances[outer]
     )
     if tensor == space.model.output:
-        nodes.demand[level, 1, level] += max(0.0, words - room.shares[level])
-        nodes.demand[level, 0, outer] += max(0.0, sent - room.shares[outer])
-        nodes.demand[level, 1, outer] += sent
+        nodes.demand[level, 1, level, tensor] += max(0.0, words - room.shares[level])
+        nodes.demand[level, 0, outer, tensor] += max(0.0, sent - room.shares[outer])
+        nodes.demand[level, 1, outer, tensor] += sent
     else:
-        nodes.demand[level, 1, level] += words
-        nodes.demand[level, 0, outer] += sent
+        nodes.demand[level, 1, level, tensor] += words
+        nodes.demand[level, 0, outer, tensor] += sent
 
 
 @inlined
@@ -126,49 +156,3 @@ def _extent(space: Space, room: Assignment, nodes: Nodes, which: tuple[int, int,
             points = nodes.inside[level, dim] * room.covered[level, dim]
             length += space.model.term_steps[tensor, axis, term] * (points - 1)
     return length
-
-
-@inlined
-def _groups_between(space: Space, room: Assignment, nodes: Nodes, span: tuple[int, int, int]) -> float:
-    """Multicast groups of all fan-outs between a level and the outer one (items 5 and 7)."""
-    inner, outer, tensor = span
-    groups = 1.0
-    for level in range(inner + 1, outer + 1):
-        if not space.model.slides[tensor]:
-            groups *= room.groups[level, tensor]
-            continue
-        for axis in range(space.model.axes[tensor]):
-            groups *= _positions(space, room, nodes, (level, tensor, axis))
-    return groups
-
-
-@inlined
-def _positions(space: Space, room: Assignment, nodes: Nodes, which: tuple[int, int, int]) -> float:
-    """Different positions that an axis takes among the children below one instance of a level: exact for one
-    or two spread dims, else at least so many."""
-    level, tensor, axis = which
-    spread, children, least = 0, 1, 1
-    bound, step = 1, 1
-    repeated = 0
-    for term in range(space.model.term_dims.shape[2]):
-        dim = space.model.term_dims[tensor, axis, term]
-        if dim < 0 or room.spatial[level, dim] == 1:
-            continue
-        factor = room.spatial[level, dim]
-        stride = space.model.term_steps[tensor, axis, term]
-        stride *= nodes.inside[level - 1, dim] * room.covered[level - 1, dim]
-        if spread == 1:
-            common = _gcd(step, stride)
-            repeated = max(0, bound - stride // common) * max(0, factor - step // common)
-        spread += 1
-        children *= factor
-        least += factor - 1
-        bound, step = factor, stride
-    return float(children - repeated if spread < 3 else least)
-
-
-@inlined
-def _gcd(a: int, b: int) -> Int:
-    while b:
-        a, b = b, a % b
-    return a

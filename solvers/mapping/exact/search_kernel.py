@@ -19,7 +19,7 @@ Array = NDArray[Any]
 Int = Any
 """A 64-bit integer of compiled code."""
 
-INLINES = "839677a8a268f688"
+INLINES = "8ef2bcaa6e8a5039"
 """Digest of bound_kernel.py and delivery_kernel.py, as there."""
 
 
@@ -30,10 +30,12 @@ def begin(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, limit:
     nodes.level[0] = top
     copy(room.rest, nodes.inside[top])
     nodes.energy[top] = room.numbers[1]
-    copy_rows(room.demand, nodes.demand[top])
+    for part in range(2):
+        copy_rows(room.demand[part], nodes.demand[top, part])
     nodes.runs[top] = 0
     for tensor in range(nodes.repeats.shape[1]):
         nodes.repeats[top, tensor] = 1.0
+        nodes.operands[top, tensor] = room.operands[tensor]
     nodes.visited[0] = 0
     nodes.leaf_count[0] = 0
     if top:

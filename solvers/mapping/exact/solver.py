@@ -28,7 +28,7 @@ from solvers.mapping.space import MappingSpace, divisors
 from solvers.mapping.space_bounds import space_bound
 from solvers.outcome import Outcome, Status
 
-VERSION = "1"
+VERSION = "2"
 
 Array = NDArray[Any]
 ROUNDING = 1e-12
@@ -116,7 +116,7 @@ class Search:
         """Search until the best is proven; what kept it from that, if anything did."""
         searched = 0
         while self._assignments.bound < self._limit:
-            self.bound = 0.0 if self._assignments.left_out else min(self.objective, self._assignments.bound)
+            self.bound = min(self.objective, self._assignments.bound)
             if searched == iterations:
                 return f"not proven with {searched} assignments of spatial factors searched, the limit"
             if self._assignments.pop(self._limit, in_time):
@@ -124,13 +124,8 @@ class Search:
                 if not self._search_loops(in_time):
                     return "not proven in time"
             elif self._assignments.bound < self._limit:
-                return "not proven in time"
+                return "not proven: too many assignments" if self._assignments.full else "not proven in time"
         self.bound = self._limit if self._tolerance else self.objective
-        if self._assignments.left_out:
-            self.bound = 0.0
-            return (
-                f"{self._assignments.left_out} choices of kept tensors were not looked at: there are too many"
-            )
         return ""
 
     def _search_loops(self, in_time: Callable[[], bool]) -> bool:

@@ -61,10 +61,21 @@ class Assignment(NamedTuple):
     """[levels, dims] product of the spatial factors at and inside a level."""
     rest: Array
     """[dims] what is left of the dims for temporal factors."""
+    point: Array
+    """[dims] the tile of a MAC unit: 1 each."""
     instances: Array
     """[levels] in use."""
     groups: Array
-    """[levels, tensors] multicast groups of a level's fan-out, at least (exact but for overlapping axes)."""
+    """[levels, tensors] multicast groups of a level's fan-out, at least (exact but where ``merging``)."""
+    merging: Array
+    """[levels, tensors] whether the groups depend on the tile inside the fan-out, as several dims of one axis
+    are spread there."""
+    outermost_merging: Array
+    """[tensors] the outermost such level at or inside the innermost that keeps the tensor, -1 for none."""
+    innermost: Array
+    """[tensors] the innermost level that keeps the tensor."""
+    operands: Array
+    """[tensors] words that one instance of that level is asked for by the MAC units, at least."""
     ratio: Array
     """[levels, tensors] words that all parents send over words that fill all instances, at least."""
     shares: Array
@@ -80,7 +91,22 @@ class Assignment(NamedTuple):
     numbers: Array
     """[3] temporal iterations; energy and cycles that all mappings of the assignment need."""
     demand: Array
-    """[2, levels] words per instance read and written whatever the loops."""
+    """[2, levels, tensors] words per instance read and written whatever the loops."""
+
+
+class Chains(NamedTuple):
+    """The levels that can keep each tensor, and what that costs at least for some spatial factors."""
+
+    counts: Array
+    """[tensors] how many chains."""
+    levels: Array
+    """[tensors, most] sets of levels."""
+    choice: Array
+    """[keep sets, tensors] the chain that a choice of keep sets gives each tensor."""
+    energy: Array
+    """[tensors, most]"""
+    demand: Array
+    """[tensors, most, 2, levels] words per instance read and written, whatever the loops."""
 
 
 class Lattice(NamedTuple):
@@ -116,11 +142,16 @@ class Nodes(NamedTuple):
     energy: Array
     """[levels] of what is decided outside a node."""
     demand: Array
-    """[levels, 2, levels] the same for words read and written per instance."""
+    """[levels, 2, levels, tensors] the same for words read and written per instance."""
     runs: Array
     """[levels] tensors that the first loops outside a node leave in place."""
     repeats: Array
     """[levels, tensors] irrelevant loops outside a node, but those first ones."""
+    groups: Array
+    """[levels, tensors] multicast groups of the fan-outs outside a node; those of its own level are the first
+    that its children decide."""
+    operands: Array
+    """[levels, tensors] words asked for by the MAC units, with those groups (``Assignment.operands``)."""
     loops: Array
     """[levels, 3, dims] dim, bound and stride of a level's loops, innermost first."""
     loop_count: Array
@@ -149,6 +180,8 @@ class Nodes(NamedTuple):
     """[2, dims] how many divisors its children can have, and the one under way."""
     allowed: Array
     """[dims, most] their indices."""
+    tile: Array
+    """[dims] what the children of a fan-out cover."""
 
 
 def space_of(problem: MappingProblem, space: MappingSpace, dominance: bool) -> Space:
@@ -231,8 +264,13 @@ def assignment_room(space: Space) -> Assignment:
         keep=whole(levels),
         covered=whole((levels, dims)),
         rest=whole(dims),
+        point=np.ones(dims, np.int64),
         instances=real(levels),
         groups=real((levels, tensors)),
+        merging=np.zeros((levels, tensors), np.bool_),
+        outermost_merging=whole(tensors),
+        innermost=whole(tensors),
+        operands=real(tensors),
         ratio=real((levels, tensors)),
         shares=real(levels),
         parent=whole((levels, tensors)),
@@ -240,7 +278,25 @@ def assignment_room(space: Space) -> Assignment:
         floor_words=real((levels, tensors)),
         axis_words=real((levels, *space.touched.shape)),
         numbers=real(3),
-        demand=real((2, levels)),
+        demand=real((2, levels, tensors)),
+    )
+
+
+def chains_of(keeps: Array, tensors: int) -> Chains:
+    """The chains of all choices of keep sets [n, levels]."""
+    levels = keeps.shape[1]
+    masks = (keeps[:, :, None] >> np.arange(tensors) & 1) * (1 << np.arange(levels))[:, None]
+    found = [np.unique(masks[:, :, tensor].sum(axis=1), return_inverse=True) for tensor in range(tensors)]
+    counts = np.array([len(chains) for chains, _ in found], np.int64)
+    table = np.zeros((tensors, counts.max()), np.int64)
+    for tensor, (chains, _) in enumerate(found):
+        table[tensor, : len(chains)] = chains
+    return Chains(
+        counts=counts,
+        levels=table,
+        choice=np.stack([choice.reshape(-1) for _, choice in found], axis=1).astype(np.int64),
+        energy=np.zeros(table.shape),
+        demand=np.zeros((*table.shape, 2, levels)),
     )
 
 
@@ -269,9 +325,11 @@ def nodes_room(space: Space, size: int) -> Nodes:
         level=whole(1),
         inside=whole((levels, dims)),
         energy=real(levels),
-        demand=real((levels, 2, levels)),
+        demand=real((levels, 2, levels, len(space.model.slides))),
         runs=whole(levels),
         repeats=real((levels, len(space.model.slides))),
+        groups=real((levels, len(space.model.slides))),
+        operands=real((levels, len(space.model.slides))),
         loops=whole((levels, 3, dims)),
         loop_count=whole(levels),
         order=whole(levels),
@@ -287,4 +345,5 @@ def nodes_room(space: Space, size: int) -> Nodes:
         floors=real((len(space.runs), len(space.runs))),
         pick=whole((2, dims)),
         allowed=whole(space.divisors.shape),
+        tile=whole(dims),
     )

@@ -9,7 +9,7 @@ from math import inf
 
 import numpy as np
 
-from costmodel.architecture import Architecture, StorageLevel
+from costmodel.architecture import ALL_ROLES, Architecture, Compute, StorageLevel
 from costmodel.architectures import architecture_names, load_architecture
 from costmodel.batch import BatchEvaluation, BatchEvaluator, MappingBatch
 from costmodel.mapping import Mapping
@@ -32,6 +32,41 @@ def problems(seed: int) -> Iterator[MappingProblem]:
             yield MappingProblem(
                 architecture, layer, rng.choice(OBJECTIVES), SpaceRules(keep=rng.choice(KEEPS))
             )
+
+
+def invented_problems(seed: int) -> Iterator[MappingProblem]:
+    """Endless problems on machines of 2 to 6 levels with fan-outs and bypasses anywhere."""
+    rng = random.Random(seed)
+    while True:
+        architecture = _invented(rng)
+        layer = small_layer(rng, most_macs=200 if len(architecture.levels) < 4 else 40)
+        keep = rng.choice(KEEPS) if len(architecture.levels) < 5 else "fitting"
+        yield MappingProblem(architecture, layer, rng.choice(OBJECTIVES), SpaceRules(keep=keep))
+
+
+def _invented(rng: random.Random) -> Architecture:
+    count = rng.choice([2, 3, 3, 4, 4, 5, 6])
+    levels = [
+        replace(
+            _bent(StorageLevel(f"L{number}", 8, 16, *_energies(rng)), rng),
+            keeps=tuple(rng.sample(ALL_ROLES, rng.choice([1, 2, 3, 3]))),
+        )
+        for number in range(count - 1)
+    ]
+    dram = replace(_bent(StorageLevel("DRAM", 8, 16, *_energies(rng)), rng), size_words=None)
+    architecture = Architecture("invented", (*levels, dram), Compute("MAC", 16, rng.choice([0.0, 1.5])))
+    wide = [number for number, level in enumerate(architecture.levels) if level.fanout > 1]
+    for number in wide[3:]:  # more fan-outs in a row make too many mappings to enumerate
+        level = replace(architecture.levels[number], fanout_x=1, fanout_y=1)
+        changed = (*architecture.levels[:number], level, *architecture.levels[number + 1 :])
+        architecture = replace(architecture, levels=changed)
+    return architecture
+
+
+def _energies(rng: random.Random) -> tuple[float, float, float]:
+    """Of a read, a write and an update: equal, unequal or nothing."""
+    one = rng.choice([0.0, 0.5, 1.0, 6.25, 200.0])
+    return rng.choice([(one, one, one), (one, 1.1, 3.0), (2.0, one, 0.0)])
 
 
 def constrained(problem: MappingProblem, seed: int) -> MappingProblem:

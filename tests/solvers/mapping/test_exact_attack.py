@@ -60,6 +60,12 @@ def test_constrained_problems_have_the_enumerated_optimum() -> None:
     assert sum(same_as_enumerated(problem, 20_000) for problem in constrained) >= 24
 
 
+def test_machines_of_any_kind_have_the_enumerated_optimum() -> None:
+    """2 to 6 levels, fan-outs and bypasses anywhere."""
+    drawn = islice(random_problems.invented_problems(seed=7), 40)
+    assert sum(same_as_enumerated(problem, 20_000) for problem in drawn) >= 20
+
+
 @pytest.mark.slow
 def test_hundreds_of_small_problems_have_the_enumerated_optimum() -> None:
     drawn = islice(random_problems.problems(seed=2), 160)
