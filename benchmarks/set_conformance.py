@@ -4,8 +4,9 @@
 
 FOLDER has ``trees.json.gz``, ``alloc_ref.json.gz`` and ``coremap_ref.json.gz`` (or ``allocations`` and
 ``intra_tile``, as in tests/data/set). Equal means: of every node of a tree that the file gives cycles, hops,
-DRAM bytes, busiest link, buffers, tiles, partition and placement exactly and energies within 1e-9; an allocation
-or a mapping as it is. CPU milliseconds a tree: with nothing known, with the tile cost table, with all leaves.
+DRAM bytes, busiest link, buffers, tiles, partition and placement exactly and energies within 1e-9; an
+allocation or a mapping as it is. CPU milliseconds a tree: with nothing known (the first one also compiles or
+loads the kernels), with the tile cost table known, with all leaves known.
 """
 
 from __future__ import annotations

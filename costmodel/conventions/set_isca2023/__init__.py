@@ -5,7 +5,12 @@ read and checked: among others weights are charged once a run although the paper
 that are concatenated on the chip only the first producer's are sent. No study uses this.
 """
 
-from costmodel.conventions.set_isca2023.evaluator import NodeCost, NotPossibleError, TreeEvaluator
+from costmodel.conventions.set_isca2023.evaluator import (
+    NodeCost,
+    NotPossibleError,
+    TreeEvaluator,
+    spatial_temporal,
+)
 from costmodel.conventions.set_isca2023.hardware import PLATFORMS, Platform, Tile, load_platform
 from costmodel.conventions.set_isca2023.layers import LayerGraph, NetworkLayer, load_graph
 
@@ -20,4 +25,5 @@ __all__ = [
     "TreeEvaluator",
     "load_graph",
     "load_platform",
+    "spatial_temporal",
 ]

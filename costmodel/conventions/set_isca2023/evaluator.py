@@ -15,7 +15,16 @@ from costmodel.conventions.set_isca2023.hardware import Platform
 from costmodel.conventions.set_isca2023.layers import LayerGraph
 from costmodel.conventions.set_isca2023.leaf import LeafCost, LeafSearch, Place
 from costmodel.errors import InputError
-from costmodel.ratree import Cut, DataFlow, Leaf, Node, violations
+from costmodel.ratree import (
+    Cut,
+    DataFlow,
+    Leaf,
+    Node,
+    Producers,
+    Rectangle,
+    spatial_temporal_graph,
+    violations,
+)
 
 Array = NDArray[Any]
 ENERGY_PARTS = ("shared_buffers", "buffers", "bus", "macs", "noc", "dram")
@@ -45,6 +54,18 @@ class NodeCost:
     held: Held
     leaf: LeafCost | None = None
     children: tuple[NodeCost, ...] = ()
+
+
+def spatial_temporal(cost: NodeCost, producers: Producers) -> list[Rectangle]:
+    """The S-T graph of an evaluated tree, in its cycles and tiles."""
+    costs: list[NodeCost] = []
+    waiting = [cost]
+    while waiting:
+        costs.append(waiting.pop())
+        waiting += reversed(costs[-1].children)
+    tiles = {number: (item.first_tile, item.first_tile + item.tiles) for number, item in enumerate(costs)}
+    cycles = {number: item.cycles for number, item in enumerate(costs)}
+    return spatial_temporal_graph(DataFlow(cost.node, producers), cycles, tiles)
 
 
 class TreeEvaluator:

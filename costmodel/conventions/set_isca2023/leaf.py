@@ -107,8 +107,8 @@ class LeafSearch:
             platform.hop_pj_per_byte, platform.dram_pj_per_byte, platform.dram_bytes_per_cycle, self._exponent
         )
         rows = Table(table.parts, table.energy_pj, table.cycles, *_orders())
-        found = np.zeros(4, np.int64)
-        search(self._room, leaf, rows, prices, found)
+        found, bounds = np.zeros(4, np.int64), np.zeros(len(table.parts))
+        search(self._room, leaf, rows, prices, bounds, found)
         return self._picked(leaf, table, found) if found[0] >= 0 else None
 
     def _picked(self, leaf: Any, table: TableRows, found: Array) -> LeafCost:
@@ -267,7 +267,7 @@ def _rooms(platform: Platform) -> tuple[Any, Any]:
         Mesh(tiles[0], tiles[1], ports[0], ports[1], *along, *reached, np.zeros(count, np.int64))
         for count in (0, platform.tiles * 4)
     )
-    ranges = Ranges(first, end, axis, follows)
+    ranges = Ranges(first, end, axis, follows, np.zeros((2, *shape[1:]), np.int64))
     return Room(without, ranges), Room(links, ranges)
 
 

@@ -43,6 +43,7 @@ from costmodel.conventions.set_isca2023.ranges_kernel import (
     extent,
     fill_ranges,
     size_of,
+    volume,
 )
 
 Array = NDArray[Any]
@@ -55,40 +56,61 @@ def volumes(shape: Shape, sizes: Array, parts: Array, ranges: Ranges, found: Arr
     """Fill ``found``: largest and total bytes of inputs, then of weights, over a partition's tiles."""
     fill_ranges(shape, sizes, parts, ranges)
     for kind in (INPUTS, WEIGHTS):
-        largest, total = 1, 1
+        largest, replicas = 1, 1
         for dim in range(4):
-            axis = ranges.axis[kind, dim]
-            longest, length = 0, 0
+            axis, longest = ranges.axis[kind, dim], 0
             for part in range(parts[axis] if axis >= 0 else 1):
-                size = ranges.end[kind, dim, part] - ranges.first[kind, dim, part]
-                longest, length = max(longest, size), length + size
-            largest, total = largest * longest, total * length
-        for axis in range(4):
-            total *= copies(ranges, kind, axis, parts)
-        found[2 * (kind - INPUTS)], found[2 * (kind - INPUTS) + 1] = largest, total
+                longest = max(longest, ranges.end[kind, dim, part] - ranges.first[kind, dim, part])
+            largest *= longest
+            replicas *= copies(ranges, kind, dim, parts)
+        found[2 * (kind - INPUTS)] = largest
+        found[2 * (kind - INPUTS) + 1] = volume(ranges, kind, (0, ANY), parts) * replicas
 
 
 @entry
-def search(room: Room, leaf: Leaf, table: Table, prices: Prices, found: Array) -> None:
-    """Fill ``found``: row of the table, number of the order, hops, DRAM bytes; row -1: none at all."""
+def search(room: Room, leaf: Leaf, table: Table, prices: Prices, bounds: Array, found: Array) -> None:
+    """Fill ``found``: row of the table, number of the order, hops, DRAM bytes; row -1: none at all.
+
+    ``bounds`` [n] is room for what each partition costs if data travels for nothing: partitions come in order
+    of these until no other can be cheaper. Of equally cheap ones the first of the table is found.
+    """
     found[0] = -1
-    least, traffic = np.inf, found[2:4]
-    best_hops, best_bytes = 0, 0
+    least = np.inf
     for row in range(table.parts.shape[0]):
-        parts = table.parts[row]
+        fill_ranges(leaf.shape, leaf.sizes, table.parts[row], room.ranges)
+        dram = dram_bytes(room.ranges, leaf, table.parts[row])
+        bounds[row] = _value(table, prices, row, 0, dram)
+    for _ in range(table.parts.shape[0]):
+        cheapest: Int = np.argmin(bounds)
+        if bounds[cheapest] > least:
+            break
+        bounds[cheapest] = np.inf
+        parts = table.parts[cheapest]
         fill_ranges(leaf.shape, leaf.sizes, parts, room.ranges)
-        cut = 0
-        for axis in range(4):
-            cut += (parts[axis] > 1) << axis
+        dram = dram_bytes(room.ranges, leaf, parts)
+        cut = _axes_cut(parts)
         for number in range(table.counts[cut]):
-            move(room, Placed(leaf, parts, _steps(parts, table.orders[cut, number])), traffic)
-            energy = table.energy_pj[row] + (traffic[0] * prices.hop_pj + traffic[1] * prices.dram_pj)
-            cycles = max(table.cycles[row], ceil_divided(traffic[1], prices.dram_bytes_per_cycle))
-            value = objective_value(energy, float(cycles), prices.exponent)
-            if value < least:
-                least, found[0], found[1] = value, row, number
-                best_hops, best_bytes = traffic[0], traffic[1]
-    traffic[0], traffic[1] = best_hops, best_bytes
+            hops = hop_bytes(room, Placed(leaf, parts, _steps(parts, table.orders[cut, number])))
+            value = _value(table, prices, cheapest, hops, dram)
+            if value < least or (value == least and cheapest < found[0]):
+                least = value
+                found[0], found[1], found[2], found[3] = cheapest, number, hops, dram
+
+
+@inlined
+def _value(table: Table, prices: Prices, row: Int, hops: Int, dram: Int) -> Any:
+    energy = table.energy_pj[row] + (hops * prices.hop_pj + dram * prices.dram_pj)
+    cycles = max(table.cycles[row], ceil_divided(dram, prices.dram_bytes_per_cycle))
+    return objective_value(energy, float(cycles), prices.exponent)
+
+
+@inlined
+def _axes_cut(parts: Array) -> Int:
+    """The axes with several parts, a bit each."""
+    cut = 0
+    for axis in range(4):
+        cut += (parts[axis] > 1) << axis
+    return cut
 
 
 @entry
@@ -97,7 +119,7 @@ def links_and_buffers(room: Room, leaf: Leaf, parts: Array, order: Array, held: 
     placed = Placed(leaf, parts, _steps(parts, order))
     fill_ranges(leaf.shape, leaf.sizes, parts, room.ranges)
     room.mesh.links[:] = 0
-    move(room, placed, held[0, :2])
+    hop_bytes(room, placed)
     held[:] = 0
     _hold(room.ranges, placed, INPUTS, held[0])
     if leaf.shape.has_weights:
@@ -105,35 +127,43 @@ def links_and_buffers(room: Room, leaf: Leaf, parts: Array, order: Array, held: 
 
 
 @called
-def move(room: Room, placed: Placed, traffic: Array) -> None:
-    """Fill ``traffic`` with hops times bytes and DRAM bytes of all data of the leaf, and fill the links.
+def dram_bytes(ranges: Ranges, leaf: Leaf, parts: Array) -> Int:
+    """Bytes read from and written to DRAM, whatever the placement; of weights their share, rounded down."""
+    total = 0
+    if leaf.shape.has_weights and not leaf.shape.weights_follow_b:
+        total = volume(ranges, WEIGHTS, (0, leaf.sizes[0]), parts) // leaf.weight_share
+    for number in range(leaf.sources.shape[0]):
+        source = leaf.sources[number]
+        if not source[DIRECT]:
+            kind = WEIGHTS if source[OF_WEIGHTS] else INPUTS
+            total += volume(ranges, kind, (source[FIRST], source[LAST]), parts)
+    if leaf.to_dram:
+        total += leaf.sizes[0] * leaf.sizes[1] * leaf.sizes[2] * leaf.sizes[3]
+    return total
 
-    Weights come first: their share of the whole run's single load is rounded down, as hops, bytes and links.
+
+@called
+def hop_bytes(room: Room, placed: Placed) -> Int:
+    """Hops times bytes of all data of the leaf; fills the mesh's links if it has any.
+
+    Weights come first: their share of the whole run's single load is rounded down, as hops and as links.
     """
     leaf, links = placed.leaf, room.mesh.links
-    hops, dram = 0, 0
+    hops = 0
     if leaf.shape.has_weights and not leaf.shape.weights_follow_b:
-        hops, dram = _load(room, placed, WEIGHTS, (0, leaf.sizes[0]))
-        hops, dram = hops // leaf.weight_share, dram // leaf.weight_share
-        _divide(links, leaf.weight_share)
+        hops = _load(room, placed, WEIGHTS, (0, leaf.sizes[0])) // leaf.weight_share
+        for link in range(links.shape[0]):
+            links[link] //= leaf.weight_share
     for number in range(leaf.sources.shape[0]):
         source = leaf.sources[number]
         kind = WEIGHTS if source[OF_WEIGHTS] else INPUTS
         if source[DIRECT]:
             hops += _forward(room, placed, kind, source)
         else:
-            more = _load(room, placed, kind, (source[FIRST], source[LAST]))
-            hops, dram = hops + more[0], dram + more[1]
+            hops += _load(room, placed, kind, (source[FIRST], source[LAST]))
     if leaf.to_dram:
-        more = _save(room, placed)
-        hops, dram = hops + more[0], dram + more[1]
-    traffic[0], traffic[1] = hops, dram
-
-
-@inlined
-def _divide(links: Array, count: Int) -> None:
-    for link in range(links.shape[0]):
-        links[link] //= count
+        hops += _save(room, placed)
+    return hops
 
 
 @inlined
@@ -177,10 +207,10 @@ def _reach(room: Room, placed: Placed, which: Range) -> Span:
 
 
 @called
-def _load(room: Room, placed: Placed, kind: Int, channels: Two) -> Two:
-    """Hops times bytes, and bytes, of ranges of ``channels`` read from DRAM."""
+def _load(room: Room, placed: Placed, kind: Int, channels: Two) -> Int:
+    """Hops times bytes of ranges of ``channels`` read from DRAM."""
     mesh, ranges, parts = room.mesh, room.ranges, placed.parts
-    hops, total = 0, 0
+    hops = 0
     for k in range(distinct(ranges, kind, 0, parts)):
         for b in range(distinct(ranges, kind, 1, parts)):
             for h in range(distinct(ranges, kind, 2, parts)):
@@ -190,7 +220,6 @@ def _load(room: Room, placed: Placed, kind: Int, channels: Two) -> Two:
                     if size > 0:
                         span = _reach(room, placed, which)
                         hops += port_hops(mesh, size, span)
-                        total += size
                         if mesh.links.shape[0]:
                             for port in range(mesh.port_x.shape[0]):
                                 x, y, share = (
@@ -199,14 +228,14 @@ def _load(room: Room, placed: Placed, kind: Int, channels: Two) -> Two:
                                     port_share(mesh, size, port),
                                 )
                                 route(mesh, x, y, span, share, mesh.links)
-    return hops, total
+    return hops
 
 
 @called
-def _save(room: Room, placed: Placed) -> Two:
-    """Hops times bytes, and bytes, of the outputs written to DRAM."""
+def _save(room: Room, placed: Placed) -> Int:
+    """Hops times bytes of the outputs written to DRAM."""
     mesh, ranges, parts = room.mesh, room.ranges, placed.parts
-    hops, total = 0, 0
+    hops = 0
     for k in range(parts[0]):
         for b in range(parts[1]):
             for h in range(parts[2]):
@@ -214,10 +243,9 @@ def _save(room: Room, placed: Placed) -> Two:
                     which = (OUTPUTS, k, b, h, w)
                     size = size_of(ranges, which, (0, placed.leaf.sizes[0]))
                     hops += port_hops(mesh, size, _reach(room, placed, which))
-                    total += size
                     if mesh.links.shape[0]:
                         _route_to_ports(mesh, _tile(placed, k, b, h, w), size)
-    return hops, total
+    return hops
 
 
 @called
@@ -236,6 +264,7 @@ def _forward(room: Room, placed: Placed, kind: Int, source: Array) -> Int:
     where outputs are concatenated, only the first producer sends anything to a layer that needs all channels.
     """
     ranges, parts, hops = room.ranges, placed.parts, 0
+    _fill_theirs(ranges, source)
     for k in range(distinct(ranges, kind, 0, parts)):
         for b in range(distinct(ranges, kind, 1, parts)):
             for h in range(distinct(ranges, kind, 2, parts)):
@@ -280,15 +309,23 @@ def _receive(room: Room, placed: Placed, which: Range, source: Array, span: Span
     return hops
 
 
+@called
+def _fill_theirs(ranges: Ranges, source: Array) -> None:
+    """First and end of the producer's parts in each dim."""
+    for dim in range(4):
+        size, parts = source[SIZES + dim], source[PARTS + dim]
+        for part in range(parts):
+            ranges.theirs[0, dim, part] = bound(size, parts, part)
+            ranges.theirs[1, dim, part] = bound(size, parts, part + 1)
+
+
 @inlined
 def _common(ranges: Ranges, which: Range, dim: Int, source: Array, part: Int) -> Int:
     """Overlap of a range with the producer's part along one dim."""
     first, end = extent(ranges, which, dim)
     if dim == 0:
         first, end = first - source[FIRST], end - source[FIRST]
-    low = bound(source[SIZES + dim], source[PARTS + dim], part)
-    high = bound(source[SIZES + dim], source[PARTS + dim], part + 1)
-    return max(min(end, high) - max(first, low), 0)
+    return max(min(end, ranges.theirs[1, dim, part]) - max(first, ranges.theirs[0, dim, part]), 0)
 
 
 @called
@@ -297,8 +334,7 @@ def _common_samples(ranges: Ranges, which: Range, source: Array, part: Int, batc
     if source[BATCH] == batch:
         return _common(ranges, which, 1, source, part)
     small_first, small_end = extent(ranges, which, 1)
-    large_first = bound(source[SIZES + 1], source[PARTS + 1], part)
-    large_end = bound(source[SIZES + 1], source[PARTS + 1], part + 1)
+    large_first, large_end = ranges.theirs[0, 1, part], ranges.theirs[1, 1, part]
     period = batch
     if source[BATCH] < batch:
         small_first, large_first = large_first, small_first

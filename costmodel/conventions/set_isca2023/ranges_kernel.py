@@ -52,13 +52,14 @@ class Ranges(NamedTuple):
     """Room for ranges: ``first`` and ``end`` [3, 4, tiles] of outputs, inputs, weights in C, B, H, W.
 
     ``axis`` [3, 4]: the partition's axis that a range follows, or -1; ``follows`` [3, 4]: whether any range
-    follows that axis of the partition.
+    follows that axis of the partition. ``theirs`` [2, 4, tiles]: first and end of a producer's parts.
     """
 
     first: Array
     end: Array
     axis: Array
     follows: Array
+    theirs: Array
 
 
 @called
@@ -182,3 +183,18 @@ def size_of(ranges: Ranges, which: Range, channels: Two) -> Int:
         first, end = extent(ranges, which, dim)
         size *= max(end - first, 0)
     return size
+
+
+@called
+def volume(ranges: Ranges, kind: Int, channels: Two, parts: Array) -> Int:
+    """Bytes of all different ranges of a kind of data: a product, as every dim follows an axis of its own."""
+    total = 1
+    for dim in range(4):
+        axis, length = ranges.axis[kind, dim], 0
+        for part in range(parts[axis] if axis >= 0 else 1):
+            first, end = ranges.first[kind, dim, part], ranges.end[kind, dim, part]
+            if dim == 0:
+                first, end = max(first, channels[0]), min(end, channels[1])
+            length += max(end - first, 0)
+        total *= length
+    return total

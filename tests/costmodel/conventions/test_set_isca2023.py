@@ -20,6 +20,7 @@ from costmodel.conventions.set_isca2023 import (
     Platform,
     TreeEvaluator,
     load_graph,
+    spatial_temporal,
 )
 from costmodel.conventions.set_isca2023.allocation import allocate
 from costmodel.conventions.set_isca2023.cases import TreeCase, evaluated_line, is_tree_file, read_trees
@@ -270,6 +271,21 @@ def test_no_data_is_lost_between_links_and_hops() -> None:
     case = next(case for case in CASES if case.content["batch"] == 1 and case.content["search"] == "init")
     for leaf in case.evaluate().children:
         assert leaf.links.sum() == leaf.hop_bytes
+
+
+@pytest.mark.parametrize("case", WHOLE, ids=name_of)
+def test_the_chart_of_a_tree_has_every_sample_and_ends_with_its_latency(case: TreeCase) -> None:
+    cost = case.evaluate()
+    drawn = spatial_temporal(cost, case.graph.producers)
+    samples = Counter[str]()
+    for rectangle in drawn:
+        samples[rectangle.layer] += rectangle.end_sample - rectangle.first_sample
+    assert samples == {layer.name: case.batch for layer in case.graph.layers}
+    # segments may wait for DRAM or links longer than their leaves compute
+    assert max(rectangle.end for rectangle in drawn) <= cost.cycles
+    first = {layer: min(r.start for r in drawn if r.layer == layer) for layer in samples}
+    for layer, producers in case.graph.producers.items():
+        assert all(first[producer] < first[layer] for producer in producers)
 
 
 def test_leaves_are_remembered_without_changing_anything() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,10 +17,12 @@ from costmodel.ratree import (
     Leaf,
     Node,
     Rectangle,
+    broken_formulas,
     depth,
     format_tree,
     least_tiles,
     leaves,
+    node_attributes,
     parse_tree,
     spatial_temporal_graph,
     violations,
@@ -219,17 +223,24 @@ def test_rectangles_cover_every_sample_once_and_never_overlap(tree: Node) -> Non
         assert apart_in_time or one.end_tile <= other.first_tile or other.end_tile <= one.first_tile
 
 
-def _timed(flow: DataFlow) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
-    """Leaves take 1 to 7 cycles; every S cut gives a child just the tiles that it needs."""
-    cycles: dict[int, int] = {}
+def _grouped(flow: DataFlow) -> dict[int, tuple[int, int]]:
+    """Every S cut gives a child just the tiles that it needs, the last one what is left."""
     tiles: dict[int, tuple[int, int]] = {0: (0, least_tiles(flow.positions[0].node))}
     for position in flow.positions[1:]:
         parent = flow.positions[position.parent].node
         first, end = tiles[position.parent]
         if isinstance(parent, Cut) and parent.kind == "S":
             first += sum(least_tiles(child) for child in parent.children[: position.place])
-            end = first + least_tiles(position.node)
+            last = position.place == len(parent.children) - 1
+            end = end if last else first + least_tiles(position.node)
         tiles[position.number] = first, end
+    return tiles
+
+
+def _timed(flow: DataFlow) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
+    """Leaves take 1 to 7 cycles."""
+    cycles: dict[int, int] = {}
+    tiles = _grouped(flow)
     for position in reversed(flow.positions):
         node = position.node
         if isinstance(node, Leaf):
@@ -241,3 +252,52 @@ def _timed(flow: DataFlow) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
         else:
             cycles[position.number] = (node.subbatches + max(flow.stages[position.number])) * max(taken)
     return cycles, {p.number: tiles[p.number] for p in flow.positions if isinstance(p.node, Leaf)}
+
+
+@given(trees(batch=6, most=3))
+def test_the_papers_formulas_hold_for_valid_trees(tree: Node) -> None:
+    names = [leaf.layer for leaf in leaves(tree)]
+    producers = {name: names[max(index - 2, 0) : index] for index, name in enumerate(names)}
+    flow = DataFlow(tree, producers)
+    nodes = node_attributes(flow, _grouped(flow))
+    assert broken_formulas(nodes, frozenset(names), least_tiles(tree), 6) == []
+    # Formulas 5 and 6 say the same of both ends
+    assert {(i, j) for i, node in enumerate(nodes) for j in node.targets} == {
+        (i, j) for j, node in enumerate(nodes) for i in node.sources
+    }
+    for name, number in flow.leaf_of.items():
+        of_leaves = {other for other in names if flow.leaf_of[other] in nodes[number].sources}
+        assert of_leaves == set(producers[name])
+
+
+def test_deduced_dependencies_of_figure_2() -> None:
+    """T 2/2 -> L4 follows from L1 -> L4; nothing leads from T 2/2 to L3."""
+    flow = DataFlow(parse_tree(FIGURE_2), FIGURE_2_PRODUCERS)
+    nodes = node_attributes(flow, _grouped(flow))
+    assert nodes[2].targets == {0, 1, 3 + 1, 6}
+    assert nodes[5].sources == set()
+    assert nodes[6].sources == {0, 1, 2, 3, 4, 5}
+
+
+@pytest.mark.parametrize(
+    ("number", "change", "formula"),
+    [
+        (0, {"tiles": frozenset({0})}, "the root's TG is not all tiles"),
+        (0, {"batch": 8}, "the root's b is not the total batch"),
+        (1, {"subbatches": 3}, "node 1: Formula 4"),
+        (3, {"subbatches": 2, "batch": 2}, "node 3: Formula 7"),
+        (4, {"batch": 2}, "node 2: Formula 8"),
+        (1, {"kind": "TCut"}, "node 1: Formula 9"),
+        (5, {"tiles": frozenset({0, 1})}, "node 1: Formula 10"),
+        (6, {"layers": frozenset({"L1"})}, "node 0: section 3.1.2"),
+        (6, {"layers": frozenset({"L9"})}, "node 6: Formula 3"),
+    ],
+)
+def test_formulas_that_do_not_hold(number: int, change: dict[str, Any], formula: str) -> None:
+    flow = DataFlow(parse_tree(FIGURE_2), FIGURE_2_PRODUCERS)
+    nodes = list(node_attributes(flow, _grouped(flow)))
+    every, tiles = frozenset(FIGURE_2_PRODUCERS), len(nodes[0].tiles)
+    assert broken_formulas(nodes, every, tiles, 4) == []
+    nodes[number] = replace(nodes[number], **change)
+    reasons = broken_formulas(nodes, every, tiles, 4)
+    assert [reason for reason in reasons if reason.startswith(formula)], reasons
