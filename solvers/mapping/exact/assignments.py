@@ -82,7 +82,9 @@ class Assignments:
             late = self.full or not in_time()
             if late and self._served:
                 return False
-            if not self._queue or (self._next_spread < self._queue[0].bound and not late):
+            # Before a mapping is known, all keep sets of all spatial factors would have to wait.
+            stay = late or (limit == inf and len(self._keeps) > 1)
+            if not self._queue or (self._next_spread < self._queue[0].bound and not stay):
                 self._split(int(self._order[self._next]), limit)
                 self._next += 1
                 continue

@@ -24,6 +24,7 @@ from solvers.mapping.exact.tables import Nodes, Space, lattice_room, nodes_room,
 from solvers.mapping.obstacles import obstacle
 from solvers.mapping.padding import over_padded_sizes
 from solvers.mapping.problem import MappingProblem, objective_of, objective_values, violations
+from solvers.mapping.rules import SpaceRules
 from solvers.mapping.space import MappingSpace, divisors
 from solvers.mapping.space_bounds import space_bound
 from solvers.outcome import Outcome, Status
@@ -80,8 +81,10 @@ def _load() -> None:
         return
     _LOADED.append(True)
     levels = (StorageLevel("Buffer", 8, 16, 1.0, 1.0, 1.0), StorageLevel("DRAM", None, 16, 9.0, 9.0, 9.0))
-    problem = MappingProblem(Architecture("tiny", levels, Compute("MAC", 16, 1.0)), gemm("g", M=2, N=2, K=2))
-    Search(problem, MappingSpace(problem.architecture, problem.layer), Params()).run(None, lambda: True)
+    architecture = Architecture("tiny", levels, Compute("MAC", 16, 1.0))
+    problem = MappingProblem(architecture, gemm("g", M=2, N=2, K=2), rules=SpaceRules("free"))
+    space = MappingSpace(architecture, problem.layer, problem.rules)
+    Search(problem, space, Params()).run(None, lambda: True)
 
 
 class Search:
