@@ -165,7 +165,7 @@ class LeafSearch:
 
     def _volumes(self, number: int, batch: int, parts: Parts) -> tuple[int, int, int, int]:
         """Largest and total bytes of inputs, then of weights, over the tiles of a partition."""
-        from costmodel.conventions.set_isca2023.leaf_kernel import volumes
+        from costmodel.conventions.set_isca2023.partition_kernel import volumes
 
         layer, found = self._graph.layers[number], np.zeros(4, np.int64)
         volumes(self._shapes[number], np.array(layer.sizes(batch)), np.array(parts), self._room.ranges, found)
@@ -260,11 +260,13 @@ def _rooms(platform: Platform) -> tuple[Any, Any]:
     tiles = np.array([platform.position(tile) for tile in range(platform.tiles)], np.int64).T.copy()
     ports = np.array(platform.ports, np.int64).T.copy()
     along = _along(ports[0], platform.columns), _along(ports[1], platform.rows)
+    rows = np.arange(len(ports[0]) + 1)[:, None]
+    to_tile = along[0][rows, tiles[0], tiles[0]] + along[1][rows, tiles[1], tiles[1]]
     reached = np.zeros(platform.columns, np.int64), np.zeros(platform.columns, np.int64)
     shape, axes = (3, 4, platform.tiles), (3, 4)
     first, end, axis, follows = (np.zeros(size, np.int64) for size in (shape, shape, axes, axes))
     without, links = (
-        Mesh(tiles[0], tiles[1], ports[0], ports[1], *along, *reached, np.zeros(count, np.int64))
+        Mesh(tiles[0], tiles[1], ports[0], ports[1], *along, to_tile, *reached, np.zeros(count, np.int64))
         for count in (0, platform.tiles * 4)
     )
     ranges = Ranges(first, end, axis, follows, np.zeros((2, *shape[1:]), np.int64))

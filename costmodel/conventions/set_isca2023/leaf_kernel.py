@@ -25,7 +25,16 @@ from costmodel.conventions.set_isca2023.leaf_values import (
     Room,
     Table,
 )
-from costmodel.conventions.set_isca2023.mesh_kernel import Mesh, Span, distance, port_hops, port_share, route
+from costmodel.conventions.set_isca2023.mesh_kernel import (
+    Mesh,
+    Span,
+    distance,
+    port_hops,
+    port_share,
+    route,
+    tile_hops,
+)
+from costmodel.conventions.set_isca2023.partition_kernel import dram_bytes, least_hops, replicas_of
 from costmodel.conventions.set_isca2023.ranges_kernel import (
     ANY,
     INPUTS,
@@ -34,7 +43,6 @@ from costmodel.conventions.set_isca2023.ranges_kernel import (
     Four,
     Range,
     Ranges,
-    Shape,
     Two,
     bound,
     ceil_divided,
@@ -43,7 +51,6 @@ from costmodel.conventions.set_isca2023.ranges_kernel import (
     extent,
     fill_ranges,
     size_of,
-    volume,
 )
 
 Array = NDArray[Any]
@@ -52,38 +59,26 @@ Int = Any
 
 
 @entry
-def volumes(shape: Shape, sizes: Array, parts: Array, ranges: Ranges, found: Array) -> None:
-    """Fill ``found``: largest and total bytes of inputs, then of weights, over a partition's tiles."""
-    fill_ranges(shape, sizes, parts, ranges)
-    for kind in (INPUTS, WEIGHTS):
-        largest, replicas = 1, 1
-        for dim in range(4):
-            axis, longest = ranges.axis[kind, dim], 0
-            for part in range(parts[axis] if axis >= 0 else 1):
-                longest = max(longest, ranges.end[kind, dim, part] - ranges.first[kind, dim, part])
-            largest *= longest
-            replicas *= copies(ranges, kind, dim, parts)
-        found[2 * (kind - INPUTS)] = largest
-        found[2 * (kind - INPUTS) + 1] = volume(ranges, kind, (0, ANY), parts) * replicas
-
-
-@entry
 def search(room: Room, leaf: Leaf, table: Table, prices: Prices, bounds: Array, found: Array) -> None:
     """Fill ``found``: row of the table, number of the order, hops, DRAM bytes; row -1: none at all.
 
-    ``bounds`` [n] is room for what each partition costs if data travels for nothing: partitions come in order
-    of these until no other can be cheaper. Of equally cheap ones the first of the table is found.
+    ``bounds`` [n] is room for what each partition costs at least: partitions come in order of these until
+    no other can be cheaper. Of equally cheap ones the first of the table is found.
     """
     found[0] = -1
     least = np.inf
     for row in range(table.parts.shape[0]):
         fill_ranges(leaf.shape, leaf.sizes, table.parts[row], room.ranges)
         dram = dram_bytes(room.ranges, leaf, table.parts[row])
-        bounds[row] = _value(table, prices, row, 0, dram)
+        hops = least_hops(room, leaf, table.parts[row])
+        bounds[row] = _value(table, prices, row, hops, dram)
     for _ in range(table.parts.shape[0]):
         cheapest: Int = np.argmin(bounds)
         if bounds[cheapest] > least:
             break
+        if bounds[cheapest] == least and cheapest > found[0]:
+            bounds[cheapest] = np.inf
+            continue
         bounds[cheapest] = np.inf
         parts = table.parts[cheapest]
         fill_ranges(leaf.shape, leaf.sizes, parts, room.ranges)
@@ -124,22 +119,6 @@ def links_and_buffers(room: Room, leaf: Leaf, parts: Array, order: Array, held: 
     _hold(room.ranges, placed, INPUTS, held[0])
     if leaf.shape.has_weights:
         _hold(room.ranges, placed, WEIGHTS, held[0 if leaf.shape.weights_follow_b else 1])
-
-
-@called
-def dram_bytes(ranges: Ranges, leaf: Leaf, parts: Array) -> Int:
-    """Bytes read from and written to DRAM, whatever the placement; of weights their share, rounded down."""
-    total = 0
-    if leaf.shape.has_weights and not leaf.shape.weights_follow_b:
-        total = volume(ranges, WEIGHTS, (0, leaf.sizes[0]), parts) // leaf.weight_share
-    for number in range(leaf.sources.shape[0]):
-        source = leaf.sources[number]
-        if not source[DIRECT]:
-            kind = WEIGHTS if source[OF_WEIGHTS] else INPUTS
-            total += volume(ranges, kind, (source[FIRST], source[LAST]), parts)
-    if leaf.to_dram:
-        total += leaf.sizes[0] * leaf.sizes[1] * leaf.sizes[2] * leaf.sizes[3]
-    return total
 
 
 @called
@@ -190,6 +169,11 @@ def _tile(placed: Placed, k: Int, b: Int, h: Int, w: Int) -> Int:
 def _reach(room: Room, placed: Placed, which: Range) -> Span:
     """First and last column of the tiles that need a range; fills the rows to be reached in every column."""
     mesh, ranges, parts = room.mesh, room.ranges, placed.parts
+    if replicas_of(ranges, which[0], parts) == 1:
+        tile = _tile(placed, which[1], which[2], which[3], which[4])
+        x = mesh.x[tile]
+        mesh.lowest[x], mesh.highest[x] = mesh.y[tile], mesh.y[tile]
+        return x, x
     left: Int = mesh.lowest.shape[0]
     right: Int = -1
     mesh.lowest[:] = mesh.along_y.shape[1]
@@ -210,6 +194,7 @@ def _reach(room: Room, placed: Placed, which: Range) -> Span:
 def _load(room: Room, placed: Placed, kind: Int, channels: Two) -> Int:
     """Hops times bytes of ranges of ``channels`` read from DRAM."""
     mesh, ranges, parts = room.mesh, room.ranges, placed.parts
+    single = replicas_of(ranges, kind, parts) == 1 and mesh.links.shape[0] == 0
     hops = 0
     for k in range(distinct(ranges, kind, 0, parts)):
         for b in range(distinct(ranges, kind, 1, parts)):
@@ -217,7 +202,9 @@ def _load(room: Room, placed: Placed, kind: Int, channels: Two) -> Int:
                 for w in range(distinct(ranges, kind, 3, parts)):
                     which = (kind, k, b, h, w)
                     size = size_of(ranges, which, channels)
-                    if size > 0:
+                    if size > 0 and single:
+                        hops += tile_hops(mesh, size, _tile(placed, k, b, h, w))
+                    elif size > 0:
                         span = _reach(room, placed, which)
                         hops += port_hops(mesh, size, span)
                         if mesh.links.shape[0]:
@@ -242,7 +229,7 @@ def _save(room: Room, placed: Placed) -> Int:
                 for w in range(parts[3]):
                     which = (OUTPUTS, k, b, h, w)
                     size = size_of(ranges, which, (0, placed.leaf.sizes[0]))
-                    hops += port_hops(mesh, size, _reach(room, placed, which))
+                    hops += tile_hops(mesh, size, _tile(placed, k, b, h, w))
                     if mesh.links.shape[0]:
                         _route_to_ports(mesh, _tile(placed, k, b, h, w), size)
     return hops

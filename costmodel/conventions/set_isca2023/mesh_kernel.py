@@ -22,8 +22,8 @@ class Mesh(NamedTuple):
 
     ``along_x`` [ports + 1, X, X] and ``along_y``: hops from all ports to the places from the first to the
     last; row r is for r bytes shared among the ports by floored prefix sums, the last row for a byte from
-    each. ``lowest``, ``highest`` [X]: the rows reached in a column, highest -1 for none. ``links``
-    [X * Y * 4] or [0] when nobody asks: bytes on every link.
+    each; ``to_tile`` [ports + 1, tiles] is that for single tiles. ``lowest``, ``highest`` [X]: the rows reached
+    in a column, highest -1 for none. ``links`` [X * Y * 4] or [0] when nobody asks: bytes on every link.
     """
 
     x: Array
@@ -32,6 +32,7 @@ class Mesh(NamedTuple):
     port_y: Array
     along_x: Array
     along_y: Array
+    to_tile: Array
     lowest: Array
     highest: Array
     links: Array
@@ -74,6 +75,13 @@ def port_hops(mesh: Mesh, size: Int, span: Span) -> Int:
             low, high = mesh.lowest[column], mesh.highest[column]
             hops += each * mesh.along_y[ports, low, high] + mesh.along_y[rest, low, high]
     return hops
+
+
+@inlined
+def tile_hops(mesh: Mesh, size: Int, tile: Int) -> Int:
+    """Hops times bytes of ``size`` bytes that all ports share, to or from one tile."""
+    ports = mesh.port_x.shape[0]
+    return size // ports * mesh.to_tile[ports, tile] + mesh.to_tile[size % ports, tile]
 
 
 @inlined

@@ -22,6 +22,7 @@ from costmodel.conventions.set_isca2023 import (
     load_graph,
     spatial_temporal,
 )
+from costmodel.conventions.set_isca2023 import leaf as leaf_module
 from costmodel.conventions.set_isca2023.allocation import allocate
 from costmodel.conventions.set_isca2023.cases import TreeCase, evaluated_line, is_tree_file, read_trees
 from costmodel.conventions.set_isca2023.evaluator import ENERGY_PARTS
@@ -29,7 +30,7 @@ from costmodel.conventions.set_isca2023.hardware import Tile
 from costmodel.conventions.set_isca2023.intra_tile import Share, TileMapper
 from costmodel.conventions.set_isca2023.layers import LIBRARY
 from costmodel.conventions.set_isca2023.leaf import LeafCost, LeafSearch, Place
-from costmodel.conventions.set_isca2023.partitions import factorizations
+from costmodel.conventions.set_isca2023.partitions import admitted, factorizations
 from costmodel.errors import InputError
 from costmodel.frontends.safe_json import load_json
 from costmodel.ratree import Cut, Leaf, format_tree, parse_tree
@@ -237,16 +238,28 @@ def test_a_leaf_against_plain_counting(tiles: int, direct: bool) -> None:
     assert sorted(cost.links[cost.links > 0]) == sorted(size for size in plain.loads.values() if size)
 
 
-def test_the_best_leaf_is_the_best_of_all_partitions() -> None:
-    """Every partition on a platform that admits only this one: none is cheaper than what the search picks."""
-    graph = two_convolutions()
-    chosen = LeafSearch(graph, EDGE, 4, 2).search(1, (4, 0, 12), {}, True)
-    assert chosen is not None
-    lenient = LeafSearch(graph, replace(EDGE, least_partition_utilization=0.01), 4, 2)
-    better = lenient.search(1, (4, 0, 12), {}, True)
-    assert better is not None
-    value = [cost.energy_pj**2 * cost.cycles for cost in (better, chosen)]
-    assert value[0] <= value[1]
+@pytest.mark.parametrize(
+    ("number", "direct", "to_dram"), [(1, 0, 1), (1, 1, 0), (2, 0, 1), (3, 1, 1), (4, 1, 1)]
+)
+@pytest.mark.parametrize("tiles", [5, 12, 16])
+def test_the_search_finds_the_first_of_the_cheapest_partitions(
+    number: int, direct: int, to_dram: int, tiles: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One partition at a time, so that no bound can leave any out."""
+    graph = load_graph("resnet")
+    before = LeafSearch(graph, EDGE, 8, 2).search(number - 1, (8, 0, 4), {}, False)
+    assert before is not None
+    place, producers = (8, 16 - tiles, tiles), {number - 1: before.place} if direct else {}
+    found = LeafSearch(graph, EDGE, 8, 2).search(number, place, producers, bool(to_dram))
+    least, best = np.inf, None
+    for parts in admitted(graph.layers[number], 8, tiles, EDGE):
+        monkeypatch.setattr(leaf_module, "admitted", lambda *_, parts=parts: (parts,))
+        cost = LeafSearch(graph, EDGE, 8, 2).search(number, place, producers, bool(to_dram))
+        if cost is not None and cost.energy_pj**2 * cost.cycles < least:
+            least, best = cost.energy_pj**2 * cost.cycles, cost
+    assert found is not None
+    assert best is not None
+    assert (found.place, found.energy_pj, found.hop_bytes) == (best.place, best.energy_pj, best.hop_bytes)
 
 
 def two_convolutions() -> LayerGraph:
