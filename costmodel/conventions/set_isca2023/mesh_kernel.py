@@ -22,8 +22,8 @@ class Mesh(NamedTuple):
 
     ``along_x`` [ports + 1, X, X] and ``along_y``: hops from all ports to the places from the first to the
     last; row r is for r bytes shared among the ports by floored prefix sums, the last row for a byte from
-    each; ``to_tile`` [ports + 1, tiles] is that for single tiles. ``lowest``, ``highest`` [X]: the rows reached
-    in a column, highest -1 for none. ``links`` [X * Y * 4] or [0] when nobody asks: bytes on every link.
+    each; ``to_tile`` [ports + 1, tiles] is that for single tiles. ``lowest``, ``highest`` [X]: the rows
+    reached in a column, highest -1 for none. ``links`` [X * Y * 4] or [0] when nobody asks: bytes a link.
     """
 
     x: Array

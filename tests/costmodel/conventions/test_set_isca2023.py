@@ -247,14 +247,14 @@ def test_the_search_finds_the_first_of_the_cheapest_partitions(
 ) -> None:
     """One partition at a time, so that no bound can leave any out."""
     graph = load_graph("resnet")
-    before = LeafSearch(graph, EDGE, 8, 2).search(number - 1, (8, 0, 4), {}, False)
+    before = LeafSearch(graph, EDGE, 2, 2).search(number - 1, (2, 0, 4), {}, False)
     assert before is not None
-    place, producers = (8, 16 - tiles, tiles), {number - 1: before.place} if direct else {}
-    found = LeafSearch(graph, EDGE, 8, 2).search(number, place, producers, bool(to_dram))
+    place, producers = (2, 16 - tiles, tiles), {number - 1: before.place} if direct else {}
+    found = LeafSearch(graph, EDGE, 2, 2).search(number, place, producers, bool(to_dram))
     least, best = np.inf, None
-    for parts in admitted(graph.layers[number], 8, tiles, EDGE):
+    for parts in admitted(graph.layers[number], 2, tiles, EDGE):
         monkeypatch.setattr(leaf_module, "admitted", lambda *_, parts=parts: (parts,))
-        cost = LeafSearch(graph, EDGE, 8, 2).search(number, place, producers, bool(to_dram))
+        cost = LeafSearch(graph, EDGE, 2, 2).search(number, place, producers, bool(to_dram))
         if cost is not None and cost.energy_pj**2 * cost.cycles < least:
             least, best = cost.energy_pj**2 * cost.cycles, cost
     assert found is not None
