@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -342,6 +343,7 @@ class WorkFailedError(Exception):
 
 def main() -> None:
     """Exit status 0: done; 1: the work failed or was stopped; 2: the input was wrong."""
+    warnings.showwarning = _show_warning
     try:
         app()
     except (InputError, NotARunError, CannotWriteError, FolderInUseError) as error:
@@ -351,6 +353,10 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    print(f"warning: {message}", file=sys.stderr)
 
 
 def _fail(message: str, status: int) -> None:

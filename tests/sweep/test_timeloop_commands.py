@@ -72,6 +72,16 @@ def test_a_solved_mapping_obeys_the_files_and_comes_back(archsweep: Command, tmp
     assert counted["cycles"] == answer["evaluation"]["cycles"]
 
 
+def test_what_a_table_says_and_nobody_counts_is_a_warning(archsweep: Command, tmp_path: Path) -> None:
+    table = (V03 / "ERT.yaml").read_text()
+    leaking = table.replace("{name: mac_random,", "{name: leak, energy: 0.25}\n        - {name: compute,")
+    (tmp_path / "ERT.yaml").write_text(leaking)
+    files = [*map(str, (V03 / name for name in ("arch.yaml", "problem.yaml", "mapping.yaml"))), "ERT.yaml"]
+    ended = archsweep("evaluate", *files, "--json")
+    assert json.loads(ended.stdout)["energy_pj"] > 0
+    assert ended.stderr.startswith("warning: ERT.yaml: ERT.MAC.leak: 0.25 pJ a cycle: leakage of MAC units")
+
+
 def test_a_mapping_against_the_constraints_is_refused(archsweep: Command, tmp_path: Path) -> None:
     mapping = (V03 / "mapping.yaml").read_text()
     bypass = "keep: [Inputs, Outputs], bypass: [Weights]"
