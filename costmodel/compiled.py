@@ -29,7 +29,8 @@ def called(function: FunctionT) -> FunctionT:
 def entry(function: FunctionT) -> FunctionT:
     """A function that the interpreter calls, without its lock.
 
-    The machine code is kept beside the source, or else in the user's cache folder, for the next process.
+    The machine code is kept beside the source, or else in the user's cache folder, for the next process. It
+    is renewed when the function's own file changes: touch that after changing a helper in another module.
     """
     try:
         compiled = numba.njit(cache=True, nogil=True, **OPTIONS)(function)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from costmodel.errors import InputError
+
 
 def allocate(tiles: int, cycles: Sequence[float], least_utilization: float = 0.0) -> tuple[int, ...] | None:
     """Tiles of every child in proportion to its normalized processing time; None where that is too uneven.
@@ -12,6 +14,8 @@ def allocate(tiles: int, cycles: Sequence[float], least_utilization: float = 0.0
     Greedy: of the children whose share was rounded down the most, so many get a tile more as there are tiles
     left; they are settled and the others share again. ``least_utilization``: of tiles x the slowest child.
     """
+    if not cycles or min(cycles) <= 0:
+        raise InputError("allocation", "processing times above 0", list(cycles))
     if len(cycles) > tiles:
         return None
     given = [0] * len(cycles)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.conventions.set_isca2023.evaluator import NodeCost, NotPossibleError, TreeEvaluator
-from costmodel.conventions.set_isca2023.hardware import PLATFORMS, Platform, load_platform
+from costmodel.conventions.set_isca2023.hardware import Platform, load_platform
 from costmodel.conventions.set_isca2023.layers import LayerGraph, load_graph
 from costmodel.errors import InputError
 from costmodel.frontends.safe_json import load_json
@@ -66,7 +66,7 @@ def is_tree_file(path: Path) -> bool:
 
 
 def read_trees(path: Path) -> Iterator[TreeCase]:
-    """The trees of a file; networks are looked for in ``networks/`` beside it, then among the paper's."""
+    """The trees of a file; ``networks/`` and ``hw.json`` beside it come before what the package has."""
     content = load_json(path)
     records = content.get("trees", [content])
     if not isinstance(records, list):
@@ -85,12 +85,11 @@ def _case(record: Any, where: str, folder: Path) -> TreeCase:
     tree = parse_tree(record["text"], f"{where}: text")
     # what the released evaluator was told stands beside what it counted
     told = record.get("eval") if isinstance(record.get("eval"), dict) else {}
-    name = record.get("platform")
-    standard = PAPER_EXPONENTS.get(str(name), 1)
+    standard = PAPER_EXPONENTS.get(str(record.get("platform")), 1)
     return TreeCase(
         where=where,
         graph=load_graph(_network(record, where), folder),
-        platform=_platform(record, told or {}, where),
+        platform=_platform(record, told or {}, folder, where),
         batch=_whole(record, "batch", tree.batch, where),
         exponent=_whole(record, "objective_param", standard, where, least=-16),
         tree=tree,
@@ -104,26 +103,40 @@ def _network(record: dict[str, Any], where: str) -> str:
     return name
 
 
-def _platform(record: dict[str, Any], told: dict[str, Any], where: str) -> Platform:
-    """The platform by name, changed or described by ``mesh``, ``stride``, ``noc_bw`` and ``dram_bw``."""
-    given = {key: value for key, value in (told | record).items() if key in (*OWN_KEYS, "mesh")}
+def _platform(record: dict[str, Any], told: dict[str, Any], folder: Path, where: str) -> Platform:
+    """The platform by name or description, with what the tree's record says of mesh and bandwidths."""
     named = record.get("platform")
-    if named not in PLATFORMS and not {"mesh", "dram_bw"} <= given.keys():
-        load_platform(str(named))
-    base = PLATFORMS.get(str(named), PLATFORMS["edge"])
-    changed = {OWN_KEYS[key]: value for key, value in given.items() if key in OWN_KEYS}
+    given = dict(named) if isinstance(named, dict) else _described(folder, named)
+    given |= {key: value for key, value in (told | record).items() if key in PLATFORM_KEYS or key == "mesh"}
+    changed = {PLATFORM_KEYS[key]: value for key, value in given.items() if key in PLATFORM_KEYS}
     if "mesh" in given:
         if not isinstance(given["mesh"], list) or len(given["mesh"]) != 2:
             raise InputError(where, "columns and rows", given["mesh"], key="mesh")
         changed["columns"], changed["rows"] = given["mesh"]
-    return replace(base, **changed)
+    if {"columns", "rows", "dram_bytes_per_cycle"} <= changed.keys():
+        return Platform(**changed)
+    return replace(load_platform(str(named)), **changed)
 
 
-OWN_KEYS = {
+def _described(folder: Path, name: Any) -> dict[str, Any]:
+    """What ``hw.json`` beside the trees says of a platform, if there is one and it does."""
+    path = folder / "hw.json"
+    content = load_json(path) if path.is_file() else {}
+    platforms = content.get("platforms", {}) if isinstance(content, dict) else {}
+    found = platforms.get(name, {}) if isinstance(platforms, dict) and isinstance(name, str) else {}
+    return dict(found) if isinstance(found, dict) else {}
+
+
+PLATFORM_KEYS = {
+    "x_len": "columns",
+    "y_len": "rows",
     "stride": "stripe",
     "noc_bw": "link_bytes_per_cycle",
+    "noc_link_bw": "link_bytes_per_cycle",
     "dram_bw": "dram_bytes_per_cycle",
+    "dram_bw_total": "dram_bytes_per_cycle",
 }
+"""A platform's numbers as the released program and its files call them."""
 
 
 def _whole(record: dict[str, Any], key: str, default: int, where: str, least: int = 1) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields
 
 from costmodel.errors import InputError, did_you_mean
@@ -96,8 +97,12 @@ PLATFORMS = {
 
 
 def load_platform(name: str) -> Platform:
-    """A platform of the paper by name."""
-    if name not in PLATFORMS:
-        expected = f"one of {', '.join(PLATFORMS)}"
-        raise InputError("platform", expected, name, did_you_mean(name, PLATFORMS))
-    return PLATFORMS[name]
+    """A platform of the paper by name, or one of the same kind by its columns and rows, such as ``8x8``."""
+    if name in PLATFORMS:
+        return PLATFORMS[name]
+    if mesh := re.fullmatch(r"(\d{1,3})x(\d{1,3})", name):
+        columns, rows = int(mesh[1]), int(mesh[2])
+        # 2 x 1024 operations a cycle and tile: 0.5 GB/s a TOPS is a byte a cycle and tile
+        return Platform(columns, rows, dram_bytes_per_cycle=columns * rows)
+    expected = f"one of {', '.join(PLATFORMS)}, or columns x rows such as 8x8"
+    raise InputError("platform", expected, name, did_you_mean(name, PLATFORMS))

@@ -376,6 +376,18 @@ def test_files_of_trees(tmp_path: Path) -> None:
     assert (second.platform.columns, second.platform.rows, second.platform.stripe) == (8, 4, 2)
     assert (second.platform.link_bytes_per_cycle, second.platform.dram_bytes_per_cycle) == (32, 20)
     assert second.exponent == 1
+    hardware = {
+        "platforms": {"desk": {"x_len": 6, "y_len": 5, "stride": 3, "noc_link_bw": 24, "dram_bw_total": 40}}
+    }
+    (tmp_path / "hw.json").write_text(json.dumps(hardware))
+    same = [
+        {"net": "vgg", "platform": name, "text": text}
+        for name in ("desk", hardware["platforms"]["desk"], "8x8")
+    ]
+    (tmp_path / "more.json").write_text(json.dumps({"trees": same}))
+    desk, object_, square = (case.platform for case in read_trees(tmp_path / "more.json"))
+    assert desk == object_ == Platform(6, 5, dram_bytes_per_cycle=40, stripe=3)
+    assert square == Platform(8, 8, dram_bytes_per_cycle=64)
     assert is_tree_file(tmp_path / "trees.json")
     assert not is_tree_file(tmp_path / "networks/mine.json")
 
@@ -384,7 +396,7 @@ def test_files_of_trees(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"net": "resnett"}, "Did you mean resnet?"),
-        ({"platform": "desk"}, "expected one of edge, cloud, found desk"),
+        ({"platform": "desk"}, "expected one of edge, cloud, or columns x rows such as 8x8, found desk"),
         ({"batch": 0}, "trees[0]: batch: expected a whole number of at least 1"),
         ({"text": "T 8/2\n\tconv1 3\n"}, "T cut 8/2: layer conv1 has a batch of 3, not 4"),
         ({"text": "Q 8\n\tconv1 8\n"}, "text: line 1: expected a cut such as"),
