@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -75,6 +75,16 @@ class _Surroundings:
 
     def refused(self, expected: str, found: object, key: str, remedy: str = "") -> InputError:
         return InputError(self.file, expected, found, remedy, key=f"{self.key}.{key}")
+
+
+def storages(parts: Iterable[Component]) -> tuple[Component, ...]:
+    """The memories among the components."""
+    return tuple(part for part in parts if part.kind == "storage")
+
+
+def mesh_ratio(outer: Mesh, inner: Mesh) -> Mesh:
+    """How many instances of the inner component there are along X and Y for each of the outer one."""
+    return inner[0] // outer[0], inner[1] // outer[1]
 
 
 def components(architecture: Any, file: str, inherited: dict[str, Any] | None = None) -> list[Component]:

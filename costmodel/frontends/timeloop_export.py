@@ -81,9 +81,13 @@ def mapping_text(
     version: Version = "0.4",
     steps: Steps | None = None,
 ) -> str:
-    """A Timeloop file with the section ``mapping``, as :func:`mapping_directives` has it."""
+    """A Timeloop file with the section ``mapping``, as :func:`mapping_directives` has it.
+
+    A comment gives the sizes of ``layer``, which are not the problem's where dims are padded.
+    """
     document = {"mapping": mapping_directives(architecture, layer, mapping, version, steps)}
-    title = " ".join(f"# {layer.name} on {architecture.name}, for Timeloop {version}".split())
+    sizes = " ".join(f"{dim}={size}" for dim, size in layer.dims)
+    title = " ".join(f"# {layer.name} ({sizes}) on {architecture.name}, for Timeloop {version}".split())
     return f"{title}\n{yaml.safe_dump(document, sort_keys=False, default_flow_style=None, width=100)}"
 
 
