@@ -22,10 +22,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from results.pareto import front_mask, hypervolume, reference_point
-from sweep.design_ledger import Demand, Row, demands, objectives, solve_settings
+from sweep.design_ledger import Demand, Row, demands, design_bounds, objectives, solve_settings
 from sweep.optuna_search import OptunaProposals, Point
-from sweep.pruning import BoundsPruning
+from sweep.pruning import BoundsPruning, objective_bounds
 from sweep.search import design_space
 from sweep.space import Design
 from sweep.study import Study
@@ -99,6 +101,7 @@ class Truth:
         heaviest = sorted(demands(self.study), key=lambda demand: -demand.runs * demand.layer.macs)
         self.demands = tuple(heaviest[: self.layers])
         self.seconds, self.rows = self._answers()
+        self._bounds: dict[str, tuple[float, float]] = {}
         self.reference = reference_point(self._points(self.rows.values()))
         self.volume = hypervolume(self._points(self.rows.values()), self.reference)
 
@@ -128,6 +131,13 @@ class Truth:
     def tasks(self, design: Design) -> list[MappingTask]:
         settings = solve_settings(self.study)
         return [MappingTask(design.architecture, demand.named, settings) for demand in self.demands]
+
+    def bounds(self, design: Design) -> tuple[float, float]:
+        """:func:`design_bounds` of the design."""
+        key = str(design.values)
+        if key not in self._bounds:
+            self._bounds[key] = design_bounds(self.tasks(design), self.demands)
+        return self._bounds[key]
 
     def _points(self, rows: Any) -> list[list[float]]:
         return [[log(row[name]) for name in self.study.objectives] for row in rows]
@@ -181,12 +191,22 @@ class Drive:
     def _asked(self) -> Iterator[Row]:
         """The rows of the next designs; those that are discarded by their bounds are told at once."""
         for design in self.search.ask():
-            row = self.pruning and self.pruning.discard(design, self.truth.tasks(design))
-            if row:
+            if row := self._dominated(design):
                 self.discarded += 1
                 self._tell(row)
             else:
                 yield self.truth.rows[str(design.values)] | {"trial": design.trial}
+
+    def _dominated(self, design: Design) -> Row | None:
+        """As :meth:`BoundsPruning.discard`, with bounds that no other search has to find again."""
+        if self.pruning is None:
+            return None
+        energy_pj, cycles = self.truth.bounds(design)
+        bounds = objective_bounds(self.pruning.study, design, energy_pj, cycles)
+        if self.pruning.dominating(np.array(bounds)) is None:
+            return None
+        found = {"energy_bound_pj": energy_pj, "cycles_bound": cycles}
+        return {"status": "dominated", "trial": design.trial} | found
 
     def _tell(self, row: Row) -> None:
         if self.pruning:

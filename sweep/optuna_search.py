@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage
@@ -27,6 +28,7 @@ from sweep.study import OptunaSearch, Study
 from sweep.task import content_hash
 from sweep.trial_journal import mend
 
+Distributions = dict[str, BaseDistribution]
 Point = tuple[int, ...]
 """A design as the index of its value on each axis: what the samplers see."""
 
@@ -129,7 +131,7 @@ class OptunaProposals:
         return self._new(*self._asked())
 
     def _asked(self) -> tuple[Trial, Point]:
-        self._optuna.sampler = _sampler(self._search, len(self._trials()))
+        self._optuna.sampler = _sampler(self._search, self._space.axes, len(self._trials()))
         trial = self._optuna.ask()
         return trial, self._point(trial)
 
@@ -198,7 +200,7 @@ class OptunaProposals:
 
     def _resumed(self, frozen: FrozenTrial) -> tuple[Trial, Point]:
         """The trial, its values proposed as they would have been where the driver died over that."""
-        self._optuna.sampler = _sampler(self._search, frozen.number)
+        self._optuna.sampler = _sampler(self._search, self._space.axes, frozen.number)
         trial = Trial(self._optuna, frozen._trial_id)
         return trial, self._point(trial)
 
@@ -218,30 +220,62 @@ class OptunaProposals:
         return tuple(_suggest(trial, axis) for axis in self._space.axes)
 
 
-def _suggest(trial: Trial, axis: Axis) -> int:
+def _distribution(axis: Axis) -> BaseDistribution:
     """Neighbours of an ordered axis are near each other for the sampler; of another, all values are alike."""
+    if axis.ordered:
+        return IntDistribution(0, len(axis.choices) - 1)
+    return CategoricalDistribution(range(len(axis.choices)))
+
+
+def _suggest(trial: Trial, axis: Axis) -> int:
     if axis.ordered:
         return trial.suggest_int(axis.key, 0, len(axis.choices) - 1)
     return int(trial.suggest_categorical(axis.key, range(len(axis.choices))))
 
 
-def _sampler(search: OptunaSearch, number: int) -> BaseSampler:
+class _Told:
+    """A sampler that is told the space, and need not find it out from all trials at every proposal."""
+
+    axes: Sequence[Axis] = ()
+
+    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> Distributions:
+        return {axis.key: _distribution(axis) for axis in self.axes if len(axis.choices) > 1}
+
+
+class _NSGAII(_Told, optuna.samplers.NSGAIISampler):
+    pass
+
+
+class _NSGAIII(_Told, optuna.samplers.NSGAIIISampler):
+    pass
+
+
+class _TPE(_Told, optuna.samplers.TPESampler):
+    pass
+
+
+def _sampler(search: OptunaSearch, axes: Sequence[Axis], number: int) -> BaseSampler:
     """The sampler that proposes trial ``number``: all that it knows of earlier ones is in their records."""
     seed = Random(f"{search.seed}/{number}").getrandbits(32)
     population = search.population or POPULATION
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)  # nsga3 and qmc still are that to Optuna
-        if search.sampler == "nsga2":
-            return optuna.samplers.NSGAIISampler(population_size=population, seed=seed)
-        if search.sampler == "nsga3":
-            return optuna.samplers.NSGAIIISampler(population_size=population, seed=seed)
-        if search.sampler == "tpe":
-            return optuna.samplers.TPESampler(multivariate=True, constant_liar=True, seed=seed)
-        if search.sampler == "qmc":  # one sequence, of which every trial is the next point
-            return optuna.samplers.QMCSampler(
-                scramble=True, seed=search.seed, warn_independent_sampling=False
-            )
-        return optuna.samplers.RandomSampler(seed=seed)
+        sampler = _plain_sampler(search, seed, population)
+    if isinstance(sampler, _Told):
+        sampler.axes = axes
+    return sampler
+
+
+def _plain_sampler(search: OptunaSearch, seed: int, population: int) -> BaseSampler:
+    if search.sampler == "nsga2":
+        return _NSGAII(population_size=population, seed=seed)
+    if search.sampler == "nsga3":
+        return _NSGAIII(population_size=population, seed=seed)
+    if search.sampler == "tpe":
+        return _TPE(multivariate=True, constant_liar=True, seed=seed)
+    if search.sampler == "qmc":  # one sequence, of which every trial is the next point
+        return optuna.samplers.QMCSampler(scramble=True, seed=search.seed, warn_independent_sampling=False)
+    return optuna.samplers.RandomSampler(seed=seed)
 
 
 def _opened(study: Study, journal: Path | None) -> optuna.Study:

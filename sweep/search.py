@@ -112,9 +112,9 @@ def _feasible_first(space: DesignSpace, search: OptunaSearch) -> Iterator[Design
 
 def check_feasible(study: Study) -> None:
     """Raises InputError when no proposed design meets the study's constraints, with how near they come."""
-    space = design_space(study)
-    learns = isinstance(study.search, OptunaSearch)
-    proposed = list(space.sample(LOOKED_AT, study.search.seed) if learns else designs(study))
+    space, search = design_space(study), study.search
+    random = space.sample(LOOKED_AT, search.seed) if isinstance(search, OptunaSearch) else None
+    proposed = list(random or designs(study))
     if any(design.feasible for design in proposed):
         return
     for constraint in space.constraints:

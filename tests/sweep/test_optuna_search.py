@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from optuna.search_space import IntersectionSearchSpace
 
 from costmodel.errors import InputError
 from results.pareto import design_frame, front_of, hypervolume, recent_gain, reference_point
@@ -205,6 +206,18 @@ def test_axes_without_an_order_are_categories(family: Study) -> None:
     kinds = {name: type(d).__name__ for name, d in found._trials()[0].distributions.items()}
     assert kinds["RegFile.size"] == "CategoricalDistribution"
     assert kinds["SRAM.size"] == "IntDistribution"
+
+
+@pytest.mark.parametrize("sampler", ["nsga2", "nsga3", "tpe"])
+def test_samplers_are_told_the_space_that_optuna_finds_in_the_trials(family: Study, sampler: str) -> None:
+    keys = family.model_dump(by_alias=True)
+    keys["axes"] |= {"RegFile.size": {"choices": [128, 8, 32]}, "frequency": {"choices": ["1 GHz"]}}
+    found = search(changed(Study.model_validate(keys), sampler=sampler))
+    drive(found)
+    told = found._optuna.sampler.infer_relative_search_space(found._optuna, found._trials()[0])
+    known = IntersectionSearchSpace().calculate(found._optuna)
+    assert told == {name: known[name] for name in ("SRAM.size", "SRAM.fanout", "RegFile.size")}
+    assert known["frequency"].single()
 
 
 class Watch(Observer):
