@@ -86,7 +86,8 @@ def minimum_peak(graph: OperatorGraph, wall_seconds: float = 60.0, params: Param
     """The schedule of least peak footprint; at the time limit the best one known and the bound reached.
 
     Serial parts are searched one after the other, equal ones once: the peak of the graph is the highest of
-    theirs, so each may use what an earlier one needed.
+    theirs, so each may use what an earlier one took. What that was is no bound unless it was proven: a part
+    adds to the bound only what it needs beyond.
     """
     watch, masks = Stopwatch(), GraphMasks.of(graph)
     order: list[int] = []
@@ -97,7 +98,8 @@ def minimum_peak(graph: OperatorGraph, wall_seconds: float = 60.0, params: Param
         if kind not in known:
             left = max(0.1, wall_seconds - watch.wall_seconds)
             found = _Search(masks, part, peak, params.safe_moves).run(left)
-            known[kind] = found._replace(order=positions(found.order, part))
+            proven = found.bound_bytes if found.bound_bytes > peak else 0
+            known[kind] = MinimumPeak(positions(found.order, part), found.peak_bytes, proven)
         order += at_positions(known[kind].order, part)
         peak, bound = max(peak, known[kind].peak_bytes), max(bound, known[kind].bound_bytes)
     return MinimumPeak(tuple(order), peak, bound)

@@ -1,4 +1,4 @@
-"""Placing buffers one by one, each at the lowest place that its lifetime leaves free."""
+"""Placing buffers one by one: each at the lowest place left free, or always the one that can stand lowest."""
 
 from __future__ import annotations
 
@@ -34,7 +34,39 @@ def lowest_places(ordered: Sequence[Buffer]) -> tuple[Addresses, int]:
     return {buffer.name: address for buffer, address in placed}, height
 
 
-def greedy_packing(buffers: Sequence[Buffer]) -> tuple[Addresses, int]:
-    """The lowest of the packings in the orders of :data:`ORDERS`, and its height."""
-    packings = (lowest_places(sorted(buffers, key=order)) for order in ORDERS)
-    return min(packings, key=lambda packing: packing[1])
+def from_the_ground(ordered: Sequence[Buffer]) -> tuple[Addresses, int]:
+    """Addresses without gaps below: always the buffer that can stand lowest on those placed is next.
+
+    Of several, the first in ``ordered``. This is the first descent of the complete search, with alignments.
+    """
+    waiting = dict.fromkeys(range(len(ordered)), 0)
+    addresses: Addresses = {}
+    height = 0
+    while waiting:
+        index = min(waiting, key=waiting.__getitem__)
+        address, placed = waiting.pop(index), ordered[index]
+        addresses[placed.name] = address
+        top = address + placed.size
+        height = max(height, top)
+        for other, place in waiting.items():
+            buffer = ordered[other]
+            if place < top and buffer.start < placed.end and placed.start < buffer.end:
+                waiting[other] = -(-top // buffer.alignment) * buffer.alignment
+    return addresses, height
+
+
+def greedy_packing(buffers: Sequence[Buffer], enough: int = 0) -> tuple[Addresses, int]:
+    """The lowest of the packings in the orders of :data:`ORDERS`, and its height.
+
+    The first that is no higher than ``enough`` ends the search for it.
+    """
+    best: tuple[Addresses, int] | None = None
+    for place in (lowest_places, from_the_ground):
+        for order in ORDERS:
+            packing = place(sorted(buffers, key=order))
+            if best is None or packing[1] < best[1]:
+                best = packing
+            if best[1] <= enough:
+                return best
+    assert best is not None
+    return best

@@ -30,7 +30,7 @@ def solve(problem: PackingProblem, budget: Budget, params: Params = Params()) ->
         note = f"buffers of {load} are alive at once, the capacity is {problem.capacity}"
         return _without(clock, Status.INFEASIBLE, note, float(load))
     if params.greedy or not buffers:
-        addresses, height = greedy_packing(buffers)
+        addresses, height = greedy_packing(buffers, problem.capacity)
         if height <= problem.capacity:
             return _placed(problem, addresses, load, clock)
     unit = _unit(buffers)

@@ -54,6 +54,27 @@ def test_out_of_time_there_is_an_order_and_an_honest_bound(
     assert ("proven to be at least" in budget_bytes(graph, "MP", 1e-6).note) == (not found.proven)
 
 
+def test_what_a_part_took_out_of_time_is_no_bound(
+    reference_graph: Callable[..., OperatorGraph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first part's search ends with far too high a peak; those of later parts are within it."""
+    graph = reference_graph("vit_b_16")
+    least = minimum_peak(graph)
+    searched, parts = peak._Search.run, []
+
+    def first_cut_short(search: Any, wall_seconds: float) -> peak.MinimumPeak:
+        parts.append(search)
+        found = searched(search, wall_seconds)
+        higher = found._replace(peak_bytes=10 * least.peak_bytes, bound_bytes=graph.required_bytes)
+        return higher if len(parts) == 1 else found
+
+    monkeypatch.setattr(peak._Search, "run", first_cut_short)
+    found = minimum_peak(graph)
+    assert len(parts) > 1
+    assert found.peak_bytes == 10 * least.peak_bytes
+    assert found.bound_bytes <= least.peak_bytes
+
+
 @pytest.mark.parametrize("budget", ["", "0", "-5", "1e6", "mr"])
 def test_budgets_are_names_or_bytes(budget: str) -> None:
     with pytest.raises(InputError, match="MR, MH, MP or a number of bytes"):
