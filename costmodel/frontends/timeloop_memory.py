@@ -107,19 +107,20 @@ class MemoryAttributes:
 
     @property
     def size_words(self) -> int | None:
-        """Words of one instance; None is unlimited, as only a DRAM may be."""
+        """Words of one instance, however often that is said; None is unlimited, as only a DRAM may be."""
         entries, rows, kibibytes = self._whole("entries"), self._first(_DEPTH), self._whole("sizeKB")
-        if sum(size is not None for size in (entries, rows, kibibytes)) > 1:
-            raise self._refused("depth", "one of entries, depth and sizeKB")
-        if entries is not None:
-            return entries
-        if rows is not None:
-            return rows * self.block_size
-        if kibibytes is not None:
-            return kibibytes * 1024 * 8 // self.word_bits
-        if self.kind != "dram":
+        words = {
+            "entries": entries,
+            f"depth x {self.block_size}": None if rows is None else rows * self.block_size,
+            "sizeKB": None if kibibytes is None else kibibytes * 1024 * 8 // self.word_bits,
+        }
+        stated = {name: size for name, size in words.items() if size is not None}
+        if len(set(stated.values())) > 1:
+            found = ", ".join(f"{name} makes {size} words" for name, size in stated.items())
+            raise InputError(self.file, "one size", found, "Remove all but one", key=self._key("depth"))
+        if not stated and self.kind != "dram":
             raise self._refused("depth", "a size: depth, entries or sizeKB")
-        return None
+        return next(iter(stated.values()), None)
 
     @property
     def kind(self) -> Kind | None:

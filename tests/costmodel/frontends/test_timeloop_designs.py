@@ -90,7 +90,7 @@ def test_fan_outs_are_addressed_as_each_version_does() -> None:
     ]
 
 
-def test_subclasses_containers_and_variables_say_what_energies_are() -> None:
+def test_subclasses_containers_and_variables_say_what_energies_are(tmp_path: Path) -> None:
     rows = load_architecture(str(DESIGNS / "row_stationary.yaml"))
     assert rows.frequency_hz == 200e6
     assert rows.levels[0].read_energy_pj == THISTLE_45NM.access_energy_pj("register", 8, 16)
@@ -98,6 +98,9 @@ def test_subclasses_containers_and_variables_say_what_energies_are() -> None:
     shared, partial = cells.levels[3], cells.levels[2]
     assert (shared.word_bits, shared.block_size, shared.size_words) == (16, 4, 16384)
     assert partial.read_energy_pj == THISTLE_45NM.access_energy_pj("sram", 64, 16)
+    text = (DESIGNS / "output_stationary.yaml").read_text()
+    (tmp_path / "twice.yaml").write_text(text.replace("n_banks: 8", "entries: 16384"))
+    assert load_architecture(str(tmp_path / "twice.yaml")).levels[3].size_words == 16384
     lanes = load_architecture(str(DESIGNS / "distributed_weights.yaml"))
     assert {level.name: level.word_bits for level in lanes.levels} == {
         "Memory": 8,
@@ -109,6 +112,11 @@ def test_subclasses_containers_and_variables_say_what_energies_are() -> None:
 
 
 FAULTS = [
+    (
+        "n_banks: 8",
+        "entries: 9999",
+        r"depth: expected one size, found entries makes 9999 words, depth x 4 makes 16384",
+    ),
     ("n_banks: 8", "cluster_size: 8", r"Shared\.attributes\.cluster_size: .*row of one instance"),
     ("n_banks: 8", "rw_bandwidth: 8", r"Shared\.attributes\.rw_bandwidth: expected no such attribute"),
     (
