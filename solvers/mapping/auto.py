@@ -76,6 +76,11 @@ class Answer:
         """Infinite without a mapping."""
         return inf if self.outcome.objective is None else self.outcome.objective
 
+    @property
+    def bound(self) -> float:
+        """0 if nothing is proven."""
+        return self.outcome.bound or 0.0
+
 
 @dataclass
 class Portfolio:
@@ -130,15 +135,20 @@ class Portfolio:
     def bound(self) -> float:
         """The best of the proven bounds; those that a mapping contradicts are no proof."""
         objective = inf if self.best is None else self.best.objective
-        proven = [a.outcome.bound for a in self.answers if a.outcome.bound is not None]
-        believable = [bound for bound in proven if bound <= objective * (1 + CONTRADICTION)]
-        return min(objective, max([space_bound(self.problem), *believable]))
+        proven = [answer.bound for answer in self.answers if not self._contradicted(answer)]
+        return min(objective, max([space_bound(self.problem), *proven]))
+
+    def _contradicted(self, answer: Answer) -> bool:
+        return self.best is not None and answer.bound > self.best.objective * (1 + CONTRADICTION)
 
     def outcome(self) -> Outcome[Mapping]:
         """The best answer with the best bound, and the seconds and evaluations of all members."""
         outcomes = [answer.outcome for answer in self.answers]
         last_notes = {answer.member: answer.outcome.note for answer in self.answers}
         notes = [f"{member}: {note}" for member, note in last_notes.items() if note]
+        notes += [
+            f"{a.member}: a mapping contradicts its bound" for a in self.answers if self._contradicted(a)
+        ]
         totals: dict[str, Any] = {
             "cpu_seconds": sum(outcome.cpu_seconds for outcome in outcomes),
             "wall_seconds": sum(outcome.wall_seconds for outcome in outcomes),

@@ -154,6 +154,7 @@ def test_a_bound_that_a_mapping_contradicts_proves_nothing(
     seen = paper("cosa", found(4 * roof, roof))
     caught = run(small_problem, [seen, paper("exact", found(5 * roof, 5 * roof))])
     assert (caught.objective, caught.bound, caught.status) == (4 * roof, roof, Status.FEASIBLE)
+    assert caught.note == "exact: a mapping contradicts its bound"
     rounded = 4 * roof * (1 + 1e-13)
     assert run(small_problem, [seen, paper("exact", found(rounded, rounded))]).gap == 0
 
