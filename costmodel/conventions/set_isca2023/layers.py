@@ -95,8 +95,25 @@ class LayerGraph:
             late = [i for i in (*layer.producers, *layer.weight_producers) if not 0 <= i < index]
             if late:
                 raise InputError(where, "producers before their consumers", late, key=layer.name)
+            self._check_channels(layer, f"{where}: {layer.name}")
         if len(self.index) != len(self.layers):
             raise InputError(where, "layers whose names are all different", "a name twice")
+
+    def _check_channels(self, layer: NetworkLayer, where: str) -> None:
+        """Producers make up all channels and have all rows and columns that are read."""
+        inputs = [self.layers[i] for i in layer.producers]
+        channels = layer.external_c + sum(producer.k for producer in inputs)
+        if channels != layer.c:
+            raise InputError(where, f"{layer.c} input channels", channels, key="ifm_prevs")
+        if any(producer.h < layer.input_h or producer.w < layer.input_w for producer in inputs):
+            expected = f"producers of at least {layer.input_h} x {layer.input_w}"
+            raise InputError(where, expected, [(one.h, one.w) for one in inputs], key="ifm_prevs")
+        weights = [self.layers[i] for i in layer.weight_producers]
+        rows = layer.group_c if layer.kind == "groupconv" else layer.c
+        shape = sum(one.k for one in weights), *{(one.h, one.w) for one in weights}
+        if weights and shape != (layer.k, (rows, layer.r * layer.s)):
+            expected = f"{layer.k} weights of {rows} x {layer.r * layer.s} between the producers"
+            raise InputError(where, expected, shape, key="wgt_prevs")
 
     @cached_property
     def index(self) -> dict[str, int]:
@@ -144,8 +161,13 @@ def _layer(item: Any, where: str) -> NetworkLayer:
     if kind not in KINDS:
         raise InputError(where, f"one of {', '.join(KINDS)}", kind, key="type")
     shape = item.get("ifmap_real")
-    if not isinstance(shape, list) or len(shape) != 3:
+    if not isinstance(shape, list) or len(shape) != 3 or not all(isinstance(n, int) and n > 0 for n in shape):
         raise InputError(where, "the input's channels, rows and columns", shape, key="ifmap_real")
+    order = tuple(item.get("order", (0, 1, 2)))
+    if sorted(order) != [0, 1, 2]:
+        raise InputError(where, "0, 1 and 2 in some order", order, key="order")
+    if item.get("C", shape[0]) != shape[0]:
+        raise InputError(where, f"the input's {shape[0]} channels", item["C"], key="C")
 
     def size(key: str, least: int = 1, default: int | None = None) -> int:
         value = item.get(key, default)
@@ -162,7 +184,7 @@ def _layer(item: Any, where: str) -> NetworkLayer:
     return NetworkLayer(
         name=name,
         kind=kind,
-        c=size("C", default=shape[0]),
+        c=shape[0],
         k=size("K"),
         h=size("H"),
         w=size("W"),
@@ -176,7 +198,7 @@ def _layer(item: Any, where: str) -> NetworkLayer:
         input_w=shape[2],
         operands=size("N", default=1),
         groups=size("G", default=1),
-        order=tuple(item.get("order", (0, 1, 2))),
+        order=order,
         external_c=size("external_C", 0),
         producers=indices("ifm_prevs"),
         weight_producers=indices("wgt_prevs"),

@@ -20,6 +20,8 @@ from costmodel.conventions.set_isca2023.layers import LayerGraph, NetworkLayer
 from costmodel.conventions.set_isca2023.partitions import Parts, admitted
 
 Array = NDArray[Any]
+FROM_DRAM = (0,) * 15
+"""What a source from DRAM has in place of its producer's numbers."""
 KERNEL_KINDS = {"conv": 0, "fc": 1, "groupconv": 2, "pool": 3, "eltwise": 4, "ptp": 4, "transpose": 5}
 
 
@@ -168,7 +170,7 @@ class LeafSearch:
         from costmodel.conventions.set_isca2023.partition_kernel import volumes
 
         layer, found = self._graph.layers[number], np.zeros(4, np.int64)
-        volumes(self._shapes[number], np.array(layer.sizes(batch)), np.array(parts), self._room.ranges, found)
+        volumes(self._shapes[number], layer.sizes(batch), np.array(parts), self._room.ranges, found)
         largest_in, bytes_in, largest_w, bytes_w = found.tolist()
         return largest_in * layer.operands, bytes_in * layer.operands, largest_w, bytes_w
 
@@ -180,20 +182,21 @@ class LeafSearch:
             k = self._graph.layers[producer].k
             rows.append(self._source(1, channel, producer, producers))
             channel += k
-        rows += [[0, 0, layer.external_c, *[0] * 15]] if layer.external_c else []
+        if layer.external_c:
+            rows.append([0, 0, layer.external_c, *FROM_DRAM])
         channel = layer.external_c
         for producer in layer.producers:
             if layer.kind == "eltwise" and channel == layer.k:
                 channel = 0
             rows.append(self._source(0, channel, producer, producers))
             channel += self._graph.layers[producer].k
-        return np.array(rows, np.int64).reshape(-1, 18)
+        return np.array(rows, np.int64).reshape(-1, 3 + len(FROM_DRAM))
 
     def _source(self, weights: int, channel: int, number: int, producers: dict[int, Place]) -> list[int]:
         producer, place = self._graph.layers[number], producers.get(number)
         channels = [weights, channel, channel + producer.k]
         if place is None:
-            return [*channels, *[0] * 15]
+            return [*channels, *FROM_DRAM]
         return [
             *channels,
             1,

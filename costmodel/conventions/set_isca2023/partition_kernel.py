@@ -13,6 +13,7 @@ from costmodel.conventions.set_isca2023.ranges_kernel import (
     INPUTS,
     OUTPUTS,
     WEIGHTS,
+    Four,
     Ranges,
     Shape,
     Two,
@@ -27,7 +28,7 @@ Int = Any
 
 
 @entry
-def volumes(shape: Shape, sizes: Array, parts: Array, ranges: Ranges, found: Array) -> None:
+def volumes(shape: Shape, sizes: Four, parts: Array, ranges: Ranges, found: Array) -> None:
     """Fill ``found``: largest and total bytes of inputs, then of weights, over a partition's tiles."""
     fill_ranges(shape, sizes, parts, ranges)
     for kind in (INPUTS, WEIGHTS):

@@ -63,7 +63,7 @@ class Ranges(NamedTuple):
 
 
 @called
-def fill_ranges(shape: Shape, sizes: Array | Four, parts: Array, ranges: Ranges) -> None:
+def fill_ranges(shape: Shape, sizes: Four, parts: Array, ranges: Ranges) -> None:
     """Which outputs every part computes, which inputs and weights it needs; (0, 0) for no outputs."""
     ranges.axis[:] = -1
     for axis in range(4):

@@ -28,7 +28,7 @@ from costmodel.conventions.set_isca2023.cases import TreeCase, evaluated_line, i
 from costmodel.conventions.set_isca2023.evaluator import ENERGY_PARTS
 from costmodel.conventions.set_isca2023.hardware import Tile
 from costmodel.conventions.set_isca2023.intra_tile import Share, TileMapper
-from costmodel.conventions.set_isca2023.layers import LIBRARY
+from costmodel.conventions.set_isca2023.layers import LIBRARY, graph_from_json
 from costmodel.conventions.set_isca2023.leaf import LeafCost, LeafSearch, Place
 from costmodel.conventions.set_isca2023.partitions import admitted, factorizations
 from costmodel.errors import InputError
@@ -410,6 +410,30 @@ def test_what_is_wrong_with_a_file(tmp_path: Path, change: dict[str, Any], messa
     (tmp_path / "trees.json").write_text(json.dumps({"trees": [record]}))
     with pytest.raises(InputError) as caught:
         [case.evaluate() for case in read_trees(tmp_path / "trees.json")]
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("layer", "change", "message"),
+    [
+        (0, {"type": "convolution"}, "layers[0]: type: expected one of conv"),
+        (1, {"K": 0}, "layers[1]: K: expected a whole number of at least 1"),
+        (1, {"ifm_prevs": [2]}, "pool1: expected producers before their consumers"),
+        (2, {"ifm_prevs": [0, 1]}, "conv_2_0_a: ifm_prevs: expected 64 input channels, found 128"),
+        (1, {"ifmap_real": [64, 113, 112]}, "pool1: ifm_prevs: expected producers of at least 113 x 112"),
+        (1, {"ifmap_real": [64, 112]}, "layers[1]: ifmap_real: expected the input's channels"),
+        (2, {"C": 32}, "layers[2]: C: expected the input's 64 channels"),
+        (2, {"order": [0, 0, 2]}, "layers[2]: order: expected 0, 1 and 2 in some order"),
+        (2, {"ifm_prevs": "all"}, "layers[2]: ifm_prevs: expected a list of layers' numbers"),
+        (2, {"wgt_prevs": [1]}, "conv_2_0_a: wgt_prevs: expected 64 weights of 64 x 1"),
+        (1, {"name": "conv1"}, "expected layers whose names are all different"),
+    ],
+)
+def test_what_is_wrong_with_a_network(layer: int, change: dict[str, Any], message: str) -> None:
+    content = load_json(LIBRARY / "resnet.json.gz")
+    content["layers"][layer] |= change
+    with pytest.raises(InputError) as caught:
+        graph_from_json(content, "net.json")
     assert message in str(caught.value)
 
 
