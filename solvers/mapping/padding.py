@@ -23,6 +23,8 @@ PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
 MOST_BOXES = 3000
 """So many are bounded for a solver that proves nothing about the sizes in them."""
 
+ROUNDING = 1e-9
+
 SHARES = (8, 2)
 """Of the time that is left a size gets a share when it is its turn, and a larger one if it was not proven."""
 
@@ -33,9 +35,10 @@ def over_padded_sizes(solve: MappingSolve[Rest]) -> MappingSolve[Rest]:
     Without padding it is the solver itself. With padding it solves one size after the other: the layer's own,
     then, as long as that is an improvement, those that differ from the best in one dim
     (:func:`promising_sizes`), the lowest bound first, and none whose bound is above the best. If the solver
-    has proven something about them it goes on with all other sizes, in the order of their bounds, which are
-    found by cutting the sizes into boxes, until none can be better or the time is up. The bound is the least
-    that is proven for any size: by the solver where it ran, else by the cost model for its box.
+    has proven more about most of them than the cost model's bounds say, it goes on with all other sizes, in
+    the order of their bounds, which are found by cutting the sizes into boxes, until none can be better (by
+    more than the ``tolerance`` of the solver's params) or the time is up. The bound is the least that is
+    proven for any size: by the solver where it ran, else by the cost model for its box.
     ``budget.iterations`` is for the solve of each size.
     """
 
@@ -48,7 +51,8 @@ def over_padded_sizes(solve: MappingSolve[Rest]) -> MappingSolve[Rest]:
         def solve_one(size: MappingProblem, its_budget: Budget) -> Outcome[Mapping]:
             return solve(size, its_budget, *args, **kwargs)
 
-        return PaddedSearch(problem, budget, solve_one).run()
+        tolerances = [getattr(argument, "tolerance", 0.0) for argument in (*args, *kwargs.values())]
+        return PaddedSearch(problem, budget, solve_one, max(tolerances, default=0.0)).run()
 
     update_wrapper(padded, solve)
     return padded
@@ -62,8 +66,10 @@ class PaddedSearch:
         problem: MappingProblem,
         budget: Budget,
         solve: Callable[[MappingProblem, Budget], Outcome[Mapping]],
+        tolerance: float = 0.0,
     ) -> None:
         self._problem, self._budget, self._solve = problem, budget, solve
+        self._tolerance = tolerance
         self._clock = Stopwatch()
         self._own: Sizes = tuple(size for _, size in problem.layer.dims)
         self._promising = [promising_sizes(problem, dim) for dim, _ in problem.layer.dims]
@@ -73,6 +79,8 @@ class PaddedSearch:
         """The least bound of sizes whose turns were not enough."""
         self._solved: dict[Sizes, Outcome[Mapping]] = {}
         self._turns: Counter[Sizes] = Counter()
+        self._learned_more: set[Sizes] = set()
+        self._cut_short: set[Sizes] = set()
         self._bounds: dict[Sizes, float] = {}
         self._best = self._own
 
@@ -81,7 +89,7 @@ class PaddedSearch:
         while self._improved():
             pass
         boxes = 0
-        while self._open.bound < self._objective and self._in_time() and boxes < MOST_BOXES:
+        while self._open.bound < self._limit and self._in_time() and boxes < MOST_BOXES:
             self._look_into(self._open.pop())
             boxes += not self._proves
         return self._outcome()
@@ -91,7 +99,7 @@ class PaddedSearch:
         before = self._best
         neighbours = sorted(self._neighbours(before), key=self._bound)
         for number, sizes in enumerate(neighbours):
-            if self._bound(sizes) >= self._objective or not self._in_time():
+            if self._bound(sizes) >= self._limit or not self._in_time():
                 break
             self._look_at(sizes, share=len(neighbours) - number + 1)
         return self._best != before and self._in_time()
@@ -109,9 +117,9 @@ class PaddedSearch:
             for half in box.halves():
                 self._open.add(half)
             return
-        turn = self._turns[box.low]
-        done = box.low in self._solved and self._solved[box.low].status in PROVEN
-        if not done and self._proves and turn < len(SHARES):
+        turn, asked = self._turns[box.low], box.low in self._solved
+        may_learn = not asked or box.low in self._cut_short
+        if may_learn and self._proves and turn < len(SHARES):
             self._look_at(box.low, SHARES[turn])
             self._turns[box.low] += 1
             self._open.add(box, self._lowest(box.low))
@@ -120,9 +128,8 @@ class PaddedSearch:
 
     @property
     def _proves(self) -> bool:
-        """Whether the solver proves most of what it solves: then the other sizes are worth its time."""
-        proven = sum(outcome.status in PROVEN for outcome in self._solved.values())
-        return 2 * proven > len(self._solved)
+        """Whether the solver mostly proves more than the cost model's bounds say."""
+        return 2 * len(self._learned_more) > len(self._solved)
 
     def _look_at(self, sizes: Sizes, share: int) -> None:
         """Solve one size in a ``share``-th of the time that is left."""
@@ -130,6 +137,12 @@ class PaddedSearch:
         budget = replace(self._budget, wall_seconds=left / share)
         outcome = self._solve(at_sizes(self._problem, sizes), budget)
         self._solved[sizes] = _learned(self._solved.get(sizes), outcome)
+        proven = outcome.status in PROVEN
+        if proven or self._lowest(sizes) > self._bound(sizes) * (1 + ROUNDING):
+            self._learned_more.add(sizes)
+        self._cut_short.discard(sizes)
+        if not proven and outcome.wall_seconds >= budget.wall_seconds:
+            self._cut_short.add(sizes)
         if outcome.objective is not None and outcome.objective < self._objective:
             self._best = sizes
 
@@ -142,6 +155,11 @@ class PaddedSearch:
     def _objective(self) -> float:
         best = self._solved.get(self._best)
         return inf if best is None or best.objective is None else best.objective
+
+    @property
+    def _limit(self) -> float:
+        """What has a bound below is still looked into."""
+        return self._objective * (1 - self._tolerance)
 
     def _in_time(self) -> bool:
         return self._clock.wall_seconds < self._budget.wall_seconds

@@ -179,3 +179,18 @@ def test_random_problems_are_proven_over_all_sizes_as_enumeration_finds_it(probl
     ):
         assert hasty.bound is not None
         assert hasty.bound <= best * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("objective", ["energy", "cycles", "edp"])
+def test_a_tolerance_is_kept_over_all_sizes(two_levels: Architecture, objective: str) -> None:
+    """With one a solver proves no optimum of a size, yet something about it."""
+    problem = MappingProblem(two_levels, gemm("g", M=7, N=5, K=6), objective, SpaceRules("free", padding=0.3))  # type: ignore[arg-type]
+    best = exact.solve(problem, Budget(60)).objective
+    assert best is not None
+    for tolerance in (0.02, 0.2):
+        outcome = exact.solve(problem, Budget(60), exact.Params(tolerance=tolerance))
+        assert outcome.bound is not None
+        assert outcome.objective is not None
+        assert outcome.bound <= best * (1 + 1e-12) <= outcome.objective * (1 + 2e-12)
+        assert outcome.gap is not None
+        assert outcome.gap <= tolerance + 1e-12
