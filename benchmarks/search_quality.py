@@ -74,6 +74,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "tpe, warm start": {"sampler": "tpe", "warm_start": True},
     "nsga2, bounds": {"sampler": "nsga2", "prune_by_bounds": True},
     "nsga2, warm start, bounds": {"sampler": "nsga2", "warm_start": True, "prune_by_bounds": True},
+    "tpe, warm start, bounds": {"sampler": "tpe", "warm_start": True, "prune_by_bounds": True},
 }
 DESIGNS = (10, 20, 40, 80, 120)
 """Solved designs after which hypervolumes are compared."""

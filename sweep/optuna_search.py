@@ -239,7 +239,8 @@ class _Told:
     axes: Sequence[Axis] = ()
 
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> Distributions:
-        return {axis.key: _distribution(axis) for axis in self.axes if len(axis.choices) > 1}
+        varied = (axis for axis in self.axes if len(axis.choices) > 1)
+        return {axis.key: _distribution(axis) for axis in sorted(varied, key=lambda axis: axis.key)}
 
 
 class _NSGAII(_Told, optuna.samplers.NSGAIISampler):
