@@ -89,12 +89,13 @@ class Judge:
 
     def _mapped(self, architecture: Architecture) -> tuple[Mapping, ...] | None:
         """A mapping of every layer, or None if the time is up or one has none."""
-        found = []
+        found: list[Mapping] = []
         mapper = solver(self.params.mapping_solver).load()
         for weighted in self.problem.layers:
             left = self.budget.wall_seconds - self.clock.wall_seconds
             if left <= 0:
                 return None
+            left /= len(self.problem.layers) - len(found)  # none may take the others' share
             problem = MappingProblem(architecture, weighted.layer, self.problem.objective)
             outcome = mapper.solve(problem, Budget(left, seed=self.budget.seed))
             if outcome.solution is None:

@@ -37,7 +37,7 @@ class Params:
     candidates: int = 4096
     least_utilization: float = 0.0
     polish: int = 8
-    kicks: int = 8
+    kicks: int = 32
     prove: bool = True
 
     def __post_init__(self) -> None:
