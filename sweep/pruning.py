@@ -43,8 +43,8 @@ class BoundsPruning:
     This never changes the front. Let ``f`` be the objectives of the evaluated design, ``b`` the bounds of the
     discarded one and ``v`` what its solves would have given. Every layer's bounds hold for every mapping that
     the study allows (:mod:`solvers.mapping.space_bounds`); sums with positive weights, the
-    product and the quotient by the clock keep their order, rounding included; the area is exact: ``b <= v``
-    in each objective. ``f`` dominates ``b``:
+    product and the quotient by the clock keep their order, rounding included; the area is exact; what moves
+    off the chip is at least 0: ``b <= v`` in each objective. ``f`` dominates ``b``:
     ``f <= b <= v``, and ``f < b <= v`` in one objective. So ``v`` is dominated by ``f`` and not on the front.
     Nor would ``v`` have taken another point ``w`` off the front: what ``v`` dominates, ``f`` dominates too.
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from results.pareto import design_frame, front_mask, front_of
 from results.store import RunFolder
-from sweep.pruning import BoundsPruning
+from sweep.pruning import BoundsPruning, objective_bounds
+from sweep.search import design_space
 from sweep.session import Place, run_study
 from sweep.study import GridSearch, Study, load_study
 
@@ -68,6 +69,20 @@ def test_what_the_store_answers_is_not_discarded(family: Study, tmp_path: Path) 
     pruned = family.model_copy(update={"search": GridSearch(prune_by_bounds=True)})
     rows = run_study(pruned, tmp_path / "family", HERE).read_rows("designs")
     assert {row["status"] for row in rows} == {"complete"}
+
+
+def test_what_moves_off_the_chip_is_bounded_by_nothing(family: Study) -> None:
+    """Bounds on energy and cycles of the layers' mappings say nothing of a scratchpad's plan."""
+    names = ("off_chip_bytes", "energy_pj", "off_chip_energy_pj", "latency_seconds")
+    study = family.model_copy(update={"objectives": names})
+    design = next(design_space(study).grid())
+    clock = design.architecture.frequency_hz
+    assert objective_bounds(study, design, 5.0, 7.0) == [0.0, 5.0, 0.0, 7 / clock]
+    pruning = BoundsPruning(study, ())
+    pruning.evaluated({"status": "complete", **dict.fromkeys(names, 1.0)})
+    assert pruning.dominating(np.array([0.0, 5.0, 0.0, 7.0])) is None
+    pruning.evaluated({"status": "complete", **dict.fromkeys(names, 1.0), names[0]: 0.0, names[2]: 0.0})
+    assert pruning.dominating(np.array([0.0, 5.0, 0.0, 7.0])) is not None
 
 
 Values = st.tuples(st.integers(1, 6), st.integers(1, 6))
