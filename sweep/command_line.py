@@ -246,7 +246,7 @@ def solve_codesign(
         list[str] | None, typer.Option(help="LEVEL.size or LEVEL.fanout to choose, repeated; default all.")
     ] = None,
     solver: Annotated[str, typer.Option(help="See 'archsweep list solvers'.")] = "thistle_codesign",
-    wall_seconds: Annotated[float, typer.Option(help="Time limit for mapping the candidates.")] = 600.0,
+    wall_seconds: Annotated[float, typer.Option(help="Time limit; half of it for programs.")] = 600.0,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     params: Annotated[str, typer.Option(help="The solver's parameters as a JSON object.")] = "{}",
     as_json: JsonOut = False,
