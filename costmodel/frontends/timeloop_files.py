@@ -29,6 +29,17 @@ _REFUSED = {
     "arch": "Write the architecture as version 0.3 does: architecture with subtree and local",
     "layout": "Layouts are not modelled; remove the section",
 }
+_ALWAYS_WRITTEN: dict[str, dict[str, tuple[Any, ...]]] = {
+    "mapspace": {"version": ("0.4", 0.4), "template": ("uber",)},
+    "globals": {
+        "version": ("0.4", 0.4),
+        "environment_variables": (),
+        "expression_custom_functions": (),
+        "accelergy_plug_ins": (),
+    },
+}
+"""Of refused sections: what may stand in them, empty or with these values."""
+_HARMLESS_VARIABLES = {"TIMELOOP_HIDE_INCONSEQUENTIAL_STATS", "TIMELOOP_DISABLE_LINK_TRANSFERS"}
 PROCESSED_MARK = "dumped_by_timeloop_front_end"
 SEPARATOR = "+"
 """Between the files of one specification: ``arch.yaml+ERT.yaml``."""
@@ -82,6 +93,8 @@ def read_timeloop(paths: Iterable[str | Path]) -> TimeloopFiles:
     for name in names:
         for key, data in _document(name).items():
             _check_section(key, data, name)
+            if data in (None, []):
+                continue
             if key in sections:
                 first = sections[key].file
                 raise InputError(name, f"one section {key!r}", f"another, the first in {first}", key=key)
@@ -127,8 +140,21 @@ def with_underscores(data: Any) -> Any:
     return changed
 
 
+def _asks_for_nothing(key: str, data: Any) -> bool:
+    """Whether a section that is refused says only what Timeloop's front end always writes into it."""
+    if key not in _ALWAYS_WRITTEN or not isinstance(data, dict):
+        return False
+    for name, value in data.items():
+        known = value in _ALWAYS_WRITTEN[key].get(name, ())
+        variables = name == "environment_variables" and isinstance(value, dict)
+        harmless = variables and value.keys() <= _HARMLESS_VARIABLES
+        if name not in _ALWAYS_WRITTEN[key] or (value and not known and not harmless):
+            return False
+    return True
+
+
 def _check_section(key: str, data: Any, file: str) -> None:
-    if key in _REFUSED and data:
+    if key in _REFUSED and data and not _asks_for_nothing(key, data):
         raise InputError(file, "what archsweep models", f"the section {key!r}", _REFUSED[key], key=key)
     if key not in (*_READ, *_SPEAKS_OF_NO_COUNT, *_REFUSED, PROCESSED_MARK):
         expected = f"a section among {', '.join((*_READ, *_SPEAKS_OF_NO_COUNT))}"
