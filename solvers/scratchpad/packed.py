@@ -20,20 +20,22 @@ def packed(
     """The cheapest plan found; the search ends with one that moves no more than ``target`` bytes.
 
     A replacement whose tensors cannot be packed is forbidden, and the next best for the same schedule tried.
-    When all fail, the schedules get ever less capacity for their replacement, which leaves packing more room.
+    When all fail, the first schedule's replacement gets ever less capacity, which leaves packing more room.
     """
     watch = Stopwatch()
     best: Plan | None = None
-    tried = list[Schedule]()
+    first: Schedule | None = None
     for schedule in schedules:
-        tried.append(schedule)
+        first = first or schedule
         best = _cheaper(problem, best, _exact_fit(problem, schedule, budget, watch))
         spent = watch.wall_seconds > budget.wall_seconds
         if best is not None and (spent or objective_of(problem, best) <= target):
             return best
         if spent:
             break
-    return best or _with_slack(problem, tried, budget)
+    if best is None and first is not None:
+        return _with_slack(problem, first, budget, watch)
+    return best
 
 
 def _cheaper(problem: ScratchpadProblem, one: Plan | None, two: Plan | None) -> Plan | None:
@@ -47,7 +49,7 @@ def _exact_fit(
     """The cheapest replacement that packs, among the first few."""
     forbidden: list[frozenset[Gap]] = []
     for _ in range(TRIES_PER_SCHEDULE):
-        left = Budget(max(0.2, budget.wall_seconds - watch.wall_seconds), seed=budget.seed)
+        left = _left(budget, watch)
         replacement = best_replacement(schedule, problem.capacity_bytes, left, forbidden)
         if replacement is None:
             return None
@@ -58,14 +60,21 @@ def _exact_fit(
     return None
 
 
-def _with_slack(problem: ScratchpadProblem, schedules: list[Schedule], budget: Budget) -> Plan | None:
+def _with_slack(
+    problem: ScratchpadProblem, schedule: Schedule, budget: Budget, watch: Stopwatch
+) -> Plan | None:
     """A plan whose replacement keeps 1, 2, 4 ... 64 % of the budget free; never below what operators need."""
     least = problem.graph.required_bytes
     for percent in (1, 2, 4, 8, 16, 32, 64):
         capacity = max(least, problem.capacity_bytes * (100 - percent) // 100)
-        for schedule in schedules[:1]:
-            replacement = best_replacement(schedule, capacity, budget)
-            plan = replacement and place(problem, schedule, replacement.away, budget).plan
-            if plan:
-                return plan
+        left = _left(budget, watch)
+        replacement = best_replacement(schedule, capacity, left)
+        plan = replacement and place(problem, schedule, replacement.away, left).plan
+        if plan:
+            return plan
     return None
+
+
+def _left(budget: Budget, watch: Stopwatch) -> Budget:
+    """What is left of the wall time, but never nothing."""
+    return Budget(max(0.2, budget.wall_seconds - watch.wall_seconds), seed=budget.seed)

@@ -11,11 +11,11 @@ import random_graphs
 from costmodel.errors import InputError
 from costmodel.scratchpad import OperatorGraph
 from solvers.budget import Budget
-from solvers.scratchpad import comparison, divide, fixed_schedule
+from solvers.scratchpad import comparison, divide, fixed_schedule, packed
 from solvers.scratchpad.arena import Arena
 from solvers.scratchpad.masks import GraphMasks, bits
 from solvers.scratchpad.parts import at_positions, positions, same_problem, serial_parts
-from solvers.scratchpad.problem import ScratchpadProblem, violations
+from solvers.scratchpad.problem import ScratchpadProblem, objective_of, violations
 from solvers.scratchpad.replacement import Schedule, best_replacement
 
 BUDGET = Budget(wall_seconds=30)
@@ -116,3 +116,18 @@ def test_a_forbidden_replacement_does_not_come_back() -> None:
     assert first is not None
     second = best_replacement(schedule, graph.required_bytes, BUDGET, [first.away])
     assert second is None or (not second.away <= first.away and second.cost >= first.cost)
+
+
+def test_where_no_replacement_packs_one_with_slack_does(
+    reference_graph: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = reference_graph("transformer")
+    problem = ScratchpadProblem(graph, graph.required_bytes + 300_000)
+    schedule = Schedule(GraphMasks.of(graph), tuple(range(len(graph.operators))))
+    exact = packed.packed(problem, [schedule], BUDGET)
+    monkeypatch.setattr(packed, "TRIES_PER_SCHEDULE", 0)
+    slack = packed.packed(problem, [schedule], BUDGET)
+    assert exact is not None
+    assert slack is not None
+    assert violations(problem, slack) == []
+    assert objective_of(problem, slack) >= objective_of(problem, exact) > 0
