@@ -1,7 +1,8 @@
 """COSMA's integer program as the paper prints it (Eqs. 1-12), on CP-SAT: a cross-check on small graphs.
 
 Added to the equations: one operator a timestep (Section III-A), and timesteps cut to those between an
-operator's ancestors and descendants (Section III-F). Eq. 11 is read with P at t, as its prose says.
+operator's ancestors and descendants (Section III-F), and a tensor comes back only after a step away, as the
+cost model replays it. Eq. 11 is read with P at t, as its prose says.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     Table = dict[tuple[int, int], cp_model.IntVar]
     """A variable a (tensor, timestep)."""
 
-VERSION = "1"
+VERSION = "2"
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,7 @@ class _Program:
             self.model.add(self._sum((c, p, s, r), tensor, t) <= 1)
             self.model.add(p[tensor, t] <= self._sum((c, p, r), tensor, t - 1))
             self.model.add(s[tensor, t] <= self._sum((c, p), tensor, t - 1))
+            self.model.add(r[tensor, t] + self._resident(tensor, t - 1) <= 1)
             if on_host and self.graph.tensors[tensor].given:
                 self.model.add(r[tensor, t] <= sum(c[tensor, k] for k in range(t)))
             else:

@@ -9,7 +9,7 @@ import pytest
 import random_graphs
 
 from costmodel.errors import InputError
-from costmodel.scratchpad import OperatorGraph, ScratchpadSettings
+from costmodel.scratchpad import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
 from solvers.budget import Budget
 from solvers.outcome import Status
 from solvers.scratchpad import cosma, cosma_ilp, fixed_schedule
@@ -69,6 +69,19 @@ def test_the_paper_s_program_without_addresses_gives_a_bound() -> None:
     outcome = cosma_ilp.solve(problem, BUDGET, cosma_ilp.Params(allocation=False))
     assert outcome.status is Status.UNKNOWN
     assert outcome.bound == random_graphs.least_bytes(graph, problem.capacity_bytes)
+
+
+def test_the_paper_s_program_lets_nothing_come_back_that_was_not_away() -> None:
+    """Retrieving an empty tensor costs nothing, so nothing but the constraint forbids it."""
+    tensors = tuple(GraphTensor(f"t{t}", size, size, t == 0) for t, size in enumerate((0, 3, 3, 3, 3)))
+    inputs = ((0,), (0, 1), (0, 1), (0, 2, 3))
+    operators = tuple(Operator(f"o{v}", own, (v + 1,), 0) for v, own in enumerate(inputs))
+    settings = ScratchpadSettings(inputs_on_host=True)
+    problem = ScratchpadProblem(OperatorGraph("empty input", operators, tensors, settings), 9)
+    for seed in range(8):
+        outcome = cosma_ilp.solve(problem, Budget(seed=seed))
+        assert outcome.status is Status.OPTIMAL
+        assert outcome.objective == 0
 
 
 def test_the_paper_s_program_has_no_in_place_operators() -> None:
