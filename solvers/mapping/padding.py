@@ -20,9 +20,6 @@ MappingSolve = Callable[Concatenate[MappingProblem, Budget, Rest], Outcome[Mappi
 
 PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
 
-MOST_BOXES = 3000
-"""So many are bounded for a solver that proves nothing about the sizes in them."""
-
 ROUNDING = 1e-9
 
 SHARES = (8, 2)
@@ -88,10 +85,10 @@ class PaddedSearch:
         self._look_at(self._own, share=2)
         while self._improved():
             pass
-        boxes = 0
-        while self._open.bound < self._limit and self._in_time() and boxes < MOST_BOXES:
+        while self._open.bound < self._limit and self._in_time():
+            if not self._proves and self._open.bound >= self._left:
+                break  # nothing more will be solved, and no other box keeps the bound down
             self._look_into(self._open.pop())
-            boxes += not self._proves
         return self._outcome()
 
     def _improved(self) -> bool:
