@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
 
 from solvers.scratchpad.packing.problem import Addresses, Buffer
 
@@ -39,20 +40,36 @@ def from_the_ground(ordered: Sequence[Buffer]) -> tuple[Addresses, int]:
 
     Of several, the first in ``ordered``. This is the first descent of the complete search, with alignments.
     """
-    waiting = dict.fromkeys(range(len(ordered)), 0)
+    neighbours = _neighbours(ordered)
+    least = [0] * len(ordered)
+    waiting = [(0, index) for index in range(len(ordered))]
     addresses: Addresses = {}
     height = 0
     while waiting:
-        index = min(waiting, key=waiting.__getitem__)
-        address, placed = waiting.pop(index), ordered[index]
-        addresses[placed.name] = address
-        top = address + placed.size
+        address, index = heappop(waiting)
+        if address < least[index]:  # lifted since this entry was made
+            heappush(waiting, (least[index], index))
+            continue
+        addresses[ordered[index].name] = address
+        top = address + ordered[index].size
         height = max(height, top)
-        for other, place in waiting.items():
-            buffer = ordered[other]
-            if place < top and buffer.start < placed.end and placed.start < buffer.end:
-                waiting[other] = -(-top // buffer.alignment) * buffer.alignment
+        for other in neighbours[index]:
+            if least[other] < top:
+                least[other] = -(-top // ordered[other].alignment) * ordered[other].alignment
     return addresses, height
+
+
+def _neighbours(buffers: Sequence[Buffer]) -> list[list[int]]:
+    """Per buffer those that are alive with it."""
+    found: list[list[int]] = [[] for _ in buffers]
+    alive: list[int] = []
+    for index in sorted(range(len(buffers)), key=lambda one: buffers[one].start):
+        alive = [other for other in alive if buffers[other].end > buffers[index].start]
+        for other in alive:
+            found[other].append(index)
+        found[index] += alive
+        alive.append(index)
+    return found
 
 
 def greedy_packing(buffers: Sequence[Buffer], enough: int = 0) -> tuple[Addresses, int]:
