@@ -33,7 +33,7 @@ class Params:
     neighbours: int = 2
     powers_of_two: bool = True
     judged: int = 4
-    mapping_solver: str = "cosa"
+    mapping_solver: str = "auto"
     split_windows: bool = True
     most_programs: int = 512
     condensed: int = 8
