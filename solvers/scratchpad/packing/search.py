@@ -44,6 +44,7 @@ from solvers.scratchpad.packing.sections import sections
 
 FIRST_NODES = 20_000
 SHORT_NODES = 1_000
+"""Placements of a short search at least; for many buffers two a buffer."""
 SHORT_SHARE = 6
 """Placements of short searches for one of a long search."""
 
@@ -69,7 +70,7 @@ def search_packing(
     instance = sections(buffers)
     work = workspace(instance)
     ranks = Ranks(buffers, instance, np.random.default_rng(budget.seed), params.repairs)
-    for count, (nodes, plain) in enumerate(_searches(params.restarts)):
+    for count, (nodes, plain) in enumerate(_searches(len(buffers), params.restarts)):
         if count == budget.iterations or (count and clock.wall_seconds >= budget.wall_seconds):
             return Found(None, False, count)
         work.rank[:] = ranks.plain() if plain else ranks.next()
@@ -84,16 +85,16 @@ def search_packing(
     raise AssertionError("searches are without end")
 
 
-def _searches(restarts: bool) -> Iterator[tuple[int, bool]]:
+def _searches(buffers: int, restarts: bool) -> Iterator[tuple[int, bool]]:
     """The most placements of each search, and whether it takes the plain rank: without end.
 
     Many short searches find a packing sooner than a long one, as searches with a heavy tail do; the plain
     ones, each twice as long as the one before, come to an end where there is none.
     """
-    long_nodes = FIRST_NODES
+    long_nodes, short_nodes = FIRST_NODES, max(SHORT_NODES, 2 * buffers)
     while True:
         yield long_nodes, True
         long_nodes *= 2
         if restarts:
-            for _ in range(SHORT_SHARE * long_nodes // SHORT_NODES):
-                yield SHORT_NODES, False
+            for _ in range(SHORT_SHARE * long_nodes // short_nodes):
+                yield short_nodes, False
