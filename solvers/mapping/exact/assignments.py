@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.mapping.exact.spatial import spreads
 from solvers.mapping.exact.tables import Assignment, Lattice, Space, assignment_room, chains_of
 from solvers.mapping.space import MappingSpace
 
@@ -40,9 +39,9 @@ class Assignments:
     hold those of the assignment loaded last.
     """
 
-    def __init__(self, tables: Space, space: MappingSpace, lattice: Lattice) -> None:
+    def __init__(self, tables: Space, space: MappingSpace, lattice: Lattice, factors: Array) -> None:
         self._tables = tables
-        self._spreads = spreads(space)
+        self._spreads = factors
         self.room: Assignment = assignment_room(tables)
         self.lattice = lattice
         self._keeps = np.array(list(product(*space.keep_sets)), np.int64)

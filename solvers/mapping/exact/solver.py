@@ -19,7 +19,7 @@ from solvers.budget import Budget, Stopwatch
 from solvers.mapping.exact.aggregate import with_cycles
 from solvers.mapping.exact.assignments import Assignments
 from solvers.mapping.exact.params import Params
-from solvers.mapping.exact.spatial import sides
+from solvers.mapping.exact.spatial import MOST_SPREADS, sides, spreads
 from solvers.mapping.exact.tables import Nodes, Space, lattice_room, nodes_room, space_of
 from solvers.mapping.obstacles import obstacle
 from solvers.mapping.padding import over_padded_sizes
@@ -68,7 +68,10 @@ def solve(
         return Outcome(Status.UNKNOWN, None, None, space_bound(problem), 0.0, 0.0, note)
     _load()
     clock = Stopwatch()
-    search = Search(problem, space, params)
+    if (factors := spreads(space)) is None:
+        note = f"more than {MOST_SPREADS} ways to spread the layer, memory is for no more"
+        return Outcome(Status.UNKNOWN, None, None, space_bound(problem), 0.0, 0.0, note)
+    search = Search(problem, space, params, factors)
     if start is not None and not violations(problem, start):
         search.begin_with(start)
     note = search.run(budget.iterations, lambda: clock.wall_seconds < budget.wall_seconds)
@@ -84,19 +87,19 @@ def _load() -> None:
     architecture = Architecture("tiny", levels, Compute("MAC", 16, 1.0))
     problem = MappingProblem(architecture, gemm("g", M=2, N=2, K=2), rules=SpaceRules("free"))
     space = MappingSpace(architecture, problem.layer, problem.rules)
-    Search(problem, space, Params()).run(None, lambda: True)
+    Search(problem, space, Params(), np.ones((1, 2, 3), np.int32)).run(None, lambda: True)
 
 
 class Search:
     """The best mapping met, and what is proven about those not met."""
 
-    def __init__(self, problem: MappingProblem, space: MappingSpace, params: Params) -> None:
+    def __init__(self, problem: MappingProblem, space: MappingSpace, params: Params, factors: Array) -> None:
         self._problem, self._space, self._tolerance = problem, space, params.tolerance
         tables = space_of(problem, space, params.dominance)
         size = int(np.prod(tables.divisor_count))
         lattice = lattice_room(tables, size)
         self._tables: Space = with_cycles(problem, tables, space, lattice)
-        self._assignments = Assignments(self._tables, space, lattice)
+        self._assignments = Assignments(self._tables, space, lattice, factors)
         self._nodes: Nodes = nodes_room(self._tables, size)
         self._evaluator = BatchEvaluator(problem.architecture, problem.layer)
         self.best: Mapping | None = None

@@ -10,15 +10,28 @@ from numpy.typing import NDArray
 from solvers.mapping.space import MappingSpace, Slot
 
 Array = NDArray[Any]
+MOST_SPREADS = 1_500_000
+"""Some hundred bytes each."""
+
+MOST_AT_ONCE = 2_000_000
+"""Factors tried at a time."""
 
 
-def spreads(space: MappingSpace) -> Array:
-    """Spatial factors that fit all fan-outs and rules, int64 [n, levels, dims]; see :func:`sides`."""
+def spreads(space: MappingSpace) -> Array | None:
+    """Spatial factors that fit all fan-outs and rules, int32 [n, levels, dims]; see :func:`sides`.
+
+    None if there are more than ``MOST_SPREADS``.
+    """
     sizes = np.array([size for _, size in space.layer.dims], np.int64)
-    found = np.ones((1, len(space.architecture.levels), len(sizes)), np.int64)
+    found = np.ones((1, len(space.architecture.levels), len(sizes)), np.int32)
     for slot in space.slots:
         if slot.spatial:
-            found = _extended(found, slot.level, _level_spreads(space, slot), sizes)
+            choices = _level_spreads(space, slot).astype(np.int32)
+            one, other = _combined(sizes // found.prod(axis=1, dtype=np.int64), choices)
+            if len(one) > MOST_SPREADS:
+                return None
+            found = found[one]
+            found[:, slot.level] = choices[other]
     return found
 
 
@@ -30,13 +43,19 @@ def sides(space: MappingSpace, level: int, factors: Array) -> Array:
     raise ValueError(f"spatial factors {factors.tolist()} do not fit the fan-out of level {level}")
 
 
-def _extended(found: Array, level: int, choices: Array, sizes: Array) -> Array:
-    """Every assignment found so far with every choice of the level's factors that divides what is left."""
-    left = sizes // found.prod(axis=1)
-    one, other = np.nonzero((left[:, None, :] % choices[None, :, :] == 0).all(axis=2))
-    extended = found[one]
-    extended[:, level] = choices[other]
-    return extended
+def _combined(left: Array, choices: Array) -> tuple[Array, Array]:
+    """Which rows of ``left`` [n, dims] which ``choices`` [m, dims] divide; a few more pairs than
+    ``MOST_SPREADS`` at most."""
+    rows = max(1, MOST_AT_ONCE // max(1, choices.size))
+    found, count = [], 0
+    for start in range(0, len(left), rows):
+        divided = (left[start : start + rows, None, :] % choices[None, :, :] == 0).all(axis=2)
+        one, other = np.nonzero(divided)
+        found.append((one + start, other))
+        count += len(one)
+        if count > MOST_SPREADS:
+            break
+    return np.concatenate([one for one, _ in found]), np.concatenate([other for _, other in found])
 
 
 def _level_spreads(space: MappingSpace, slot: Slot) -> Array:

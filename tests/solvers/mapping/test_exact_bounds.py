@@ -10,6 +10,9 @@ import pytest
 from costmodel.architectures import load_architecture
 from costmodel.batch import BatchEvaluator
 from costmodel.workload import Layer, convolution, gemm
+from solvers.budget import Budget
+from solvers.mapping import exact
+from solvers.mapping.exact import spatial
 from solvers.mapping.exact.aggregate import least_cycles, outermost_bandwidths, with_cycles
 from solvers.mapping.exact.bound_kernel import bound_of_assignment
 from solvers.mapping.exact.spatial import spreads
@@ -17,6 +20,7 @@ from solvers.mapping.exact.tables import assignment_room, lattice_room, space_of
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_values
 from solvers.mapping.rules import SpaceRules
 from solvers.mapping.space import MappingSpace
+from solvers.outcome import Status
 
 LAYERS = (
     convolution("sliding", K=8, C=6, P=14, Q=7, R=3, S=3),
@@ -70,4 +74,16 @@ def test_all_ways_to_spread_a_product() -> None:
                 if prod(sides[0]) <= 4 and prod(sides[1]) <= 4:
                     expected += 1
                     break
-    assert len(spreads(space)) == expected
+    found = spreads(space)
+    assert found is not None
+    assert len(found) == expected
+
+
+def test_more_ways_to_spread_than_memory_can_hold_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spatial, "MOST_SPREADS", 10)
+    problem = MappingProblem(load_architecture("simba"), gemm("g", M=16, N=16, K=16))
+    outcome = exact.solve(problem, Budget())
+    assert outcome.status is Status.UNKNOWN
+    assert "ways to spread" in outcome.note
+    assert outcome.bound is not None
+    assert outcome.bound > 0
