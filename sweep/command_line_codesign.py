@@ -13,10 +13,10 @@ from costmodel.errors import InputError, did_you_mean
 from costmodel.frontends.timeloop_reference import mapping_to_json
 from costmodel.networks import load_network
 from solvers.budget import Budget
-from solvers.catalogue import solver, solver_names
+from solvers.catalogue import solver
 from solvers.codesign.family import ArchitectureFamily
 from solvers.codesign.problem import CodesignProblem, CodesignSolution, evaluated
-from sweep.task import checked_params
+from sweep.solver_options import solver_params
 
 NOTES = Console(stderr=True)
 FAMILY = "codesign"
@@ -49,16 +49,7 @@ class CodesignRequest:
         return replace(problem, free_sizes=tuple(sizes), free_fanouts=tuple(fanouts))
 
     def checked_params(self) -> Any:
-        """The solver's Params; InputError for a solver of another family and what is no JSON object."""
-        if solver(self.solver).family != FAMILY:
-            raise InputError("--solver", f"one of {', '.join(solver_names(FAMILY))}", self.solver)
-        try:
-            given = json.loads(self.params)
-        except ValueError as error:
-            raise InputError("--params", "a JSON object", self.params, str(error)) from None
-        if not isinstance(given, dict):
-            raise InputError("--params", "a JSON object", self.params)
-        return checked_params(self.solver, given)
+        return solver_params(self.solver, FAMILY, self.params)
 
     def _named(self, quantity: str, levels: tuple[str, ...]) -> dict[str, str]:
         """Those of ``levels`` whose ``quantity`` is named in ``free``, with the key that names it."""

@@ -24,9 +24,11 @@ from solvers.catalogue import solver
 from solvers.mapping.problem import MappingProblem, executed_layer
 from solvers.mapping.rules import SpaceRules
 from sweep.mapping_space import load_rules
-from sweep.task import checked_params, space_content, useful_utilization
+from sweep.solver_options import solver_params
+from sweep.task import space_content, useful_utilization
 from sweep.timeloop_space import fan_out_steps, is_timeloop_constraints, with_timeloop_constraints
 
+FAMILY = "mapping"
 NOTES = Console(stderr=True)
 
 
@@ -75,15 +77,8 @@ class MappingRequest:
         return MappingProblem(architecture, layer, self.objective, rules)
 
     def checked_params(self) -> Any:
-        try:
-            given = json.loads(self.params)
-        except ValueError as error:
-            raise InputError("--params", "a JSON object", self.params, str(error)) from None
-        if not isinstance(given, dict):
-            raise InputError("--params", "a JSON object", self.params)
-        if self.tolerance is not None:
-            given["tolerance"] = self.tolerance
-        return checked_params(self.solver, given)
+        tolerance = {} if self.tolerance is None else {"tolerance": self.tolerance}
+        return solver_params(self.solver, FAMILY, self.params, **tolerance)
 
 
 def solve_one(request: MappingRequest, as_json: bool) -> None:
@@ -104,7 +99,8 @@ def solve_one(request: MappingRequest, as_json: bool) -> None:
 
 def solved(problem: MappingProblem, request: MappingRequest) -> dict[str, Any]:
     """The JSON object that ``archsweep solve mapping --json`` prints."""
-    outcome = solver(request.solver).load().solve(problem, request.budget, request.checked_params())
+    solve, params = solver(request.solver, FAMILY).load().solve, request.checked_params()
+    outcome = solve(problem, request.budget, params)
     if request.timeloop is not None and outcome.solution is not None:
         _export(problem, outcome.solution, request)
     return {

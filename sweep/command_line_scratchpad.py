@@ -9,14 +9,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from costmodel.errors import InputError
 from costmodel.networks import load_network
 from costmodel.scratchpad import OperatorGraph, ScratchpadSettings, operator_graph
 from solvers.budget import Budget, Stopwatch
 from solvers.catalogue import solver
 from solvers.scratchpad.budgets import budget_bytes
 from solvers.scratchpad.problem import ScratchpadProblem
-from sweep.task import checked_params
+from sweep.solver_options import solver_params
 
 NOTES = Console(stderr=True)
 FAMILY = "scratchpad"
@@ -38,15 +37,7 @@ class ScratchpadRequest:
         return operator_graph(load_network(self.graph, self.batch), self.settings)
 
     def checked_params(self) -> Any:
-        """The solver's Params; InputError for a solver of another family and what is no JSON object."""
-        solver(self.solver, FAMILY)
-        try:
-            given = json.loads(self.params)
-        except ValueError as error:
-            raise InputError("--params", "a JSON object", self.params, str(error)) from None
-        if not isinstance(given, dict):
-            raise InputError("--params", "a JSON object", self.params)
-        return checked_params(self.solver, given)
+        return solver_params(self.solver, FAMILY, self.params)
 
 
 def solve_scratchpad(request: ScratchpadRequest, as_json: bool) -> None:

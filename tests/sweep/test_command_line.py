@@ -185,6 +185,7 @@ WRONG: dict[str, tuple[list[str], list[str]]] = {
     "bad JSON layer": ([*ON_EYERISS, "{"], ["layer"]),
     "unknown layer": ([*ON_EYERISS, "resnet50/nope"], ["resnet50", "nope"]),
     "unknown solver": ([*ON_EYERISS, GEMM, "--solver", "cossa"], ["cossa", "Did you mean cosa"]),
+    "another family's solver": ([*ON_EYERISS, GEMM, "--solver", "cosma"], ["one of auto, cosa", "cosma"]),
     "unknown objective": ([*ON_EYERISS, GEMM, "--objective", "beauty"], ["objective", "beauty", "edp"]),
     "unknown parameter": ([*ON_EYERISS, GEMM, "--params", '{"x": 1}'], ["params", "x"]),
     "wrong parameter": (

@@ -1,0 +1,111 @@
+"""The options of ``archsweep solve``: one problem, one answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+solve_app = typer.Typer(help="Solve one problem and print the answer.", no_args_is_help=True)
+
+JsonOut = Annotated[bool, typer.Option("--json", help="Print JSON on standard output and nothing else.")]
+Params = Annotated[str, typer.Option(help="The solver's parameters as a JSON object.")]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
+
+
+@solve_app.command("mapping")
+def solve_mapping(
+    architecture: Annotated[str, typer.Option(help="A library architecture or a file.")],
+    layer: Annotated[str, typer.Option(help="A library layer (resnet50/NAME), a file, or inline JSON.")],
+    solver: Annotated[str, typer.Option(help="See 'archsweep list solvers'.")] = "cosa",
+    objective: Annotated[str, typer.Option(help="energy, cycles or edp.")] = "edp",
+    wall_seconds: Annotated[float, typer.Option(help="Time limit of the solve.")] = 60.0,
+    iterations: Annotated[int | None, typer.Option(help="Limit on what the solver counts.")] = None,
+    seed: Seed = 0,
+    params: Params = "{}",
+    tolerance: Annotated[float | None, typer.Option(help="Gap at which a proving solver stops.")] = None,
+    keep: Annotated[str | None, typer.Option(help="What levels keep: fitting, all or free.")] = None,
+    padding: Annotated[
+        float | None, typer.Option(help="Pad dims by up to this fraction; 0: perfect factors.")
+    ] = None,
+    constraints: Annotated[
+        Path | None,
+        typer.Option(
+            help="YAML with keep, padding and constraints as in a study, or Timeloop's constraints."
+        ),
+    ] = None,
+    timeloop: Annotated[
+        Path | None, typer.Option(help="Write the mapping as a Timeloop file, too.", metavar="FILE")
+    ] = None,
+    timeloop_version: Annotated[str, typer.Option(help="Of that file: 0.3 or 0.4.")] = "0.4",
+    as_json: JsonOut = False,
+) -> None:
+    """Map one layer on one architecture."""
+    from solvers.budget import Budget
+    from sweep.command_line_mapping import MappingRequest, SpaceOptions, solve_one
+
+    budget, space = Budget(wall_seconds, iterations, seed), SpaceOptions(keep, padding, constraints)
+    request = MappingRequest(
+        architecture, layer, solver, objective, budget, params, tolerance, space, timeloop, timeloop_version
+    )
+    solve_one(request, as_json)
+
+
+@solve_app.command("codesign")
+def solve_codesign(
+    architecture: Annotated[str, typer.Option(help="A library architecture or a file with a technology.")],
+    network: Annotated[str, typer.Option(help="A library network or a file; layers count as they occur.")],
+    area_um2: Annotated[float | None, typer.Option(help="Area allowed; default the architecture's.")] = None,
+    objective: Annotated[str, typer.Option(help="energy, cycles or edp, summed over the layers.")] = "energy",
+    free: Annotated[
+        list[str] | None, typer.Option(help="LEVEL.size or LEVEL.fanout to choose, repeated; default all.")
+    ] = None,
+    solver: Annotated[str, typer.Option(help="See 'archsweep list solvers'.")] = "thistle_codesign",
+    wall_seconds: Annotated[float, typer.Option(help="Time limit; half of it for programs.")] = 600.0,
+    seed: Seed = 0,
+    params: Params = "{}",
+    as_json: JsonOut = False,
+) -> None:
+    """Choose sizes, fan-outs and mappings at once, one architecture for a whole network."""
+    from solvers.budget import Budget
+    from sweep.command_line_codesign import CodesignRequest
+    from sweep.command_line_codesign import solve_codesign as solve_and_print
+
+    budget = Budget(wall_seconds, seed=seed)
+    chosen = tuple(free or ())
+    request = CodesignRequest(architecture, network, area_um2, objective, solver, budget, params, chosen)
+    solve_and_print(request, as_json)
+
+
+@solve_app.command("scratchpad")
+def solve_scratchpad(
+    graph: Annotated[str, typer.Option(help="A library network, an operator-graph JSON or an ONNX file.")],
+    budget: Annotated[str, typer.Option(help="Scratchpad bytes: a number, or MR, MH, MP.")] = "MR",
+    solver: Annotated[str, typer.Option(help="See 'archsweep list solvers', family scratchpad.")] = "cosma",
+    parameters: Annotated[
+        bool, typer.Option("--parameters/--activations", help="Hold operators' parameters as well.")
+    ] = False,
+    inputs_on_host: Annotated[
+        bool, typer.Option("--inputs-on-host", help="Network inputs can be dropped without a spill.")
+    ] = False,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Element-wise operators may write over a dying input.")
+    ] = False,
+    bits: Annotated[int, typer.Option(help="Width of an element.")] = 8,
+    alignment: Annotated[int, typer.Option(help="Blocks start at multiples of so many bytes.")] = 1,
+    batch: Annotated[int | None, typer.Option(help="Batch of the network; default its own.")] = None,
+    wall_seconds: Annotated[float, typer.Option(help="Time limit of the solve.")] = 60.0,
+    seed: Seed = 0,
+    params: Params = "{}",
+    as_json: JsonOut = False,
+) -> None:
+    """Order an operator graph and plan its scratchpad for the least off-chip access."""
+    from costmodel.scratchpad import ScratchpadSettings
+    from solvers.budget import Budget
+    from sweep.command_line_scratchpad import ScratchpadRequest
+    from sweep.command_line_scratchpad import solve_scratchpad as solve_and_print
+
+    settings = ScratchpadSettings(parameters, inputs_on_host, in_place, bits, alignment)
+    limit = Budget(wall_seconds, seed=seed)
+    solve_and_print(ScratchpadRequest(graph, budget, solver, settings, limit, params, batch), as_json)
