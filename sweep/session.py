@@ -16,8 +16,11 @@ from sweep.study import Study
 from sweep.trial_journal import journal_in
 from sweep.work import answer_task
 
-GRACE_SECONDS = 30.0
-"""How much longer than the solver's own budget a solve may take before its worker is ended."""
+GRACE_SECONDS = 120.0
+"""How much longer than the solver's own budget a solve may take before its worker is ended.
+
+The first solve of a machine, or of a job's fresh folder, compiles for up to half a minute of CPU time.
+"""
 
 
 @dataclass(frozen=True)
