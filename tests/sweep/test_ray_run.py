@@ -61,7 +61,7 @@ def test_a_stopped_run_on_ray_is_resumed(
         write_study()
         .read_text()
         .replace("choices: [2 KiB, 4 KiB]", "from: 2, to: 40, step: 2, unit: KiB")
-        .replace("iterations: 400, wall_seconds: 20", "wall_seconds: 1, params: {victory: 1000000000}")
+        .replace("iterations: 400, wall_seconds: 20", "wall_seconds: 0.5, params: {victory: 1000000000}")
     )
     path = write_study(slow)
     command = [sys.executable, "-m", "sweep", "run", str(path), "--workers", "2"]

@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -154,10 +155,11 @@ def test_submit_brings_the_results_home(head: Head, write_study: WriteStudy, tmp
 
 def test_a_closed_laptop_stop_and_resume(head: Head, write_study: WriteStudy, tmp_path: Path) -> None:
     """The terminal is killed, the job goes on; attach, status and stop find it; submit goes on from there."""
-    slow = write_study().read_text().replace("name: tiny", "name: slow")
+    name = f"slow-{uuid4().hex[:6]}"  # the head keeps what an earlier try has solved
+    slow = write_study().read_text().replace("name: tiny", f"name: {name}")
     slow = slow.replace("[2 KiB, 4 KiB]", "[1 KiB, 2 KiB, 3 KiB, 4 KiB, 5 KiB]")
     write_study(
-        slow.replace("iterations: 400, wall_seconds: 20", "wall_seconds: 3, params: {victory: 1000000000}")
+        slow.replace("iterations: 400, wall_seconds: 20", "wall_seconds: 4, params: {victory: 1000000000}")
     )
     with subprocess.Popen(
         [sys.executable, "-m", "sweep", "submit", "tiny.yaml", "--address", head.address],
@@ -190,13 +192,13 @@ def test_a_closed_laptop_stop_and_resume(head: Head, write_study: WriteStudy, tm
     late = head.sweep("attach", job, cwd=tmp_path)
     assert late.returncode == 1
     assert "the same command goes on" in late.stderr
-    partial = objectives(tmp_path / "runs/slow")
+    partial = objectives(tmp_path / "runs" / name)
     assert 1 <= len(partial) < 10
     assert job in head.sweep("status", cwd=tmp_path).stdout
     done = head.sweep("submit", "tiny.yaml", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert f"{len(partial)} in the store, {10 - len(partial)} to solve" in done.stderr
-    whole = objectives(tmp_path / "runs/slow")
+    whole = objectives(tmp_path / "runs" / name)
     assert len(whole) == 10
     assert partial.items() <= whole.items()
 
