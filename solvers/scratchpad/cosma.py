@@ -24,7 +24,7 @@ from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirem
 from solvers.scratchpad.replacement import Schedule, best_replacement
 from solvers.scratchpad.search import Search, Switches, operators_of, start
 
-VERSION = "2"
+VERSION = "3"
 FIRST_SHARE, DIVIDE_SHARE, SEARCH_SHARE = 0.1, 0.35, 0.9
 """Shares of the wall time after which the first search, divide and conquer, and the second search end."""
 OTHER_ORDERS = 4
@@ -33,13 +33,16 @@ OTHER_ORDERS = 4
 
 @dataclass(frozen=True)
 class Params:
-    """``safe_moves`` and ``dominance`` are the search's; ``serial_parts`` off searches the graph whole;
-    ``divide`` off leaves a part that the search does not finish without an order."""
+    """``safe_moves``, ``safe_chains``, ``dominance`` and ``estimate`` are the search's; ``serial_parts`` off
+    searches the graph whole; ``divide`` off leaves a part that the search does not finish without an order.
+    """
 
     safe_moves: bool = True
     dominance: bool = True
     serial_parts: bool = True
     divide: bool = True
+    safe_chains: bool = True
+    estimate: bool = True
 
 
 @dataclass
@@ -99,7 +102,8 @@ class _Run:
         self.by_kind = {kind: _Ordering(part, self._search(part, 0)) for kind, part in firsts.items()}
 
     def _search(self, part: Part, seed: int) -> Search:
-        switches = Switches(self.params.safe_moves, self.params.dominance, seed)
+        own = self.params
+        switches = Switches(own.safe_moves, own.dominance, seed, own.safe_chains, own.estimate)
         return Search(self.masks, self.problem.capacity_bytes, [part.start], part.goal, switches)
 
     @property

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from solvers.scratchpad.masks import GraphMasks, bits
-from solvers.scratchpad.search import Reached, State
+from solvers.scratchpad.moves import State
+from solvers.scratchpad.search import Reached
 
 
 class Part(NamedTuple):

@@ -1,9 +1,7 @@
 """Best-first search over what ran, what is resident and what the host has a copy of.
 
 Capacity is the sum of the blocks' sizes, so the optimum here is a lower bound on the problem with
-addresses. A state is (executed operators, resident tensors, tensors with a host copy), the latter two among
-the live ones: made or arrived, with an operator to come that reads them. A move runs one ready operator:
-its missing inputs come back, other residents leave to make room.
+addresses. A move runs one ready operator: its missing inputs come back, other residents leave to make room.
 
 - A retrieval is charged when its eviction is made: what leaves while live has to come back. So an eviction
   costs a tensor's traffic once, or twice when the host has no copy yet (Eq. 12, one spill a tensor by Eq.
@@ -15,16 +13,8 @@ its missing inputs come back, other residents leave to make room.
   a host copy that only state 2 has may save one spill. If state 1's cost with all of that is no more, state
   2 is dropped.
 
-Safe moves: a ready operator v runs at once if its inputs are resident, it fits without an eviction, the
-outputs it keeps take no more bytes than the inputs D that it frees, and either it keeps none or evicting
-all it keeps (spill and retrieval) costs no more than evicting any single tensor of D. Proof. Take an
-optimal completion, where v runs after u1..uk, and move v to the front. As long as the completion keeps D
-resident among u1..uk, the changed one holds v's outputs in place of D: no more bytes. Where the completion
-first evicts some d of D, the changed one evicts v's outputs, from then on holding less, and retrieves them
-at v's old step, where the other held D and the outputs at once: by the condition it has paid no more. From
-there on both hold the same tensors, with no fewer host copies. Without the last condition the rule is
-wrong, if rarely: see ``tests/solvers/scratchpad/test_search.py`` for a graph where it costs twice the
-optimum.
+States are taken by what they cost so far and will still have to pay at least (:mod:`.estimate`); what
+runs at once is told, and proven, in :mod:`.moves`.
 """
 
 from __future__ import annotations
@@ -37,21 +27,12 @@ from random import Random
 from typing import Any, NamedTuple
 
 from solvers.budget import Stopwatch
+from solvers.scratchpad.estimate import Estimate
 from solvers.scratchpad.masks import GraphMasks, bits
+from solvers.scratchpad.moves import Moves, State
 
 MOST_ENTRIES = 3_000_000
 """Successors that may wait before the search gives up for want of memory (about 200 bytes each)."""
-
-
-class State(NamedTuple):
-    """Sets as bits; ``bytes`` of the resident tensors, ``cost`` in bytes paid so far."""
-
-    executed: int
-    ready: int
-    resident: int
-    host: int
-    bytes: int
-    cost: int
 
 
 class Reached(NamedTuple):
@@ -63,20 +44,29 @@ class Reached(NamedTuple):
 
 @dataclass(frozen=True)
 class Switches:
-    """``safe_moves`` runs at once what cannot be regretted; ``dominance`` drops states that are no better;
-    off, the search finds the same optimum, later. ``seed`` above 0 takes ties in another order."""
+    """``safe_moves`` runs at once what cannot be regretted, with ``safe_chains`` several operators as one;
+    ``dominance`` drops states that are no better; ``estimate`` counts what a state will have to pay.
+
+    Off, the search finds the same optimum, later. ``seed`` above 0 takes ties in another order.
+    """
 
     safe_moves: bool = True
     dominance: bool = True
     seed: int = 0
+    safe_chains: bool = True
+    estimate: bool = True
 
 
 class _Entry(NamedTuple):
-    """A successor that is not built yet: ``parent`` runs ``operator`` after evicting ``evicted``."""
+    """A successor that is not built yet: ``parent`` runs ``operator`` after evicting ``evicted``.
 
-    cost: float
+    ``least`` bounds the cost of every way on from it, ``cost`` is paid by then.
+    """
+
+    least: float
     minus_executed: int
     ticket: int
+    cost: int
     parent: Reached
     operator: int
     evicted: int
@@ -112,8 +102,11 @@ class Search:
         goal: int | None = None,
         switches: Switches = Switches(),
     ) -> None:
-        self.masks, self.capacity, self.switches = masks, capacity, switches
+        self.masks, self.moves, self.switches = masks, Moves(masks, capacity), switches
         self.goal = masks.all_operators if goal is None else goal
+        begin = list(starts) or [start(masks)]
+        to_run = self.goal & ~begin[0].state.executed
+        self._estimate = Estimate(masks, capacity, to_run) if switches.estimate else None
         self.upper_bound: float = inf
         self.bound: float = 0.0
         self.expanded = 0
@@ -122,13 +115,13 @@ class Search:
         self._heap: list[_Entry] = []
         self._cheapest: dict[tuple[int, int, int], int] = {}
         self._followed: dict[int, list[State]] = {}
-        for reached in starts or (start(masks),):
+        for reached in begin:
             self._push(reached.state.cost, reached, -1, 0)
 
     def tighten(self, upper_bound: float) -> None:
         """Follow nothing that costs ``upper_bound`` or more from here on, and forget what does."""
         self.upper_bound = upper_bound
-        self._heap = [entry for entry in self._heap if entry.cost < upper_bound]
+        self._heap = [entry for entry in self._heap if entry.least < upper_bound]
         heapq.heapify(self._heap)
 
     @property
@@ -146,7 +139,7 @@ class Search:
         watch, popped, last = Stopwatch(), 0, self.expanded + most_expanded
         while self._heap:
             entry = heapq.heappop(self._heap)
-            self.bound = entry.cost
+            self.bound = max(self.bound, entry.least)
             popped += 1
             full = self.expanded >= last or len(self._heap) > MOST_ENTRIES
             if full or (not popped % 16 and watch.wall_seconds > wall_seconds):
@@ -161,11 +154,24 @@ class Search:
         self.bound = self.upper_bound
         return None
 
-    def _push(self, cost: float, parent: Reached, operator: int, evicted: int) -> None:
+    def _push(self, cost: int, parent: Reached, operator: int, evicted: int) -> None:
+        least = cost + self._to_come(parent.state, operator, evicted)
+        if least >= self.upper_bound:
+            return
         self._tickets += 1
         ticket = self._tickets if not self._ties else self._ties.getrandbits(62)
         depth = -parent.state.executed.bit_count()
-        heapq.heappush(self._heap, _Entry(cost, depth, ticket, parent, operator, evicted))
+        heapq.heappush(self._heap, _Entry(least, depth, ticket, cost, parent, operator, evicted))
+
+    def _to_come(self, state: State, operator: int, evicted: int) -> int:
+        """The least that is still to pay once the state's operator ran (-1: as it is)."""
+        if self._estimate is None:
+            return 0
+        waiting, resident = self.goal & ~state.executed, state.resident & ~evicted
+        if operator >= 0:
+            waiting &= ~(1 << operator)
+            resident |= self.masks.inputs[operator] | self.masks.kept[operator]
+        return self._estimate.bytes_to_come(waiting, resident, state.host | evicted)
 
     def _is_new(self, state: State) -> bool:
         """Whether the state is neither known as cheap nor dominated by one that was followed."""
@@ -191,36 +197,22 @@ class Search:
             return spare >= 0
         if spare <= 0:
             return False
-        return self._eviction_cost(extra, one.host) + self._traffic(uncopied) <= spare
-
-    def _traffic(self, tensors: int) -> int:
-        traffic = self.masks.traffic
-        return sum(traffic[tensor] for tensor in bits(tensors))
+        return self._eviction_cost(extra, one.host) + self.moves.traffic_of(uncopied) <= spare
 
     def _eviction_cost(self, tensors: int, host: int) -> int:
         """Retrievals of all, spills of those without a host copy."""
-        return self._traffic(tensors) + self._traffic(tensors & ~host)
+        return self.moves.traffic_of(tensors) + self.moves.traffic_of(tensors & ~host)
 
     def _expand(self, reached: Reached) -> None:
         self.expanded += 1
         state = reached.state
         for operator in bits(state.ready & self.goal):
-            excess = self._excess(state, operator)
+            excess = self.moves.excess(state, operator)
             if excess <= 0:
                 self._push(state.cost, reached, operator, 0)
                 continue
             for cost, evicted in self._evictions(state, operator, excess):
                 self._push(cost, reached, operator, evicted)
-
-    def _excess(self, state: State, operator: int) -> int:
-        """Bytes over the capacity if the operator ran now and nothing left."""
-        masks = self.masks
-        needed = state.bytes + masks.step_bytes[operator]
-        needed += masks.bytes_of(masks.inputs[operator] & ~state.resident)
-        if masks.graph.operators[operator].overwrites:
-            dead = masks.dying(operator, state.executed | 1 << operator)
-            needed -= masks.overwritten_bytes(operator, dead)
-        return needed - self.capacity
 
     def _evictions(self, state: State, operator: int, excess: int) -> Iterable[tuple[int, int]]:
         """(cost so far, set) of every inclusion-minimal set that frees ``excess``; largest tensors first, so
@@ -256,53 +248,24 @@ class Search:
                 resident=state.resident & ~entry.evicted,
                 host=state.host | entry.evicted,
                 bytes=state.bytes - evicted_bytes,
-                cost=int(entry.cost),
+                cost=entry.cost,
             )
-            reached = Reached(self._ran(state, entry.operator), (reached.path, entry.operator))
+            reached = Reached(self.moves.ran(state, entry.operator), (reached.path, entry.operator))
         return self._closed(reached) if self.switches.safe_moves else reached
 
-    def _ran(self, state: State, operator: int) -> State:
-        """After the operator's step, for which there is room."""
-        masks = self.masks
-        executed = state.executed | 1 << operator
-        dead = masks.dying(operator, executed)
-        arriving = masks.inputs[operator] & ~state.resident & ~dead
-        leaving = dead & state.resident
-        size = state.bytes + masks.kept_bytes[operator]
-        if arriving:
-            size += masks.bytes_of(arriving)
-        if leaving:
-            size -= masks.bytes_of(leaving)
-        return State(
-            executed,
-            masks.ready_after(operator, state.ready, executed),
-            (state.resident | arriving | masks.kept[operator]) & ~dead,
-            state.host & ~dead,
-            size,
-            state.cost,
-        )
-
     def _closed(self, reached: Reached) -> Reached:
-        """After every safe move (see the module's docstring)."""
+        """After everything that may run at once."""
         state, path = reached
         moved = True
         while moved:
             moved = False
             for operator in bits(state.ready & self.goal):
-                if self._is_safe(state, operator):
-                    state, path, moved = self._ran(state, operator), (path, operator), True
+                for member in self._at_once(state, operator):
+                    state, path, moved = self.moves.ran(state, member), (path, member), True
         return Reached(state, path)
 
-    def _is_safe(self, state: State, operator: int) -> bool:
-        masks = self.masks
-        if masks.inputs[operator] & ~state.resident or self._excess(state, operator) > 0:
-            return False
-        kept = masks.kept[operator]
-        if not kept:
-            return True
-        dead = masks.dying(operator, state.executed | 1 << operator)
-        if not dead or masks.kept_bytes[operator] > masks.bytes_of(dead):
-            return False
-        traffic = masks.traffic
-        cheapest = min(traffic[t] if state.host >> t & 1 else 2 * traffic[t] for t in bits(dead))
-        return 2 * self._traffic(kept) <= cheapest
+    def _at_once(self, state: State, operator: int) -> tuple[int, ...]:
+        """The ready operator, and what else has to follow, if that is safe."""
+        if self.moves.is_safe(state, operator):
+            return (operator,)
+        return self.moves.safe_chain(state, operator, self.goal) if self.switches.safe_chains else ()

@@ -8,8 +8,9 @@ import pytest
 import random_graphs
 
 from costmodel.scratchpad import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
-from solvers.scratchpad.masks import GraphMasks, bits
-from solvers.scratchpad.search import Search, State, Switches, operators_of
+from solvers.scratchpad.masks import GraphMasks
+from solvers.scratchpad.moves import Moves, State
+from solvers.scratchpad.search import Search, Switches, operators_of
 
 SETTINGS = (
     ScratchpadSettings(),
@@ -40,8 +41,9 @@ def test_the_optimum_is_the_enumerated_one(seed: int) -> None:
 def test_switches_and_seeds_change_no_optimum(seed: int) -> None:
     graph = random_graphs.random_graph(seed, 9, SETTINGS[seed % 4])
     found = {
-        optimum(graph, graph.required_bytes + 1, Switches(safe, dominance, ties))
+        optimum(graph, graph.required_bytes + 1, Switches(safe, dominance, ties, chains, estimate))
         for safe, dominance, ties in product((True, False), (True, False), (0, 1))
+        for chains, estimate in product((True, False), (True, False))
     }
     assert len(found) == 1
 
@@ -85,21 +87,22 @@ def trap() -> OperatorGraph:
     )
 
 
-class WithoutLastCondition(Search):
+class WithoutLastCondition(Moves):
     """The safe-move rule as often told: fits, and leaves no more bytes live."""
 
-    def _is_safe(self, state: State, operator: int) -> bool:
-        masks = self.masks
-        if masks.inputs[operator] & ~state.resident or self._excess(state, operator) > 0:
+    def is_safe(self, state: State, operator: int) -> bool:
+        if not self.fits(state, operator):
             return False
-        dead = masks.dying(operator, state.executed | 1 << operator)
-        return masks.kept_bytes[operator] <= sum(masks.blocks[t] for t in bits(dead))
+        dead = self.masks.dying(operator, state.executed | 1 << operator)
+        return self.masks.kept_bytes[operator] <= self.masks.bytes_of(dead)
 
 
 def test_without_its_last_condition_the_safe_move_rule_is_wrong() -> None:
     graph = trap()
     assert random_graphs.least_bytes(graph, 5) == 2
     assert optimum(graph, 5) == 2
-    told = WithoutLastCondition(GraphMasks.of(graph), 5).run(60)
+    search = Search(GraphMasks.of(graph), 5)
+    search.moves = WithoutLastCondition(search.masks, 5)
+    told = search.run(60)
     assert told is not None
     assert told.state.cost == 4

@@ -1,0 +1,148 @@
+"""What a state will still have to pay at least: tensors that wide operators push out between each other.
+
+Let operators W descend from one tensor, the hub, and let a chain of tensors lead from the hub to each member
+w: every chain tensor is made by an operator that reads the one before, and w reads the last. When a member u
+runs, the hub is there, so for every other member w that has not run a tensor of w's chain is live. If u
+touches none of that chain and leaves less room than its smallest block, the live one is off chip during u's
+step and comes back before w runs, as w waits for the operator that reads it. So between any two consecutive
+members, in whatever order they run, one retrieval of the later one's chain is due.
+
+From a state on these are all of the waiting members' cheapest chain tensors but one, the first member's,
+less the tensors of the chains that are away already, as their retrieval was paid when they left. If none of
+the chains' tensors has a host copy, at least one of them has to be spilled as well. Forks that share no
+chain tensor are about different transfers, so their bytes add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from solvers.scratchpad.masks import GraphMasks, bits
+
+REACH = 150
+"""Operators past a hub's first reader among which its fork is looked for: looking costs time."""
+
+
+class _Member(NamedTuple):
+    """A wide operator of a fork: the tensors of its chain, the smallest of their blocks, and what it leaves
+    free and touches itself."""
+
+    operator: int
+    chain: int
+    block: int
+    free: int
+    touched: int
+
+    def agrees(self, other: _Member) -> bool:
+        """Whether either pushes out what the other waits for."""
+        return self._pushes(other) and other._pushes(self)
+
+    def _pushes(self, other: _Member) -> bool:
+        return self.free < other.block and not self.touched & other.chain
+
+
+class Fork(NamedTuple):
+    """Operators each of which pushes out what the others wait for.
+
+    ``retrieval`` has per operator the least bytes of a tensor of its chain; ``tensors`` are all chains'.
+    """
+
+    operators: int
+    retrieval: dict[int, int]
+    tensors: int
+
+    def waiting_bytes(self, waiting: int) -> int:
+        """Bytes of the retrievals between the members that have not run."""
+        due = [self.retrieval[operator] for operator in bits(self.operators & waiting)]
+        return sum(due) - max(due) if due else 0
+
+
+class Estimate:
+    """The least bytes to come of states of a search through ``operators``."""
+
+    def __init__(self, masks: GraphMasks, capacity: int, operators: int) -> None:
+        self.masks = masks
+        self.forks = _disjoint(_forks(masks, capacity, operators))
+        self._spill = [min(masks.traffic[t] for t in bits(fork.tensors)) for fork in self.forks]
+        self._known: list[dict[int, int]] = [{} for _ in self.forks]
+
+    def bytes_to_come(self, waiting: int, resident: int, host: int) -> int:
+        """A lower bound on what is paid from a state on until the operators of ``waiting`` ran."""
+        total = 0
+        for fork, known, spill in zip(self.forks, self._known, self._spill, strict=True):
+            members = fork.operators & waiting
+            if not members & (members - 1):
+                continue
+            due = known.get(members)
+            if due is None:
+                due = known[members] = fork.waiting_bytes(members)
+            copies = host & fork.tensors
+            for tensor in bits(copies & ~resident):
+                due -= self.masks.traffic[tensor]
+            if due > 0:
+                total += due if copies else due + spill
+        return total
+
+
+def _disjoint(forks: Iterator[Fork]) -> list[Fork]:
+    """Of forks that share tensors the one with the most bytes."""
+    chosen, used = list[Fork](), 0
+    for fork in sorted(forks, key=lambda fork: -fork.waiting_bytes(fork.operators)):
+        if not fork.tensors & used:
+            chosen.append(fork)
+            used |= fork.tensors
+    return chosen
+
+
+def _forks(masks: GraphMasks, capacity: int, operators: int) -> Iterator[Fork]:
+    """A fork for each tensor that several of the operators read, where there is one."""
+    order = list(bits(operators))
+    place = {operator: index for index, operator in enumerate(order)}
+    free = {v: capacity - masks.graph.working_bytes(masks.graph.operators[v]) for v in order}
+    for hub, readers in enumerate(masks.readers):
+        if (readers & operators).bit_count() < 2:
+            continue
+        first = place[next(bits(readers & operators))]
+        reach = order[first : first + REACH]
+        if sum(free[v] < masks.blocks[hub] for v in reach) < 2:
+            continue
+        members = _agreeing(_candidates(masks, hub, reach, free))
+        if len(members) > 1:
+            yield _fork(masks, members)
+
+
+def _candidates(masks: GraphMasks, hub: int, reach: list[int], free: dict[int, int]) -> list[_Member]:
+    """The hub's descendants with the chain to each whose smallest block is the largest."""
+    widest = {hub: (masks.blocks[hub], 1 << hub)}
+    found = []
+    for operator in reach:
+        node = masks.graph.operators[operator]
+        reached = [widest[tensor] for tensor in node.inputs if tensor in widest]
+        if not reached:
+            continue
+        block, chain = max(reached)
+        for tensor in node.outputs:
+            widest[tensor] = min(block, masks.blocks[tensor]), chain | 1 << tensor
+        touched = masks.inputs[operator] | sum(1 << tensor for tensor in node.outputs)
+        if not touched >> hub & 1:
+            found.append(_Member(operator, chain, block, free[operator], touched))
+    return found
+
+
+def _agreeing(candidates: list[_Member]) -> list[_Member]:
+    """Greedily those that agree pairwise: large chains, then little room, first."""
+    members: list[_Member] = []
+    for one in sorted(candidates, key=lambda m: (-m.block, m.free, m.chain.bit_count())):
+        if all(one.agrees(other) for other in members):
+            members.append(one)
+    return members
+
+
+def _fork(masks: GraphMasks, members: list[_Member]) -> Fork:
+    operators = tensors = 0
+    for member in members:
+        operators |= 1 << member.operator
+        tensors |= member.chain
+    retrieval = {m.operator: min(masks.traffic[t] for t in bits(m.chain)) for m in members}
+    return Fork(operators, retrieval, tensors)
