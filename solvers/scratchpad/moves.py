@@ -51,10 +51,12 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Moves:
-    """What operators do to states in a scratchpad of ``capacity`` bytes."""
+    """What operators do to states in a scratchpad of ``capacity`` bytes; a ``longest_chain`` of 1 leaves
+    single operators as the only safe moves."""
 
     masks: GraphMasks
     capacity: int
+    longest_chain: int = LONGEST_CHAIN
 
     def traffic_of(self, tensors: int) -> int:
         """Bytes to retrieve all of a set of tensors."""
@@ -65,7 +67,8 @@ class Moves:
         """Bytes over the capacity if the operator ran now and nothing left."""
         masks = self.masks
         needed = state.bytes + masks.step_bytes[operator]
-        needed += masks.bytes_of(masks.inputs[operator] & ~state.resident)
+        if arriving := masks.inputs[operator] & ~state.resident:
+            needed += masks.bytes_of(arriving)
         if masks.graph.operators[operator].overwrites:
             dead = masks.dying(operator, state.executed | 1 << operator)
             needed -= masks.overwritten_bytes(operator, dead)
@@ -94,38 +97,36 @@ class Moves:
 
     def fits(self, state: State, operator: int) -> bool:
         """Whether the operator can run without a retrieval or an eviction."""
-        return not self.masks.inputs[operator] & ~state.resident and self.excess(state, operator) <= 0
-
-    def is_safe(self, state: State, operator: int) -> bool:
-        """Whether running the ready operator at once cannot be regretted (see the module's docstring)."""
-        if not self.fits(state, operator):
-            return False
         masks = self.masks
-        kept = masks.kept[operator]
-        if not kept:
-            return True
-        dead = masks.dying(operator, state.executed | 1 << operator)
-        if not dead or masks.kept_bytes[operator] > masks.bytes_of(dead):
+        if masks.inputs[operator] & ~state.resident:
             return False
-        return 2 * self.traffic_of(kept) <= self._cheapest_eviction(state, dead)
+        if state.bytes + masks.step_bytes[operator] <= self.capacity:
+            return True
+        return bool(masks.graph.operators[operator].overwrites) and self.excess(state, operator) <= 0
 
-    def safe_chain(self, state: State, operator: int, goal: int) -> tuple[int, ...]:
-        """The shortest safe chain of ``goal``'s operators from a ready one on (see the module's docstring);
-        none, as soon as a member does not fit."""
+    def at_once(self, state: State, operator: int, goal: int) -> tuple[int, ...]:
+        """The ready operator, if running it now is safe, or the shortest safe chain of ``goal``'s operators
+        from it on (see the module's docstring); none, as soon as a member does not fit."""
         masks, chain = self.masks, list[int]()
         freed, least_kept, price, made = 0, inf, inf, 0
-        while len(chain) < LONGEST_CHAIN and self.fits(state, operator):
+        while len(chain) < self.longest_chain and self.fits(state, operator):
             chain.append(operator)
+            kept = masks.kept[operator]
+            if not kept:
+                return tuple(chain)
             dead = masks.dying(operator, state.executed | 1 << operator)
             freed += masks.bytes_of(dead) - made
             if not freed:
                 return ()
             price = min(price, self._cheapest_eviction(state, dead))
             made = masks.kept_bytes[operator]
-            if made <= min(freed, least_kept) and 2 * self.traffic_of(masks.kept[operator]) <= price:
+            if made <= min(freed, least_kept) and 2 * self.traffic_of(kept) <= price:
                 return tuple(chain)
-            state, followers = self.ran(state, operator), masks.successors[operator]
-            if len(followers) != 1 or not state.ready & goal & 1 << followers[0]:
+            followers = masks.successors[operator]
+            if len(followers) != 1 or not goal >> followers[0] & 1:
+                return ()
+            state = self.ran(state, operator)
+            if not state.ready >> followers[0] & 1:
                 return ()
             least_kept, operator = min(least_kept, made), followers[0]
         return ()
@@ -133,6 +134,5 @@ class Moves:
     def _cheapest_eviction(self, state: State, tensors: int) -> float:
         """The least that evicting one of the tensors costs: its retrieval, and a spill without a copy."""
         traffic = self.masks.traffic
-        return min(
-            (traffic[t] if state.host >> t & 1 else 2 * traffic[t] for t in bits(tensors)), default=inf
-        )
+        costs = [traffic[t] if state.host >> t & 1 else 2 * traffic[t] for t in bits(tensors)]
+        return min(costs, default=inf)

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 from solvers.budget import Stopwatch
 from solvers.scratchpad.estimate import Estimate
 from solvers.scratchpad.masks import GraphMasks, bits
-from solvers.scratchpad.moves import Moves, State
+from solvers.scratchpad.moves import LONGEST_CHAIN, Moves, State
 
 MOST_ENTRIES = 3_000_000
 """Successors that may wait before the search gives up for want of memory (about 200 bytes each)."""
@@ -102,7 +102,8 @@ class Search:
         goal: int | None = None,
         switches: Switches = Switches(),
     ) -> None:
-        self.masks, self.moves, self.switches = masks, Moves(masks, capacity), switches
+        self.masks, self.switches = masks, switches
+        self.moves = Moves(masks, capacity, LONGEST_CHAIN if switches.safe_chains else 1)
         self.goal = masks.all_operators if goal is None else goal
         begin = list(starts) or [start(masks)]
         to_run = self.goal & ~begin[0].state.executed
@@ -260,12 +261,6 @@ class Search:
         while moved:
             moved = False
             for operator in bits(state.ready & self.goal):
-                for member in self._at_once(state, operator):
+                for member in self.moves.at_once(state, operator, self.goal):
                     state, path, moved = self.moves.ran(state, member), (path, member), True
         return Reached(state, path)
-
-    def _at_once(self, state: State, operator: int) -> tuple[int, ...]:
-        """The ready operator, and what else has to follow, if that is safe."""
-        if self.moves.is_safe(state, operator):
-            return (operator,)
-        return self.moves.safe_chain(state, operator, self.goal) if self.switches.safe_chains else ()
