@@ -31,6 +31,30 @@ def random_graph(seed: int, operators: int = 7, settings: ScratchpadSettings = L
     return without_unused(f"random{seed}", nodes, sizes, given, settings)
 
 
+def forked_graph(seed: int, settings: ScratchpadSettings = LITERAL) -> OperatorGraph:
+    """Two to four branches of one to three operators off one tensor, joined two by two."""
+    random = Random(seed)
+    sizes = [random.randint(3, 6)]
+    nodes: list[Operator] = []
+
+    def made(*inputs: int) -> int:
+        held = settings.padded(random.choice((0, 2))) if settings.parameters else 0
+        nodes.append(Operator(f"operator{len(nodes)}", tuple(sorted(set(inputs))), (len(sizes),), held))
+        sizes.append(random.randint(1, 7))
+        return len(sizes) - 1
+
+    hub = made(0)
+    ends = []
+    for _ in range(random.randint(2, 4)):
+        end = hub
+        for _ in range(random.randint(1, 3)):
+            end = made(end)
+        ends.append(end)
+    while len(ends) > 1:
+        ends.append(made(ends.pop(0), ends.pop(0)))
+    return without_unused(f"forked{seed}", nodes, sizes, 1, settings)
+
+
 def spilling_graph() -> OperatorGraph:
     """The first random graph that cannot do without off-chip access at MR."""
     graphs = map(random_graph, range(100))
