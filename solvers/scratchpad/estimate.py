@@ -100,10 +100,11 @@ def _forks(masks: GraphMasks, capacity: int, operators: int) -> Iterator[Fork]:
     order = list(bits(operators))
     place = {operator: index for index, operator in enumerate(order)}
     free = {v: capacity - masks.graph.working_bytes(masks.graph.operators[v]) for v in order}
-    for hub, readers in enumerate(masks.readers):
-        if (readers & operators).bit_count() < 2:
+    for hub in dict.fromkeys(tensor for v in order for tensor in masks.graph.operators[v].inputs):
+        readers = masks.readers[hub] & operators
+        if readers.bit_count() < 2:
             continue
-        first = place[next(bits(readers & operators))]
+        first = place[next(bits(readers))]
         reach = order[first : first + REACH]
         if sum(free[v] < masks.blocks[hub] for v in reach) < 2:
             continue
