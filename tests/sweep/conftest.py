@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from clusters.in_process import InProcessRuntime
 from clusters.runtime import RuntimeSettings
+from sweep.command_line import main
 from sweep.study import Study, load_study
 
 TINY = """
@@ -40,6 +42,26 @@ def write_study(tmp_path: Path) -> Callable[[str], Path]:
 @pytest.fixture
 def tiny(write_study: Callable[[str], Path]) -> Study:
     return load_study(str(write_study()))
+
+
+@pytest.fixture
+def command_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., tuple[int, str, str]]:
+    """Runs ``archsweep`` in an empty folder, in this process: exit status, output, errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def command(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["archsweep", *arguments])
+        status = 0
+        try:
+            main()
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else 0
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return command
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ from costmodel.evaluate import evaluate
 from costmodel.frontends.timeloop_reference import mapping_from_json
 from costmodel.networks import load_layer
 from results.store import RunFolder
-from sweep.command_line import main
 
 DATA = Path(__file__).parents[1] / "data"
 CASES, ONNX = DATA / "timeloop", DATA / "onnx"
@@ -36,21 +35,8 @@ Command = Callable[..., Ended]
 
 
 @pytest.fixture
-def archsweep(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    """Runs a command in an empty folder, in this process."""
-    monkeypatch.chdir(tmp_path)
-
-    def command(*arguments: str) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["archsweep", *arguments])
-        status = 0
-        try:
-            main()
-        except SystemExit as end:
-            status = end.code if isinstance(end.code, int) else 0
-        printed = capsys.readouterr()
-        return Ended(status, printed.out, printed.err)
-
-    return command
+def archsweep(command_line: Callable[..., tuple[int, str, str]]) -> Command:
+    return lambda *arguments: Ended(*command_line(*arguments))
 
 
 def test_run_ends_with_table_and_report(archsweep: Command, write_study: Callable[..., Path]) -> None:

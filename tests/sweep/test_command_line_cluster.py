@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from clusters.deployment import deployment_names, deployment_text
-from sweep.command_line import main
 
 Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+def cluster(command_line: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
     """Runs ``archsweep cluster ...`` in a home with a key and a token."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     for file in (".ray/auth_token", ".ssh/id_ed25519"):
         (tmp_path / file).parent.mkdir()
         (tmp_path / file).touch(0o600)
     monkeypatch.setattr("shutil.which", lambda program: program)
-
-    def command(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["archsweep", "cluster", *arguments])
-        status = 0
-        try:
-            main()
-        except SystemExit as end:
-            status = end.code if isinstance(end.code, int) else 0
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return command
+    return partial(command_line, "cluster")
 
 
 @pytest.mark.parametrize("name", deployment_names())

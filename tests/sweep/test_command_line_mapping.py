@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,6 @@ from costmodel.architectures import load_architecture
 from costmodel.evaluate import evaluate
 from costmodel.frontends.timeloop_reference import mapping_from_json
 from costmodel.workload import gemm
-from sweep.command_line import main
 
 GEMM = '{"shape": "gemm", "dims": {"M": 7, "N": 12, "K": 16}}'
 ON_EYERISS = ("--architecture", "eyeriss", "--layer", GEMM)
@@ -30,21 +28,8 @@ Command = Callable[..., Ended]
 
 
 @pytest.fixture
-def solve(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    """Runs ``archsweep solve mapping`` in an empty folder, in this process."""
-    monkeypatch.chdir(tmp_path)
-
-    def command(*arguments: str) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["archsweep", "solve", "mapping", *arguments])
-        status = 0
-        try:
-            main()
-        except SystemExit as end:
-            status = end.code if isinstance(end.code, int) else 0
-        printed = capsys.readouterr()
-        return Ended(status, printed.out, printed.err)
-
-    return command
+def solve(command_line: Callable[..., tuple[int, str, str]]) -> Command:
+    return lambda *arguments: Ended(*command_line("solve", "mapping", *arguments))
 
 
 @pytest.mark.parametrize("solver", ["auto", "exact", "cosa", "random_search"])

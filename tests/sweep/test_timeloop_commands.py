@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -15,7 +14,6 @@ from costmodel.errors import InputError
 from costmodel.workload import convolution
 from results.store import RunFolder
 from solvers.mapping.rules import LevelRules, SpaceRules
-from sweep.command_line import main
 from sweep.timeloop_space import is_timeloop_constraints, with_timeloop_constraints
 
 FILES = Path(__file__).parents[1] / "data" / "timeloop_files"
@@ -25,21 +23,8 @@ LAYER = convolution("problem", K=12, C=4, P=8, Q=6, R=3, S=1, stride=(2, 1))
 
 
 @pytest.fixture
-def archsweep(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    """Runs a command in an empty folder, in this process."""
-    monkeypatch.chdir(tmp_path)
-
-    def command(*arguments: str) -> CompletedProcess[str]:
-        monkeypatch.setattr(sys, "argv", ["archsweep", *arguments])
-        status = 0
-        try:
-            main()
-        except SystemExit as end:
-            status = end.code if isinstance(end.code, int) else 0
-        printed = capsys.readouterr()
-        return CompletedProcess(arguments, status, printed.out, printed.err)
-
-    return command
+def archsweep(command_line: Callable[..., tuple[int, str, str]]) -> Command:
+    return lambda *arguments: CompletedProcess(arguments, *command_line(*arguments))
 
 
 def test_both_versions_evaluate_to_the_same_counts(archsweep: Command) -> None:
