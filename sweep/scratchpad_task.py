@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from costmodel import MODEL_VERSION
 from costmodel.scratchpad import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
 from costmodel.scratchpad_plan import Plan
 from solvers.budget import Budget
@@ -16,7 +14,7 @@ from solvers.catalogue import solver
 from solvers.outcome import Outcome
 from solvers.scratchpad.problem import ScratchpadProblem
 from sweep import VERSION
-from sweep.task import check_versions, checked_params, content_hash
+from sweep.task import check_versions, checked_params, content_hash, solve_columns, solve_content
 
 
 @dataclass(frozen=True)
@@ -29,13 +27,7 @@ class ScratchpadSolve:
 
     @cached_property
     def content(self) -> dict[str, Any]:
-        return {
-            "solver": self.solver,
-            "solver_version": solver(self.solver).load().VERSION,
-            "model_version": MODEL_VERSION,
-            "params": json.loads(self.params),
-            "budget": asdict(self.budget),
-        }
+        return solve_content(self.solver, self.params, self.budget)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,16 +83,12 @@ class ScratchpadTask:
     @property
     def columns(self) -> dict[str, Any]:
         """The columns of a ``scratchpads`` row that the task decides."""
-        solve = self.solve.content
         return {
             "graph": self.planned.graph.name,
             "graph_content": self.planned.id,
             "setting": self.planned.content["settings"],
             "budget_bytes": self.budget_bytes,
-            "solver": self.solve.solver,
-            "solver_version": solve["solver_version"],
-            "params": {"params": solve["params"], "budget": solve["budget"]},
-            "seed": self.solve.budget.seed,
+            **solve_columns(self.solve.content),
             "block_bytes": self.planned.block_bytes,
             "parameter_bytes": self.planned.parameter_bytes,
         }

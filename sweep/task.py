@@ -40,6 +40,27 @@ def content_hash(data: Any) -> str:
     return hashlib.sha256(canonical_json(data).encode()).hexdigest()[:32]
 
 
+def solve_content(solver_name: str, params: str, budget: Budget) -> dict[str, Any]:
+    """What the answer to a task of any kind depends on besides its problem: which solver, asked how."""
+    return {
+        "solver": solver_name,
+        "solver_version": solver(solver_name).load().VERSION,
+        "model_version": MODEL_VERSION,
+        "params": json.loads(params),
+        "budget": asdict(budget),
+    }
+
+
+def solve_columns(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
+    """The columns of a row of any kind that say how it was solved, from :func:`solve_content`."""
+    return {
+        "solver": content["solver"],
+        "solver_version": content["solver_version"],
+        "params": {"params": content["params"], "budget": content["budget"]},
+        "seed": content["budget"]["seed"],
+    }
+
+
 @dataclass(frozen=True)
 class SolveSettings:
     """Which solver answers, for which objective; ``params`` is its complete Params as canonical JSON."""
@@ -52,14 +73,7 @@ class SolveSettings:
 
     @cached_property
     def content(self) -> dict[str, Any]:
-        return {
-            "solver": self.solver,
-            "solver_version": solver(self.solver).load().VERSION,
-            "model_version": MODEL_VERSION,
-            "objective": self.objective,
-            "params": json.loads(self.params),
-            "budget": asdict(self.budget),
-        }
+        return {"objective": self.objective, **solve_content(self.solver, self.params, self.budget)}
 
 
 @dataclass(frozen=True)
@@ -102,16 +116,12 @@ class MappingTask:
     @property
     def columns(self) -> dict[str, Any]:
         """The columns of a ``layers`` row that the task decides."""
-        settings = self.settings.content
         return {
             "layer_name": self.layer.name,
             "layer_shape": layer_content(self.layer),
             "architecture_id": architecture_id(self.architecture),
             "architecture": architecture_content(self.architecture),
-            "solver": self.settings.solver,
-            "solver_version": settings["solver_version"],
-            "params": {"params": settings["params"], "budget": settings["budget"]},
-            "seed": self.settings.budget.seed,
+            **solve_columns(self.settings.content),
             "objective_name": self.settings.objective,
             "macs": self.layer.macs,
         }
