@@ -25,6 +25,7 @@ from solvers.scratchpad.parts import Part, at_positions, positions, same_problem
 from solvers.scratchpad.placement import place
 from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, unknown
 from solvers.scratchpad.replacement import Schedule
+from solvers.scratchpad.search import operators_of
 
 VERSION = "2"
 
@@ -120,7 +121,7 @@ class _Search:
         while True:
             state = heapq.heappop(self.heap)
             if state.executed == self.goal:
-                return MinimumPeak(_unrolled(state.path), state.peak, state.peak)
+                return MinimumPeak(operators_of(state.path), state.peak, state.peak)
             if self.best[state.executed] < state.peak:
                 continue
             popped += 1
@@ -183,12 +184,4 @@ class _Search:
                     key=lambda next_: (next_.peak, next_.live_bytes),
                 )
             )
-        return MinimumPeak(_unrolled(state.path), state.peak, bound)
-
-
-def _unrolled(path: Any) -> tuple[int, ...]:
-    order = []
-    while path:
-        path, operator = path
-        order.append(operator)
-    return tuple(reversed(order))
+        return MinimumPeak(operators_of(state.path), state.peak, bound)
