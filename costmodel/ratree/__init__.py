@@ -5,7 +5,7 @@ from costmodel.ratree.data_flow import DataFlow, Edge, Producers
 from costmodel.ratree.spatial_temporal import Rectangle, spatial_temporal_graph
 from costmodel.ratree.text import format_tree, parse_tree
 from costmodel.ratree.tree import Cut, CutKind, Leaf, Node, depth, leaves
-from costmodel.ratree.validity import least_tiles, violations
+from costmodel.ratree.validity import NotPossibleError, least_tiles, violations
 
 __all__ = [
     "Attributes",
@@ -15,6 +15,7 @@ __all__ = [
     "Edge",
     "Leaf",
     "Node",
+    "NotPossibleError",
     "Producers",
     "Rectangle",
     "broken_formulas",

@@ -8,6 +8,10 @@ from costmodel.ratree.data_flow import Producers
 from costmodel.ratree.tree import Cut, Leaf, Node, leaves
 
 
+class NotPossibleError(Exception):
+    """A valid tree cannot run on the hardware; the message says which node and why."""
+
+
 def violations(tree: Node, producers: Producers, batch: int, tiles: int | None = None) -> list[str]:
     """Why ``tree`` is not a valid tree of the network for ``batch`` samples; empty if it is.
 

@@ -7,12 +7,12 @@ that are concatenated on the chip only the first producer's are sent. No study u
 
 from costmodel.conventions.set_isca2023.evaluator import (
     NodeCost,
-    NotPossibleError,
     TreeEvaluator,
     spatial_temporal,
 )
 from costmodel.conventions.set_isca2023.hardware import PLATFORMS, Platform, Tile, load_platform
 from costmodel.conventions.set_isca2023.layers import LayerGraph, NetworkLayer, load_graph
+from costmodel.ratree import NotPossibleError
 
 __all__ = [
     "PLATFORMS",

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from costmodel.conventions.set_isca2023.evaluator import NodeCost, NotPossibleError, TreeEvaluator
+from costmodel.conventions.set_isca2023.evaluator import NodeCost, TreeEvaluator
 from costmodel.conventions.set_isca2023.hardware import Platform, load_platform
 from costmodel.conventions.set_isca2023.layers import LayerGraph, load_graph
 from costmodel.errors import InputError
 from costmodel.frontends.safe_json import load_json
-from costmodel.ratree import Node, parse_tree
+from costmodel.ratree import Node, NotPossibleError, parse_tree
 
 PAPER_EXPONENTS = {"edge": 2, "cloud": -2}
 """The objectives of section 5.1: E^2 D on the edge platform, E D^2 on the cloud platform."""

@@ -20,6 +20,7 @@ from costmodel.ratree import (
     DataFlow,
     Leaf,
     Node,
+    NotPossibleError,
     Producers,
     Rectangle,
     spatial_temporal_graph,
@@ -28,10 +29,6 @@ from costmodel.ratree import (
 
 Array = NDArray[Any]
 ENERGY_PARTS = ("shared_buffers", "buffers", "bus", "macs", "noc", "dram")
-
-
-class NotPossibleError(Exception):
-    """A tree cannot run on the platform; the message says which node and why."""
 
 
 @dataclass(frozen=True)

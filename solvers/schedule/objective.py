@@ -1,0 +1,51 @@
+"""What a schedule is to be good at: E^n D^m, energy and delay of a whole batch (section 4.1 of SET)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import exp, inf, isfinite, log
+
+from costmodel.errors import InputError
+
+NAMES = {"energy": (1.0, 0.0), "cycles": (0.0, 1.0), "edp": (1.0, 1.0)}
+PRODUCT = re.compile(r"e(\d*\.?\d*)d(\d*\.?\d*)")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """energy_pj ** energy_exponent * cycles ** cycles_exponent, to be minimised; not both exponents are 0."""
+
+    energy_exponent: float = 1.0
+    cycles_exponent: float = 1.0
+
+    def __post_init__(self) -> None:
+        for key in ("energy_exponent", "cycles_exponent"):
+            value = getattr(self, key)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf:
+                raise InputError("objective", "a number of at least 0", value, key=key)
+        if not self.energy_exponent + self.cycles_exponent > 0:
+            raise InputError("objective", "an exponent above 0", "E^0 D^0")
+
+    @staticmethod
+    def named(name: str) -> Objective:
+        """From ``energy``, ``cycles``, ``edp``, or a product such as ``e2d`` or ``ed2``."""
+        folded = name.casefold()
+        if folded in NAMES:
+            return Objective(*NAMES[folded])
+        if match := PRODUCT.fullmatch(folded):
+            return Objective(float(match[1] or 1), float(match[2] or 1))
+        raise InputError("objective", f"one of {', '.join(NAMES)}, or a product such as e2d or ed2", name)
+
+    def value(self, energy_pj: float, cycles: float) -> float:
+        """The number itself; its unit is pJ^n cycles^m."""
+        # x ** 2.0 is one rounding, so that products of small powers come out as they are usually written
+        return float(energy_pj**self.energy_exponent * cycles**self.cycles_exponent)
+
+    def relative(self, energy_ratio: float, cycles_ratio: float) -> float:
+        """How the value changes with energy and cycles, without the overflow of large exponents."""
+        parts = self.energy_exponent * log(energy_ratio) + self.cycles_exponent * log(cycles_ratio)
+        return exp(parts) if isfinite(parts) else inf
+
+    def __str__(self) -> str:
+        return f"e{self.energy_exponent:g}d{self.cycles_exponent:g}"

@@ -1,0 +1,175 @@
+"""The schedule problem: which RA tree runs a network on a tiled chip with the least E^n D^m."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from costmodel.conventions.set_isca2023.layers import LayerGraph
+from costmodel.errors import InputError
+from costmodel.ratree import Node, NotPossibleError, format_tree, parse_tree
+from costmodel.ratree import violations as tree_violations
+from solvers.budget import Stopwatch
+from solvers.outcome import Outcome, Status
+from solvers.schedule.objective import Objective
+
+CLOSE = 1e-9
+"""How far an energy may be from the one that is counted again: sums in another order."""
+
+
+class TreeCost(Protocol):
+    """What a tree costs; models say more."""
+
+    @property
+    def energy_pj(self) -> float: ...
+
+    @property
+    def cycles(self) -> int: ...
+
+
+class Evaluator(Protocol):
+    """Costs of trees of one network and batch; remembers parts of trees, so that a changed tree is cheap."""
+
+    def evaluate(self, tree: Node) -> TreeCost:
+        """Raises NotPossibleError for a tree that the hardware cannot run."""
+        ...
+
+
+class ScheduleModel(Protocol):
+    """Hardware and how it is counted: a frozen value that can be sent to another process."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def tiles(self) -> int: ...
+
+    def evaluator(self, graph: LayerGraph, batch: int, objective: Objective) -> Evaluator:
+        """For searches: a tree costs what has changed since the last ones."""
+        ...
+
+    def judge(self, graph: LayerGraph, batch: int, objective: Objective) -> Evaluator:
+        """For results: counts every tree from nothing."""
+        ...
+
+    def bound(self, graph: LayerGraph, batch: int, objective: Objective) -> float | None:
+        """A proven lower bound on the objective of every tree; None: there is none."""
+        ...
+
+
+@dataclass(frozen=True)
+class ScheduleProblem:
+    """Minimise ``objective`` over the RA trees of ``graph`` (of one sample) for ``batch`` samples."""
+
+    graph: LayerGraph
+    model: ScheduleModel
+    batch: int = 1
+    objective: Objective = field(default_factory=Objective)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.batch, int) or isinstance(self.batch, bool) or self.batch < 1:
+            raise InputError("schedule problem", "a whole number of at least 1", self.batch, key="batch")
+
+    def evaluator(self) -> Evaluator:
+        return self.model.evaluator(self.graph, self.batch, self.objective)
+
+    def judge(self) -> Evaluator:
+        return self.model.judge(self.graph, self.batch, self.objective)
+
+    def bound(self) -> float | None:
+        return self.model.bound(self.graph, self.batch, self.objective)
+
+
+@dataclass(frozen=True)
+class OperatorCount:
+    """What became of an operator's trees: ``invalid`` ones do not fit, ``better`` than the tree before."""
+
+    operator: str
+    tried: int = 0
+    invalid: int = 0
+    accepted: int = 0
+    better: int = 0
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One annealing: its space, its rounds, and the (round, objective) of the current tree along the way.
+
+    ``best`` is the objective of the best tree, ``cpu_seconds`` those of the rounds.
+    """
+
+    name: str
+    rounds: int
+    best: float
+    trajectory: tuple[tuple[int, float], ...]
+    operators: tuple[OperatorCount, ...]
+    cpu_seconds: float
+
+
+@dataclass(frozen=True)
+class ScheduleSolution:
+    """A tree, what the judge counts for it, and how it was found."""
+
+    tree: Node
+    energy_pj: float
+    cycles: int
+    phases: tuple[Phase, ...] = ()
+
+    @property
+    def text(self) -> str:
+        return format_tree(self.tree)
+
+
+def violations(problem: ScheduleProblem, solution: ScheduleSolution) -> list[str]:
+    """Why ``solution`` is no answer; counts its tree again, from its text and from nothing."""
+    tree = parse_tree(solution.text)
+    if reasons := tree_violations(tree, problem.graph.producers, problem.batch, problem.model.tiles):
+        return reasons
+    try:
+        cost = problem.judge().evaluate(tree)
+    except NotPossibleError as reason:
+        return [str(reason)]
+    if cost.cycles != solution.cycles:
+        return [f"it takes {cost.cycles} cycles, not {solution.cycles}"]
+    if abs(cost.energy_pj - solution.energy_pj) > CLOSE * cost.energy_pj:
+        return [f"it takes {cost.energy_pj} pJ, not {solution.energy_pj}"]
+    return []
+
+
+def answer(
+    problem: ScheduleProblem, tree: Node, phases: tuple[Phase, ...], watch: Stopwatch, note: str = ""
+) -> Outcome[ScheduleSolution]:
+    """The outcome of a tree: written out, read again and counted by the judge.
+
+    Raises RuntimeError for a tree that is not valid or a bound above it: a bug must not become a result.
+    """
+    read = parse_tree(format_tree(tree))
+    if reasons := tree_violations(read, problem.graph.producers, problem.batch, problem.model.tiles):
+        raise RuntimeError(f"a solver made a tree that is not valid: {'; '.join(reasons[:3])}")
+    cost = problem.judge().evaluate(read)
+    value, bound = problem.objective.value(cost.energy_pj, cost.cycles), problem.bound()
+    if bound is not None and bound > value * (1 + CLOSE):
+        raise RuntimeError(f"the bound {bound} is above a tree of {value}")
+    return Outcome(
+        Status.OPTIMAL if bound is not None and bound >= value else Status.FEASIBLE,
+        ScheduleSolution(read, cost.energy_pj, cost.cycles, phases),
+        value,
+        bound,
+        watch.cpu_seconds,
+        watch.wall_seconds,
+        note,
+        evaluations=sum(phase.rounds for phase in phases),
+    )
+
+
+def no_tree(problem: ScheduleProblem, note: str, watch: Stopwatch) -> Outcome[ScheduleSolution]:
+    """Nothing found: that proves nothing."""
+    return Outcome(Status.UNKNOWN, None, None, problem.bound(), watch.cpu_seconds, watch.wall_seconds, note)
+
+
+def phases_as_json(phases: tuple[Phase, ...]) -> list[Mapping[str, Any]]:
+    """Plain lists and dicts of the phases, for a row of results."""
+    from dataclasses import asdict
+
+    return [asdict(phase) for phase in phases]

@@ -1,0 +1,46 @@
+"""Schedules counted as the released SET evaluator does, to compare searches with its published numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costmodel.conventions.set_isca2023 import LayerGraph, Platform, TreeEvaluator, load_platform
+from costmodel.errors import InputError
+from solvers.schedule.objective import Objective
+from solvers.schedule.problem import Evaluator
+
+
+@dataclass(frozen=True)
+class ReleasedModel:
+    """A platform of the set_isca2023 convention; it has no bounds."""
+
+    platform: Platform
+    name: str = "set_isca2023"
+
+    @staticmethod
+    def named(platform: str) -> ReleasedModel:
+        return ReleasedModel(load_platform(platform), f"set_isca2023/{platform}")
+
+    @property
+    def tiles(self) -> int:
+        return self.platform.tiles
+
+    def evaluator(self, graph: LayerGraph, batch: int, objective: Objective) -> Evaluator:
+        return TreeEvaluator(graph, self.platform, batch, released_exponent(objective))
+
+    def judge(self, graph: LayerGraph, batch: int, objective: Objective) -> Evaluator:
+        return TreeEvaluator(graph, self.platform, batch, released_exponent(objective))
+
+    def bound(self, graph: LayerGraph, batch: int, objective: Objective) -> float | None:
+        return None
+
+
+def released_exponent(objective: Objective) -> int:
+    """The objective as the released program's argument; InputError for one that it does not have."""
+    n, m = objective.energy_exponent, objective.cycles_exponent
+    if n == int(n) and m == int(m):
+        if m == 1:
+            return int(n)
+        if n == 1:
+            return -int(m) if m else -1
+    raise InputError("objective", "E^n D or E D^m with whole exponents, or E, or D", str(objective))
