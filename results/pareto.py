@@ -36,6 +36,8 @@ _OBJECTIVES = (
     "latency_seconds",
     "off_chip_bytes",
     "off_chip_energy_pj",
+    "dram_bytes",
+    "noc_hop_bytes",
 )
 _DTYPES: Mapping[Kind, str] = MappingProxyType(
     {"string": "str", "int": "Int64", "float": "float64", "bool": "boolean"}

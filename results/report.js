@@ -145,6 +145,7 @@
       // nothing to compare where the baseline itself is chosen
       document.getElementById("ratios")?.parentElement.toggleAttribute("hidden", design === content.designs[content.baseline]);
       drawIfThere("ratios", ratiosFigure(content, design), design.layers.length, 130);
+      pickSchedule(select.selectedOptions[0].dataset.design);
     };
     select.addEventListener("change", show);
     show();
@@ -157,10 +158,10 @@
     }
   }
 
-  const TENSOR_COLORS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a800", "#7a6fbe"];
+  const COLORS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a800", "#7a6fbe"];
 
   function memoryFigure(plan) {
-    const color = (tensor) => (tensor < 0 ? "#8a8f98" : TENSOR_COLORS[tensor % TENSOR_COLORS.length]);
+    const color = (tensor) => (tensor < 0 ? "#8a8f98" : COLORS[tensor % COLORS.length]);
     const step = (at) => (at < plan.order.length ? `${at} (${plan.order[at]})` : "the end");
     const hover = (i) => `<b>${plan.names[i]}</b><br>${plan.texts[i]}<br>from step ${step(plan.starts[i])}<br>until step ${step(plan.ends[i])}`;
     const middle = (i) => plan.addresses[i] + plan.sizes[i] / 2;
@@ -198,6 +199,67 @@
     show();
   }
 
+  function scheduleFigure(chart) {
+    const hover = (i) => {
+      const [from, to] = chart.samples[i];
+      const last = chart.first[i] + chart.wide[i] - 1;
+      return `<b>${chart.layers[chart.places[i]]}</b><br>sample${to - from > 1 ? "s" : ""} ${to - from > 1 ? `${from} to ${to - 1}` : from}`
+        + `<br>tile${chart.wide[i] > 1 ? `s ${chart.first[i]} to ${last}` : ` ${last}`}`
+        + `<br>from ${chart.start[i]} to ${Number((chart.start[i] + chart.long[i]).toPrecision(6))}, ${chart.title}`;
+    };
+    const rectangles = {
+      type: "bar", x: chart.start.map((start, i) => start + chart.long[i] / 2), width: chart.long, base: chart.first, y: chart.wide,
+      hovertext: chart.places.map((_, i) => hover(i)), hoverinfo: "text", showlegend: false,
+      marker: { color: chart.places.map((layer) => COLORS[layer % COLORS.length]), opacity: 0.85, line: { width: 0.5, color: ink("--paper") } },
+    };
+    const layout = {
+      barmode: "overlay",
+      xaxis: { title: { text: chart.title }, range: [0, chart.until] },
+      yaxis: { title: { text: "Tile" }, range: [0, chart.tiles] },
+      margin: { l: 64, r: 16, t: 24, b: 52 },
+    };
+    return { data: [rectangles], layout };
+  }
+
+  function trajectoriesFigure(trajectories) {
+    const lines = trajectories.map(({ seed, rounds, ratios, phases }, place) => ({
+      type: "scatter", mode: "lines", name: `seed ${seed}`, x: rounds, y: ratios, line: { width: 1.5, color: COLORS[place % COLORS.length] },
+      hovertext: rounds.map((round, i) => `seed ${seed}, ${phases[i]}<br>round ${round}: ×${ratios[i]}`), hoverinfo: "text",
+    }));
+    const layout = {
+      xaxis: { title: { text: "Rounds, of all phases" }, rangemode: "tozero" },
+      yaxis: { title: { text: "Objective / best found" }, type: "log" },
+      legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
+      showlegend: true,
+      margin: { l: 64, r: 16, t: 44, b: 52 },
+    };
+    return { data: lines, layout };
+  }
+
+  function setUpSchedules() {
+    const select = document.getElementById("schedule-pick");
+    if (!select) return;
+    const schedules = read("schedule-data");
+    const show = () => {
+      const { chart, tree, seeds, trajectories, operators } = schedules[Number(select.value)];
+      drawIfThere("schedule-chart", scheduleFigure(chart), 0, Math.min(900, 240 + 8 * chart.tiles));
+      drawIfThere("schedule-trajectories", trajectoriesFigure(trajectories), 0, 320);
+      fill("schedule-seeds", seeds);
+      fill("schedule-operators", operators);
+      document.getElementById("schedule-tree").textContent = tree;
+    };
+    select.addEventListener("change", show);
+    show();
+  }
+
+  function pickSchedule(design) {
+    const select = document.getElementById("schedule-pick");
+    const option = [...(select?.options ?? [])].find((candidate) => candidate.dataset.design === design);
+    if (!option || select.selectedOptions[0].dataset.design === design) return;
+    select.value = option.value;
+    select.dispatchEvent(new Event("change"));
+  }
+
   function sortable(table) {
     table.querySelectorAll("thead th").forEach((head, column) => {
       const cell = (row) => row.cells[column];
@@ -218,6 +280,7 @@
   }
 
   for (const place of document.querySelectorAll("[data-figure]")) draw(place, read(place.dataset.figure));
+  setUpSchedules();
   setUpChosen();
   setUpMemory();
   document.querySelectorAll("table").forEach(sortable);

@@ -24,6 +24,7 @@ from results.report_memory import memory_section
 from results.report_parallel import parallel_section
 from results.report_progress import progress_section
 from results.report_run import headline, provenance_section
+from results.report_schedules import schedules_section
 from results.report_solves import solves_section
 from results.report_spending import spending_section
 
@@ -37,6 +38,7 @@ SECTIONS: tuple[Callable[[RunData], Section | None], ...] = (
     progress_section,
     spending_section,
     chosen_section,
+    schedules_section,
     solves_section,
     memory_section,
     failures_section,

@@ -44,7 +44,7 @@ def chosen_section(run: RunData) -> Section | None:
             *_ratio_chart(run, layers),
             _certificates(run),
         ]
-    else:
+    elif not run.schedules:
         parts.append(paragraph("The designs of this run do not itemise their layers.", class_="empty"))
     parts.append(embedded("chosen-data", _content(run, layers)))
     return Section("chosen", "One design", joined(parts))
@@ -60,7 +60,7 @@ def _option(run: RunData, place: int, design: int) -> Markup:
     text = f"{run.tag(design)}: {run.axis_line(design)}"
     text += f" ({', '.join(names)})" if names and run.tag(design) not in names else ""
     chosen = "selected" if design == run.knee else None
-    return element("option", text, value=place, selected=chosen, data_tag=run.tag(design))
+    return element("option", text, value=place, selected=chosen, data_tag=run.tag(design), data_design=design)
 
 
 def _comparison(run: RunData) -> Markup:

@@ -12,7 +12,15 @@ from results.report_units import NOTHING, TIMES, byte_text, digits, percent, sca
 
 COMPARISON_HEADERS = ("", "Design", "Baseline", "Design / baseline")
 HARDWARE_HEADERS = ("Hardware", "Design", "Baseline")
-METRICS = ("energy_pj", "cycles", "edp_pj_cycles", "area_um2", "off_chip_bytes")
+METRICS = (
+    "energy_pj",
+    "cycles",
+    "edp_pj_cycles",
+    "area_um2",
+    "off_chip_bytes",
+    "dram_bytes",
+    "noc_hop_bytes",
+)
 
 Rows = list[list[Any]]
 
@@ -83,6 +91,8 @@ def hardware_rows(run: RunData, design: int) -> Rows:
 
 
 def _hardware(run: RunData, design: int | None) -> dict[str, str]:
+    if design is not None and isinstance(chip := run.designs["chip"].iloc[design], dict):
+        return _figures(chip)
     architecture = None if design is None else run.designs["architecture"].iloc[design]
     if not isinstance(architecture, dict) or not isinstance(architecture.get("levels"), list):
         return {}
@@ -94,6 +104,18 @@ def _hardware(run: RunData, design: int | None) -> dict[str, str]:
     for level in levels:
         figures |= {f"{level.get('name')}: {name}": text for name, text in _level(level).items()}
     return figures
+
+
+def _figures(chip: Mapping[str, Any], within: str = "") -> dict[str, str]:
+    """Every number of a chip, under the names of its file: ``noc: link bytes per cycle``."""
+    found: dict[str, str] = {}
+    for key, value in chip.items():
+        name = f"{within}{key.replace('_', ' ')}"
+        if isinstance(value, dict):
+            found |= _figures(value, f"{name}: ")
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            found[name] = digits(value) if isinstance(value, float) else f"{value:,}"
+    return found
 
 
 def _level(level: Mapping[str, Any]) -> dict[str, str]:

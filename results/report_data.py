@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +25,7 @@ from results.pareto import (
 )
 from results.report_html import chart_text
 from results.report_units import NOTHING, TIMES, Scale, percent, scale_for
-from results.schema import DESIGNS, LAYERS
+from results.schema import DESIGNS, LAYERS, SCHEDULES
 from results.store import RunFolder
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 DEFAULT_OBJECTIVES = ("energy_pj", "cycles", "area_um2")
 _HEAVY = ("layer_shape", "architecture", "params", "mapping")
+SCHEDULE_CHART = ("tree", "spatial_temporal", "search")
+"""The columns of a schedule that are read for the few that are drawn."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +42,16 @@ class RunData:
     """A run as the report sees it.
 
     ``designs``: see ``pareto.design_frame``; ``layers``: rows without their largest columns;
-    ``scratchpads``: whole rows, by graph and budget; ``points``:
-    objectives of each design, NaN where it is not judged; ``front``: indices of designs, best first
-    objective first, at most equal in number to ``designs``.
+    ``scratchpads``: whole rows, by graph and budget; ``schedules``: by task id, rows without their largest
+    columns; ``points``: objectives of each design, NaN where it is not judged; ``front``: indices of designs,
+    best first objective first, at most equal in number to ``designs``.
     """
 
     path: Path
     designs: pandas.DataFrame
     layers: pandas.DataFrame
     scratchpads: tuple[Mapping[str, Any], ...]
+    schedules: Mapping[str, Mapping[str, Any]]
     lock: Mapping[str, Any]
     objectives: tuple[str, ...]
     damaged: tuple[str, ...]
@@ -64,7 +67,8 @@ class RunData:
         designs = design_frame(run)
         layers = _decoded_frame(LAYERS, _used(run.read("layers", kept).to_pylist(), designs), kept)
         damaged = tuple(sorted(file.name for file in path.glob("*/*.damaged")))
-        return cls(path, designs, layers, _planned(run, designs), lock, chosen, damaged)
+        plans, schedules = _planned(run, designs), _scheduled(run, designs)
+        return cls(path, designs, layers, plans, schedules, lock, chosen, damaged)
 
     @cached_property
     def points(self) -> Points:
@@ -153,11 +157,11 @@ class RunData:
 
     @cached_property
     def solves(self) -> pandas.DataFrame:
-        """How every solve ended, of layers and of scratchpads: status, cached, cpu_seconds."""
+        """How every solve ended, of layers, scratchpads and schedules: status, cached, cpu_seconds."""
         import pandas
 
         columns = ["status", "cached", "cpu_seconds"]
-        rows = [*self.layers[columns].to_dict("records"), *self.scratchpads]
+        rows = [*self.layers[columns].to_dict("records"), *self.scratchpads, *self.schedules.values()]
         return pandas.DataFrame(rows, columns=columns).astype({"cpu_seconds": "float64"})
 
     @cached_property
@@ -168,6 +172,21 @@ class RunData:
         """The ``layers`` row of a task, empty when the run has none."""
         row = self._places_of_tasks.get(task_id)
         return {} if row is None else dict(self.layers.iloc[row])
+
+    def networks(self, design: int) -> Mapping[str, Mapping[str, Any]]:
+        """What a design's row says of each network, by its name; empty for a design without answers."""
+        networks = self.designs["networks"].iloc[design]
+        return networks if isinstance(networks, dict) else {}
+
+    def schedule_charts(self, task_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """SCHEDULE_CHART of these rows of ``schedules``, by task id."""
+        import pyarrow
+        from pyarrow import compute
+
+        asked = pyarrow.array(sorted(set(task_ids)), pyarrow.string())
+        rows = RunFolder(self.path).read("schedules", ["task_id", *SCHEDULE_CHART])
+        found = rows.filter(compute.is_in(rows["task_id"], value_set=asked)).to_pylist()
+        return {row["task_id"]: SCHEDULES.decode(row) for row in found}
 
     @cached_property
     def spaces(self) -> list[str]:
@@ -233,23 +252,27 @@ def _decoded_frame(table: Table, rows: list[dict[str, Any]], columns: list[str])
 
 def _used(layers: list[dict[str, Any]], designs: pandas.DataFrame) -> list[dict[str, Any]]:
     """The solves that the designs rest on, none of a study's earlier forms; all of them before any design."""
-    used = {
-        layer["task_id"]
-        for networks in designs["networks"]
-        for network in (networks or {}).values()
-        for layer in network.get("layers", ())
-    }
+    used = {layer["task_id"] for network in _networks(designs) for layer in network.get("layers", ())}
     return [row for row in layers if row["task_id"] in used] if used else layers
 
 
 def _planned(run: RunFolder, designs: pandas.DataFrame) -> tuple[Mapping[str, Any], ...]:
     """The scratchpad plans that the designs rest on, or all where no design names one."""
     rows = run.read_rows("scratchpads")
-    used = {
-        network["scratchpad"]
-        for networks in designs["networks"]
-        for network in (networks or {}).values()
-        if "scratchpad" in network
-    }
+    used = {n["scratchpad"] for n in _networks(designs) if "scratchpad" in n}
     kept = [row for row in rows if row["task_id"] in used] if used else rows
     return tuple(sorted(kept, key=lambda row: (row["graph"] or "", row["budget_bytes"], row["task_id"])))
+
+
+def _scheduled(run: RunFolder, designs: pandas.DataFrame) -> dict[str, Mapping[str, Any]]:
+    """The schedules that the designs rest on, every seed's, or all where no design names one."""
+    light = [name for name in SCHEDULES.names() if name not in (*SCHEDULE_CHART, "chip", "params")]
+    used = {seed for network in _networks(designs) for seed in network.get("seeds", ())}
+    rows = run.read_rows("schedules", light)
+    return {row["task_id"]: row for row in rows if not used or row["task_id"] in used}
+
+
+def _networks(designs: pandas.DataFrame) -> Iterator[Mapping[str, Any]]:
+    """What the designs say of their networks, one after the other."""
+    for networks in designs["networks"]:
+        yield from (networks or {}).values()

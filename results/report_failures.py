@@ -47,7 +47,9 @@ def _failed_solves(run: RunData) -> list[list[Cell]]:
     rows = run.layers[run.layers["status"].isin(bad)]
     found = [_row("solve", _name(r), r.attempts, r.error or r.note) for r in _tuples(rows)]
     plans = [r for r in run.scratchpads if r["status"] in bad]
-    return found + [_row("scratchpad", _graph(r), r["attempts"], r["error"] or r["note"]) for r in plans]
+    found += [_row("scratchpad", _graph(r), r["attempts"], r["error"] or r["note"]) for r in plans]
+    schedules = [r for r in run.schedules.values() if r["status"] in bad]
+    return found + [_row("schedule", _seed(r), r["attempts"], r["error"] or r["note"]) for r in schedules]
 
 
 def _failed_designs(run: RunData) -> list[list[Cell]]:
@@ -65,7 +67,9 @@ def _infeasible(run: RunData) -> list[list[Cell]]:
     solves = run.layers[run.layers["status"] == "infeasible"]
     found += [_row("solve", _name(r), float("nan"), r.note) for r in _tuples(solves)]
     plans = [r for r in run.scratchpads if r["status"] == "infeasible"]
-    return found + [_row("scratchpad", _graph(r), float("nan"), r["note"]) for r in plans]
+    found += [_row("scratchpad", _graph(r), float("nan"), r["note"]) for r in plans]
+    schedules = [r for r in run.schedules.values() if r["status"] == "infeasible"]
+    return found + [_row("schedule", _seed(r), float("nan"), r["note"]) for r in schedules]
 
 
 def _name(row: Any) -> str:
@@ -74,6 +78,10 @@ def _name(row: Any) -> str:
 
 def _graph(row: Mapping[str, Any]) -> str:
     return f"{row['graph']} in {byte_text(row['budget_bytes'])} (task {row['task_id'][:8]})"
+
+
+def _seed(row: Mapping[str, Any]) -> str:
+    return f"{row['network']}, seed {row['seed']} (task {row['task_id'][:8]})"
 
 
 def _tuples(rows: pandas.DataFrame) -> list[Any]:

@@ -20,9 +20,11 @@ STATUSES = ("optimal", "feasible", "infeasible", "unknown", "failed")
 BINS = 24
 
 
-def solves_section(run: RunData) -> Section:
-    """Status counts, gaps and seconds, by solver."""
+def solves_section(run: RunData) -> Section | None:
+    """Status counts, gaps and seconds, by solver; absent where only chips were scheduled."""
     title = "Solver quality"
+    if run.layers.empty and run.schedules:
+        return None
     if run.layers.empty:
         return Section("solves", title, paragraph("No solve has finished.", class_="empty"))
     text = (

@@ -27,7 +27,8 @@ def spending_section(run: RunData) -> Section:
     of_front = [i for i in shown if i in run.on_front]
     if len(of_front) < len(run.front):
         note = f" {len(of_front)} of the {len(run.front)} designs are shown, evenly spread, with the knee."
-    text = f"Energy of each front design by memory level, innermost first, and MAC units.{note}"
+    parts = "part of the chip" if run.schedules else "memory level, innermost first, and MAC units"
+    text = f"Energy of each front design by {parts}.{note}"
     levels = element("div", levels_figure(run, shown, names).html(), class_="panel")
     return Section("spending", title, joined([paragraph(text), levels]))
 

@@ -21,6 +21,8 @@ LABELS = MappingProxyType(
         "area_um2": "Area",
         "off_chip_bytes": "Off-chip traffic",
         "off_chip_energy_pj": "Off-chip energy",
+        "dram_bytes": "DRAM traffic",
+        "noc_hop_bytes": "NoC traffic",
     }
 )
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))

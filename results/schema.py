@@ -1,8 +1,9 @@
 """The columns of the result tables: names, types, units and meanings, versioned.
 
 Version history: 1, the first; 2, the space and the winner of a solve, the trial of a design, the baseline,
-designs dominated by their bounds, and the `scratchpads` table. A new column raises ``SCHEMA_VERSION``; a
-column is never renamed or given another meaning, and old parts read as null in the columns that they lack.
+designs dominated by their bounds, and the `scratchpads` table; 3, the `schedules` table and the designs of
+chips. A new column raises ``SCHEMA_VERSION``; a column is never renamed or given another meaning, and old
+parts read as null in the columns that they lack.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from types import MappingProxyType
 from results.columns import Column, Table
 from results.errors import WrongRowError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 _EFFORT = (
     Column("cpu_seconds", "float", "s", "CPU time of the solve; of a cached row: of the original solve"),
@@ -88,15 +89,16 @@ LAYERS = Table(
 DESIGNS = Table(
     "designs",
     "design_id",
-    "One row per design point: an architecture and what the study's networks cost on it.",
+    "One row per design point: an architecture or a chip and what the study's networks cost on it.",
     (
         Column("schema_version", "int", "", "version of this column list; filled in by the store"),
         Column("design_id", "string", "", "name of the design point within its study", required=True),
         Column("study", "string", "", "study of the design", required=True),
         Column("study_id", "string", "", "hash of the resolved study that the row was last part of"),
         Column("axes", "json", "", "value of every design axis; read as columns `axis.NAME`", required=True),
-        Column("architecture_name", "string", "", "name of the base architecture", required=True),
-        Column("architecture", "json", "", "the architecture in full"),
+        Column("architecture_name", "string", "", "name of the base architecture or chip", required=True),
+        Column("architecture", "json", "", "the architecture in full; of a study of chips null"),
+        Column("chip", "json", "", "of a study of chips: the chip in full"),
         Column(
             "status",
             "string",
@@ -108,9 +110,19 @@ DESIGNS = Table(
         Column("trial", "int", "", "number of the search's trial that proposed the design first"),
         Column("baseline", "bool", "", "the design that the study names to compare others with"),
         Column("feasible", "bool", "", "every layer has a mapping and every constraint of the study holds"),
-        Column("area_um2", "float", "um2", "area of the architecture"),
-        Column("energy_pj", "float", "pJ", "energy of all networks, layers times their counts"),
-        Column("cycles", "int", "cycles", "latency of all networks, one layer after the other"),
+        Column("area_um2", "float", "um2", "area of the architecture or chip"),
+        Column(
+            "energy_pj",
+            "float",
+            "pJ",
+            "energy of all networks, layers times their counts; on a chip: of the best schedule of each",
+        ),
+        Column(
+            "cycles",
+            "int",
+            "cycles",
+            "latency of all networks, one layer after the other; on a chip: of the best schedule of each",
+        ),
         Column("edp_pj_cycles", "float", "pJ*cycles", "energy_pj times cycles"),
         Column("latency_seconds", "float", "s", "cycles over the clock frequency"),
         Column("energy_bound_pj", "float", "pJ", "proven lower bound on energy_pj"),
@@ -126,6 +138,12 @@ DESIGNS = Table(
         ),
         Column("off_chip_bytes_bound", "float", "bytes", "proven lower bound on off_chip_bytes"),
         Column("off_chip_energy_bound_pj", "float", "pJ", "proven lower bound on off_chip_energy_pj"),
+        Column(
+            "dram_bytes", "int", "bytes", "of a study of chips: traffic of its schedules to and from DRAM"
+        ),
+        Column(
+            "noc_hop_bytes", "int", "bytes", "of a study of chips: bytes times links that its schedules send"
+        ),
         Column("energy_gap", "float", "1", "(energy_pj - energy_bound_pj) / energy_pj"),
         Column("cycles_gap", "float", "1", "(cycles - cycles_bound) / cycles"),
         Column("solves", "int", "", "distinct solves that the design needs"),
@@ -138,9 +156,15 @@ DESIGNS = Table(
             "",
             "per network: energy_pj, cycles and `layers`, a list of "
             "{name, task_id, count, energy_pj, cycles} with energy and cycles of one occurrence; where its "
-            "scratchpad is planned, `scratchpad`: the task_id of that row of `scratchpads`",
+            "scratchpad is planned, `scratchpad`: the task_id of that row of `scratchpads`; on a chip "
+            "`schedule`, the task_id of the best row of `schedules`, and `seeds`, those of all of them",
         ),
-        Column("energy_by_level_pj", "json", "pJ", "energy_pj per storage level, innermost first, and `MAC`"),
+        Column(
+            "energy_by_level_pj",
+            "json",
+            "pJ",
+            "energy_pj per storage level, innermost first, and `MAC`; on a chip: per part of it",
+        ),
         Column("error", "string", "", "why the design failed"),
         Column(
             "note", "string", "", "why the design is infeasible or dominated: the constraint and its numbers"
@@ -196,11 +220,73 @@ SCRATCHPADS = Table(
     SCHEMA_VERSION,
 )
 
-TABLES: Mapping[str, Table] = MappingProxyType(
-    {table.name: table for table in (LAYERS, DESIGNS, SCRATCHPADS)}
+SCHEDULES = Table(
+    "schedules",
+    "task_id",
+    "One row per schedule: a network of so many samples on a chip, by one solver with one seed.",
+    (
+        Column("schema_version", "int", "", "version of this column list; filled in by the store"),
+        Column("task_id", "string", "", "hash of everything the answer depends on", required=True),
+        Column("study", "string", "", "study that the row was written for", required=True),
+        Column("network", "string", "", "a name of the network; the task depends on its layers"),
+        Column("network_content", "string", "", "hash of the network's layers", required=True),
+        Column("batch", "int", "samples", "samples that the schedule computes", required=True),
+        Column("chip_id", "string", "", "hash of `chip`", required=True),
+        Column("chip", "json", "", "the part of the chip that the answer depends on"),
+        Column("tile_mapper", "json", "", "what maps layers on tiles: {solver, params, ...}"),
+        Column("solver", "string", "", "catalogue name of the solver", required=True),
+        Column("solver_version", "string", "", "version of the solver", required=True),
+        Column("params", "json", "", "the solver's parameters and budget"),
+        Column("seed", "int", "", "random seed"),
+        Column(
+            "objective_name", "string", "", "what was minimised: e2d is energy^2 times latency", required=True
+        ),
+        Column(
+            "status",
+            "string",
+            "",
+            "optimal (proven on the chip model), feasible, infeasible (proven), unknown, or failed",
+            required=True,
+        ),
+        Column("objective", "float", "pJ^n*cycles^m", "the chip model's value of `objective_name`"),
+        Column("bound", "float", "as objective", "proven lower bound on `objective`"),
+        Column("gap", "float", "1", "(objective - bound) / |objective|"),
+        Column("energy_bound_pj", "float", "pJ", "proven lower bound on energy_pj, for any schedule"),
+        Column("cycles_bound", "float", "cycles", "proven lower bound on cycles, for any schedule"),
+        Column("energy_pj", "float", "pJ", "energy of all samples"),
+        Column("cycles", "int", "cycles", "latency of all samples"),
+        Column("edp_pj_cycles", "float", "pJ*cycles", "energy times latency"),
+        Column("dram_bytes", "int", "bytes", "traffic to and from DRAM"),
+        Column("noc_hop_bytes", "int", "bytes", "bytes times the links of the mesh that they cross"),
+        Column("utilization", "float", "1", "share of tile-cycles in which a tile has a layer to compute"),
+        Column("energy_by_part_pj", "json", "pJ", "energy_pj per part of the chip"),
+        Column("tree", "string", "", "the schedule: its RA tree as text, a line a node"),
+        Column("handed_on", "json", "", "forwarding granularity of S cuts, where it is not a sub-batch"),
+        Column(
+            "spatial_temporal",
+            "json",
+            "samples, tiles, cycles",
+            "the S-T chart, a list of {layer, samples, tiles: [first, end], cycles, starts}: a batch of so "
+            "many samples takes so many cycles on these tiles, in turn from each start",
+        ),
+        Column(
+            "search",
+            "json",
+            "",
+            "how it was found: a list of phases {name, rounds, best: objective, trajectory: list of "
+            "[round, objective of the tree at hand], operators: list of {operator, tried, invalid, accepted, "
+            "better}, cpu_seconds}",
+        ),
+        *_EFFORT,
+    ),
+    SCHEMA_VERSION,
 )
 
-ANSWER_TABLES = (LAYERS, SCRATCHPADS)
+TABLES: Mapping[str, Table] = MappingProxyType(
+    {table.name: table for table in (LAYERS, DESIGNS, SCRATCHPADS, SCHEDULES)}
+)
+
+ANSWER_TABLES = (LAYERS, SCRATCHPADS, SCHEDULES)
 """Tables whose rows are answers to tasks: journalled as they come, and looked up by later studies."""
 
 ANSWERED = ("optimal", "feasible", "infeasible")

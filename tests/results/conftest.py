@@ -123,6 +123,78 @@ def scratchpad_row(number: int = 0, **changes: Any) -> Row:
     return row | changes
 
 
+SPATIAL_TEMPORAL = [
+    {"layer": "a", "samples": 2, "tiles": [0, 4], "cycles": 300, "starts": [0, 900]},
+    {"layer": "b", "samples": 1, "tiles": [0, 3], "cycles": 200, "starts": [300, 500, 1200, 1400]},
+    {"layer": "<c>", "samples": 1, "tiles": [3, 4], "cycles": 150, "starts": [500, 700, 1400, 1600]},
+]
+OPERATORS = ({"operator": "swap", "tried": 30, "invalid": 2, "accepted": 10, "better": 4},)
+SEARCH = [
+    {
+        "name": name,
+        "rounds": 50,
+        "best": 1.8e9,
+        "trajectory": [[0, start], [25, 2e9], [50, 1.8e9]],
+        "operators": list(OPERATORS),
+        "cpu_seconds": 0.5,
+    }
+    for name, start in (("layer_sequential", 3.6e9), ("paper", 1.9e9))
+]
+
+
+def schedule_row(number: int = 0, **changes: Any) -> Row:
+    """An answered ``schedules`` row of four samples on four tiles, in two halves."""
+    row: Row = {
+        "task_id": sha256(f"schedule {number}".encode()).hexdigest()[:32],
+        "study": "example",
+        "network": "net x4",
+        "network_content": sha256(b"layers").hexdigest()[:32],
+        "batch": 4,
+        "chip_id": "b" * 32,
+        "chip": {"name": "", "columns": 2},
+        "tile_mapper": {"solver": "nvdla"},
+        "solver": "set",
+        "solver_version": "1",
+        "params": {"params": {"beta": 1}, "budget": {"seed": number}},
+        "seed": number,
+        "objective_name": "edp",
+        "status": "feasible",
+        "objective": 1.8e9 * (1 + number),
+        "bound": 1.08e9,
+        "gap": 1 - 0.6 / (1 + number),
+        "energy_bound_pj": 0.8e6,
+        "cycles_bound": 900.0,
+        "energy_pj": 1e6 * (1 + number),
+        "cycles": 1800,
+        "edp_pj_cycles": 1.8e9 * (1 + number),
+        "dram_bytes": 4096,
+        "noc_hop_bytes": 8192,
+        "utilization": 0.85,
+        "energy_by_part_pj": {"noc": 3e5, "dram": 7e5},
+        "tree": "T 4/2\n\ta 2\n\tS 2/2\n\t\tb 1\n\t\t<c> 1\n",
+        "spatial_temporal": SPATIAL_TEMPORAL,
+        "search": SEARCH,
+        "cpu_seconds": 1.0,
+        "wall_seconds": 1.1,
+        "worker": "host:1234",
+        "attempts": 1,
+        "cached": False,
+        "finished_at": NOON + timedelta(milliseconds=number),
+    }
+    return row | changes
+
+
+def chip_design_row(number: int = 0, schedules: tuple[Row, ...] = (), **changes: Any) -> Row:
+    """A complete ``designs`` row of a chip with one network, the first of whose ``schedules`` is the best."""
+    best, chip = schedules[0], {"name": "mesh", "columns": number + 2, "noc": {"hop_pj_per_byte": 5.6}}
+    network = {name: best[name] for name in ("energy_pj", "cycles", "batch")}
+    network |= {"schedule": best["task_id"], "seeds": [row["task_id"] for row in schedules]}
+    row = design_row(number, axes={"columns": number + 2}, architecture_name="mesh", architecture=None)
+    row |= {name: best[name] for name in ("energy_pj", "cycles", "edp_pj_cycles", "energy_bound_pj")}
+    row |= {"chip": chip, "networks": {best["network"]: network}, "dram_bytes": best["dram_bytes"]}
+    return row | {"energy_by_level_pj": best["energy_by_part_pj"]} | changes
+
+
 def design_row(number: int = 0, **changes: Any) -> Row:
     """A complete ``designs`` row with one network of one layer."""
     energy, cycles = 1e9 / (number + 1), 1_000_000 + 50_000 * number
@@ -377,6 +449,16 @@ def make_layer() -> Callable[..., Row]:
 @pytest.fixture
 def make_scratchpad() -> Callable[..., Row]:
     return scratchpad_row
+
+
+@pytest.fixture
+def make_schedule() -> Callable[..., Row]:
+    return schedule_row
+
+
+@pytest.fixture
+def make_chip_design() -> Callable[..., Row]:
+    return chip_design_row
 
 
 @pytest.fixture

@@ -424,3 +424,40 @@ def test_a_run_with_little_in_it_still_makes_a_page(
         case == "all failed"
     )
     page.check_quiet()
+
+
+def test_a_chosen_design_shows_its_schedule_and_its_seeds(
+    open_page: Callable[[Path], Page],
+    make_schedule: Callable[..., Row],
+    make_chip_design: Callable[..., Row],
+    run_path: Path,
+) -> None:
+    bad = HOSTILE[3]
+    leaf = {"layer": bad, "samples": 4, "tiles": [0, 2], "cycles": 10, "starts": [0]}
+    better = {"cycles": 900, "network": bad, "tree": bad, "spatial_temporal": [leaf]}
+    slow = tuple(make_schedule(seed) for seed in range(3))
+    fast = (make_schedule(3, energy_pj=9e6, **better), make_schedule(4, **better))
+    with RunWriter(run_path) as run:
+        run.write_lock_file({"study": {"name": "chips", "objectives": ["energy_pj", "cycles"]}})
+        for row in (*slow, *fast):
+            run.append("schedules", row)
+        run.append("designs", make_chip_design(0, slow))
+        run.append("designs", make_chip_design(1, fast))
+    page = open_page(write_report(run_path))
+    rectangles = "document.querySelectorAll('#schedule-chart .barlayer .point').length"
+    tree = "document.getElementById('schedule-tree').textContent"
+    rows = "[...document.querySelectorAll('#schedule-seeds tr')].map(row => row.cells[2].textContent)"
+    shown = {}
+    for value in ("0", "1"):
+        select = f"const s = document.getElementById('chosen-design'); s.value = '{value}'"
+        page.run(f"(() => {{ {select}; s.dispatchEvent(new Event('change')); }})()")
+        shown[page.run(rectangles)] = (page.run(tree), page.run(rows))
+    assert shown[10] == (slow[0]["tree"], [f"{TIMES}{n}.000" for n in (1, 2, 3)])
+    assert shown[1][0] == bad
+    assert len(page.run("document.getElementById('schedule-trajectories').data")) == 2
+    assert page.run("document.querySelectorAll('#schedule-operators tr').length") == 2
+    assert page.run("document.getElementById('schedule-chart').layout.yaxis.range") == [0, 2]
+    lines = " ".join(page.hover("#schedule-chart .barlayer .point path"))
+    for words in ("<b>bold</b> %{x} $", "samples 0 to 3", "tiles 0 to 1", "from 0 to 10"):
+        assert words in lines
+    page.check_quiet()

@@ -38,5 +38,5 @@ def test_the_parquet_types_follow_the_kinds() -> None:
 
 
 def test_an_unknown_table_is_named() -> None:
-    with pytest.raises(WrongRowError, match=r"no such table.*layers, designs, scratchpads"):
+    with pytest.raises(WrongRowError, match=r"no such table.*layers, designs, scratchpads, schedules"):
         table_named("layer")

@@ -1,0 +1,130 @@
+"""The S-T chart and the comparison of seeds against the rows that they draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from results import schedule_chart
+from results.report import build_page
+from results.report_data import RunData
+from results.report_run import headline
+from results.report_schedules import schedules_section
+from results.report_units import TIMES
+from results.schedule_chart import acceptance, chart_content, rectangles, trajectory_content
+from results.store import RunWriter
+
+Row = dict[str, Any]
+Make = Callable[..., Row]
+
+
+def write(path: Path, designs: list[Row], schedules: list[Row]) -> RunData:
+    with RunWriter(path) as run:
+        run.write_lock_file({"study": {"name": "s", "objectives": ["energy_pj", "cycles", "dram_bytes"]}})
+        for row in schedules:
+            run.append("schedules", row)
+        for row in designs:
+            run.append("designs", row)
+    return RunData.read(path)
+
+
+def test_rectangles_compute_every_sample_of_every_layer_once(make_schedule: Make) -> None:
+    found = list(rectangles(make_schedule()["spatial_temporal"]))
+    for layer in ("a", "b", "<c>"):
+        samples = [s for r in found if r.layer == layer for s in range(*r.samples)]
+        assert samples == [0, 1, 2, 3]
+    assert max(r.cycles[1] for r in found) == 1750
+    # no tile computes two things at once
+    busy = [(tile, r.cycles) for r in found for tile in range(*r.tiles)]
+    for tile, (start, end) in busy:
+        overlaps = [c for other, c in busy if other == tile and c[0] < end and start < c[1]]
+        assert len(overlaps) == 1
+
+
+def test_the_chart_has_the_rectangles_in_columns(make_schedule: Make) -> None:
+    content = chart_content(make_schedule()["spatial_temporal"])
+    assert (content["tiles"], content["hidden"], len(content["places"])) == (4, 0, 10)
+    assert content["layers"] == ["a", "b", "&lt;c&gt;"]
+    assert content["until"] == 1.75
+    ends = [round(s + w, 6) for s, w in zip(content["start"], content["long"], strict=True)]
+    assert max(ends) == 1.75
+    assert chart_content(None)["places"] == []
+
+
+def test_of_too_many_rectangles_the_longest_are_drawn(
+    make_schedule: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule_chart, "MOST_RECTANGLES", 2)
+    content = chart_content(make_schedule()["spatial_temporal"])
+    assert (content["places"], content["hidden"]) == ([0, 0], 8)
+    assert content["until"] == 1.75
+
+
+def test_trajectories_follow_one_another_and_keep_their_ends(make_schedule: Make) -> None:
+    search = make_schedule()["search"]
+    content = trajectory_content(search, 1.8e9)
+    assert content["rounds"] == [0, 25, 50, 50, 75, 100]
+    assert content["ratios"][0] == 2.0
+    assert content["ratios"][-1] == 1.0
+    long = [search[0] | {"rounds": 5000, "trajectory": [[at, 5e9 - at] for at in range(5000)]}]
+    thinned = trajectory_content(long, 1.0)
+    assert len(thinned["rounds"]) <= schedule_chart.MOST_POINTS + 1
+    assert (thinned["rounds"][0], thinned["rounds"][-1]) == (0, 4999)
+
+
+def test_acceptance_is_summed_over_seeds_by_phase(make_schedule: Make) -> None:
+    searches = [make_schedule(seed)["search"] for seed in range(3)] + [None]
+    assert acceptance(searches) == [
+        ("layer_sequential", "swap", 90, 6, 30, 12),
+        ("paper", "swap", 90, 6, 30, 12),
+    ]
+
+
+def test_the_section_compares_the_seeds_of_each_design(
+    run_path: Path, make_schedule: Make, make_chip_design: Make
+) -> None:
+    mine = tuple(make_schedule(seed) for seed in range(3))
+    failed = make_schedule(3, status="failed", objective=None, energy_pj=None, search=None, error="no time")
+    left_over = make_schedule(9, network="left over")
+    design = make_chip_design(0, (*mine, failed))
+    run = write(run_path, [design], [*mine, failed, left_over])
+    assert len(run.schedules) == 4
+    section = schedules_section(run)
+    assert section is not None
+    page = build_page(run)
+    # objectives 1, 2, 3 times the best: the median is twice, the worst three times it
+    for text in ("net x4", f"{TIMES}2.000", f"{TIMES}3.000", "85.0 %", "40.0 %", "4.000 KiB"):
+        assert text in str(section.content)
+    assert "left over" not in page
+    assert "no time" in page
+    assert "noc: hop pj per byte" in page
+    assert "do not itemise" not in page
+    assert "No solve has finished" not in page
+    assert "part of the chip" in page
+
+
+def test_the_headline_counts_schedules_among_the_solves(run_path: Path, make_schedule: Make) -> None:
+    rows = [make_schedule(0), make_schedule(1, cached=True), make_schedule(2, status="failed")]
+    text = str(headline(write(run_path, [], rows)))
+    for name, value in {
+        "Solves": "3",
+        "From the store": "1",
+        "Failed solves": "1",
+        "CPU time": "2 s",
+    }.items():
+        assert f"<dt>{name}</dt><dd>{value}" in text.replace(' class="bad"', "")
+
+
+def test_a_run_without_schedules_has_no_section(run_path: Path, make_design: Make) -> None:
+    assert schedules_section(write(run_path, [make_design(0)], [])) is None
+
+
+def test_schedules_without_a_complete_design_are_said_to_have_none(
+    run_path: Path, make_schedule: Make
+) -> None:
+    section = schedules_section(write(run_path, [], [make_schedule(0)]))
+    assert section is not None
+    assert "No design is complete" in section.content
