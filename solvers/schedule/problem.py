@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from costmodel.conventions.set_isca2023.layers import LayerGraph
+from costmodel.chip.layers import LayerGraph
 from costmodel.errors import InputError
 from costmodel.ratree import Node, NotPossibleError, format_tree, parse_tree
 from costmodel.ratree import violations as tree_violations

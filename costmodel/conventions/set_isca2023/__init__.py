@@ -5,13 +5,14 @@ read and checked: among others weights are charged once a run although the paper
 that are concatenated on the chip only the first producer's are sent. No study uses this.
 """
 
+from costmodel.chip.layers import LayerGraph, NetworkLayer
 from costmodel.conventions.set_isca2023.evaluator import (
     NodeCost,
     TreeEvaluator,
     spatial_temporal,
 )
 from costmodel.conventions.set_isca2023.hardware import PLATFORMS, Platform, Tile, load_platform
-from costmodel.conventions.set_isca2023.layers import LayerGraph, NetworkLayer, load_graph
+from costmodel.conventions.set_isca2023.layers import load_graph
 from costmodel.ratree import NotPossibleError
 
 __all__ = [

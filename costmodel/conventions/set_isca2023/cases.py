@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from costmodel.chip.layers import LayerGraph
 from costmodel.conventions.set_isca2023.evaluator import NodeCost, TreeEvaluator
 from costmodel.conventions.set_isca2023.hardware import Platform, load_platform
-from costmodel.conventions.set_isca2023.layers import LayerGraph, load_graph
+from costmodel.conventions.set_isca2023.layers import load_graph
 from costmodel.errors import InputError
 from costmodel.frontends.safe_json import load_json
 from costmodel.ratree import Node, NotPossibleError, parse_tree

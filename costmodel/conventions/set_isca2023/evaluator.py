@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.chip.layers import LayerGraph
 from costmodel.conventions.set_isca2023.allocation import allocate
 from costmodel.conventions.set_isca2023.buffers import Held, cut_in_space, cut_in_time, leaf_held
 from costmodel.conventions.set_isca2023.hardware import Platform
-from costmodel.conventions.set_isca2023.layers import LayerGraph
 from costmodel.conventions.set_isca2023.leaf import LeafCost, LeafSearch, Place
 from costmodel.errors import InputError
 from costmodel.ratree import (

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from costmodel.chip.layers import NetworkLayer
 from costmodel.conventions.set_isca2023.hardware import Buffer, Tile
-from costmodel.conventions.set_isca2023.layers import NetworkLayer
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.chip.layers import LayerGraph, NetworkLayer
 from costmodel.conventions.set_isca2023.hardware import Platform
 from costmodel.conventions.set_isca2023.intra_tile import Share, TileCost, TileMapper
-from costmodel.conventions.set_isca2023.layers import LayerGraph, NetworkLayer
 from costmodel.conventions.set_isca2023.partitions import Parts, admitted
 
 Array = NDArray[Any]
@@ -217,7 +217,7 @@ def _same_shapes(graph: LayerGraph) -> list[int]:
 
 
 def _shape(layer: NetworkLayer) -> Any:
-    from costmodel.conventions.set_isca2023.ranges_kernel import Shape
+    from costmodel.chip.ranges_kernel import Shape
 
     return Shape(
         kind=KERNEL_KINDS[layer.kind],
@@ -256,9 +256,9 @@ def _orders() -> tuple[Array, Array]:
 
 def _rooms(platform: Platform) -> tuple[Any, Any]:
     """The mesh and room for ranges, without and with links."""
+    from costmodel.chip.mesh_kernel import Mesh
+    from costmodel.chip.ranges_kernel import Ranges
     from costmodel.conventions.set_isca2023.leaf_values import Room
-    from costmodel.conventions.set_isca2023.mesh_kernel import Mesh
-    from costmodel.conventions.set_isca2023.ranges_kernel import Ranges
 
     tiles = np.array([platform.position(tile) for tile in range(platform.tiles)], np.int64).T.copy()
     ports = np.array(platform.ports, np.int64).T.copy()

@@ -7,6 +7,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.chip.mesh_kernel import (
+    Mesh,
+    Span,
+    distance,
+    port_hops,
+    port_share,
+    route,
+    tile_hops,
+)
+from costmodel.chip.ranges_kernel import (
+    ANY,
+    INPUTS,
+    OUTPUTS,
+    WEIGHTS,
+    Four,
+    Range,
+    Ranges,
+    Two,
+    bound,
+    ceil_divided,
+    copies,
+    distinct,
+    extent,
+    fill_ranges,
+    size_of,
+)
 from costmodel.compiled import called, entry, inlined
 from costmodel.conventions.set_isca2023.intra_tile_kernel import objective_value
 from costmodel.conventions.set_isca2023.leaf_values import (
@@ -25,33 +51,7 @@ from costmodel.conventions.set_isca2023.leaf_values import (
     Room,
     Table,
 )
-from costmodel.conventions.set_isca2023.mesh_kernel import (
-    Mesh,
-    Span,
-    distance,
-    port_hops,
-    port_share,
-    route,
-    tile_hops,
-)
 from costmodel.conventions.set_isca2023.partition_kernel import dram_bytes, least_hops, replicas_of
-from costmodel.conventions.set_isca2023.ranges_kernel import (
-    ANY,
-    INPUTS,
-    OUTPUTS,
-    WEIGHTS,
-    Four,
-    Range,
-    Ranges,
-    Two,
-    bound,
-    ceil_divided,
-    copies,
-    distinct,
-    extent,
-    fill_ranges,
-    size_of,
-)
 
 Array = NDArray[Any]
 Int = Any

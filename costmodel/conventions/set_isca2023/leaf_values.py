@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from costmodel.conventions.set_isca2023.mesh_kernel import Mesh
-from costmodel.conventions.set_isca2023.ranges_kernel import Four, Ranges, Shape
+from costmodel.chip.mesh_kernel import Mesh
+from costmodel.chip.ranges_kernel import Four, Ranges, Shape
 
 Array = NDArray[Any]
 

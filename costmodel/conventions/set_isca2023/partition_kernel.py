@@ -6,9 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from costmodel.compiled import called, entry, inlined
-from costmodel.conventions.set_isca2023.leaf_values import BATCH, DIRECT, FIRST, LAST, OF_WEIGHTS, Leaf, Room
-from costmodel.conventions.set_isca2023.ranges_kernel import (
+from costmodel.chip.ranges_kernel import (
     ANY,
     INPUTS,
     OUTPUTS,
@@ -21,6 +19,8 @@ from costmodel.conventions.set_isca2023.ranges_kernel import (
     fill_ranges,
     volume,
 )
+from costmodel.compiled import called, entry, inlined
+from costmodel.conventions.set_isca2023.leaf_values import BATCH, DIRECT, FIRST, LAST, OF_WEIGHTS, Leaf, Room
 
 Array = NDArray[Any]
 Int = Any

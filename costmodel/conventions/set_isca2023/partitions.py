@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from math import isqrt
 
+from costmodel.chip.layers import NetworkLayer
 from costmodel.conventions.set_isca2023.hardware import Platform
-from costmodel.conventions.set_isca2023.layers import NetworkLayer
 
 Parts = tuple[int, int, int, int]
 """Into how many parts K, B, H and W are cut."""

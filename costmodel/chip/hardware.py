@@ -1,0 +1,124 @@
+"""A tiled chip: tiles on a mesh of links, DRAM at both ends of every row; what each of them costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+from costmodel.architecture import Architecture
+from costmodel.errors import InputError
+
+
+@dataclass(frozen=True)
+class TileBuffer:
+    """The buffer of a tile that the NoC reads and writes; one byte a word."""
+
+    size_bytes: int
+    read_pj_per_byte: float
+    write_pj_per_byte: float
+
+    def __post_init__(self) -> None:
+        _check(self, "tile buffer", whole=("size_bytes",))
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile: PEs behind a buffer, and vector units for layers without weights.
+
+    ``macs`` are multiply-accumulates a cycle at most, ``vector_units`` element operations a cycle.
+    ``output_stream_bytes`` of the buffer are where outputs pass through on their way out. ``architecture`` is
+    what mapping solvers map a tile's share of a layer on: its outermost level is the buffer.
+    """
+
+    buffer: TileBuffer
+    macs: int
+    mac_pj: float
+    vector_units: int
+    vector_operation_pj: float
+    output_stream_bytes: int = 0
+    architecture: Architecture | None = None
+
+    def __post_init__(self) -> None:
+        _check(self, "tile", whole=("macs", "vector_units"))
+
+
+@dataclass(frozen=True)
+class Noc:
+    """A mesh of links with XY routing and multicast trees; a link carries so much in each direction."""
+
+    link_bytes_per_cycle: int
+    hop_pj_per_byte: float
+
+    def __post_init__(self) -> None:
+        _check(self, "NoC", whole=("link_bytes_per_cycle",))
+
+
+@dataclass(frozen=True)
+class Dram:
+    """All DRAM of the chip; every transfer is spread evenly over the ports."""
+
+    bytes_per_cycle: int
+    read_pj_per_byte: float
+    write_pj_per_byte: float
+
+    def __post_init__(self) -> None:
+        _check(self, "DRAM", whole=("bytes_per_cycle",))
+
+
+@dataclass(frozen=True)
+class Chip:
+    """``columns`` x ``rows`` equal tiles, numbered in stripes of ``stripe`` columns (section 3.3.2).
+
+    Stripes are walked row by row, every other one from the far end, so that consecutive numbers are near each
+    other; the last stripe may be narrower. Raises InputError for numbers that no chip has.
+    """
+
+    name: str
+    columns: int
+    rows: int
+    tile: Tile
+    noc: Noc
+    dram: Dram
+    stripe: int = 4
+    frequency_ghz: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check(self, f"chip {self.name}", whole=("columns", "rows", "stripe"))
+        if not self.frequency_ghz > 0:
+            raise InputError(f"chip {self.name}", "more than 0 GHz", self.frequency_ghz, key="frequency_ghz")
+
+    @property
+    def tiles(self) -> int:
+        return self.columns * self.rows
+
+    @cached_property
+    def positions(self) -> tuple[tuple[int, int], ...]:
+        """Column and row of every tile, by its number."""
+        found: list[tuple[int, int]] = []
+        for number, left in enumerate(range(0, self.columns, self.stripe)):
+            rows = range(self.rows - 1, -1, -1) if number % 2 else range(self.rows)
+            right = min(left + self.stripe, self.columns)
+            found += [(column, row) for row in rows for column in range(left, right)]
+        return tuple(found)
+
+    @cached_property
+    def ports(self) -> tuple[tuple[int, int], ...]:
+        """Column and row of the tiles at which DRAM is: both ends of every row."""
+        ends = dict.fromkeys((0, self.columns - 1))
+        return tuple((column, row) for column in ends for row in range(self.rows))
+
+    @property
+    def links(self) -> int:
+        """Links between neighbours, one for each direction."""
+        return 2 * ((self.columns - 1) * self.rows + self.columns * (self.rows - 1))
+
+
+def _check(value: Any, where: str, whole: tuple[str, ...]) -> None:
+    """Whole numbers of at least 1, and energies and sizes that are not negative."""
+    for item in fields(value):
+        number = getattr(value, item.name)
+        if item.name in whole and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
+            raise InputError(where, "a whole number of at least 1", number, key=item.name)
+        if item.type in ("int", "float") and not 0 <= number < float("inf"):
+            raise InputError(where, "a number of at least 0", number, key=item.name)

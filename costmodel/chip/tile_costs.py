@@ -1,0 +1,73 @@
+"""What a layer costs on tiles apart from NoC, DRAM and the transfers into and out of the tiles' buffers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.errors import InputError
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class TileRows:
+    """The ways to cut one batch of a layer into parts, one a tile; all arrays have a row a way.
+
+    ``parts`` [n, 4] int: into how many K, B, H and W are cut; their product is the number of tiles.
+    ``energy_pj`` [n]: of one batch on all tiles, from the tiles' buffers inwards (their accesses by the PEs
+    included, filling them over the NoC and emptying them not). ``cycles`` [n] int: of the slowest tile.
+    A partition that no tile can compute has no row. The best for each share may be of another solver's
+    making; the chip model picks rows and never asks how a tile computes its share.
+    """
+
+    parts: Array
+    energy_pj: Array
+    cycles: Array
+
+    def __post_init__(self) -> None:
+        count = len(self.parts)
+        if self.parts.shape != (count, 4) or {self.energy_pj.shape, self.cycles.shape} != {(count,)}:
+            shapes = [array.shape for array in (self.parts, self.energy_pj, self.cycles)]
+            raise InputError("tile costs", "arrays of [n, 4], [n] and [n]", shapes)
+        if count and not (self.parts.min() >= 1 and self.energy_pj.min() >= 0 and self.cycles.min() >= 1):
+            raise InputError("tile costs", "parts and cycles of at least 1, energies of at least 0", "less")
+
+    @staticmethod
+    def of(rows: list[tuple[tuple[int, int, int, int], float, int]]) -> TileRows:
+        """From (parts, energy in pJ on all tiles, cycles) of every way."""
+        return TileRows(
+            np.array([row[0] for row in rows], np.int64).reshape(-1, 4),
+            np.array([row[1] for row in rows], np.float64),
+            np.array([row[2] for row in rows], np.int64),
+        )
+
+
+@dataclass(frozen=True)
+class TileFloor:
+    """Proven lower bounds for one sample of a layer, whatever the batch, the tiles and the partition.
+
+    ``energy_pj``: that of :class:`TileRows` over the batch, ``tile_cycles``: tiles x cycles over the batch.
+    """
+
+    energy_pj: float
+    tile_cycles: float
+
+
+class TileCosts(Protocol):
+    """A source of tile costs for the layers (by index) of one network on one kind of tile."""
+
+    def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
+        """All ways worth a look to compute ``batch`` samples on ``tiles`` tiles; asked repeatedly."""
+        ...
+
+    def normalized_cycles(self, layer: int) -> float:
+        """Cycles of one sample on one tile, above 0: the weight of the layer when S cuts share tiles."""
+        ...
+
+    def floor(self, layer: int) -> TileFloor:
+        """What no row of this layer is below."""
+        ...
