@@ -182,7 +182,8 @@ def evaluate(
         list[Path],
         typer.Argument(
             help="Files or folders of mappings in the reference's format, or the Timeloop files "
-            "(architecture, ERT, problem, constraints, mapping) of one mapping, or RA trees (.json)."
+            "(architecture, ERT, problem, constraints, mapping) of one mapping, RA trees (.json), or "
+            "nn-dataflow's schemes (.jsonl)."
         ),
     ],
     architecture: Annotated[
@@ -191,7 +192,7 @@ def evaluate(
     layer: Annotated[str, typer.Option(help="For Timeloop files without a problem: a layer.")] = "",
     as_json: JsonOut = False,
 ) -> None:
-    """Count accesses, cycles and energy of given mappings or RA trees, one line a case."""
+    """Count accesses, cycles and energy of given mappings, RA trees or schemes, one line a case."""
     from sweep.command_line_solve import EvaluateRequest, evaluate_cases
 
     evaluate_cases(EvaluateRequest(tuple(cases), architecture, layer), as_json)

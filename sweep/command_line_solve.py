@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.architectures import architecture_names, load_architecture
+from costmodel.conventions.nn_dataflow.cases import is_scheme_file
 from costmodel.conventions.set_isca2023.cases import TreeCase, is_tree_file, read_trees
 from costmodel.conventions.set_isca2023.cases import evaluated_line as tree_line
 from costmodel.errors import InputError
@@ -20,6 +21,7 @@ from results.schema import schema_markdown
 from solvers.catalogue import CATALOGUE
 from solvers.mapping.problem import MappingProblem, violations
 from solvers.mapping.rules import SpaceRules
+from sweep.command_line_schemes import evaluate_schemes
 from sweep.study import load_study, study_names
 from sweep.timeloop_space import level_rules
 
@@ -59,12 +61,16 @@ class EvaluateRequest:
 
 
 def evaluate_cases(request: EvaluateRequest, as_json: bool) -> None:
-    """One line a case or RA tree, in the order of the files."""
-    if trees := [path for path in request.paths if is_tree_file(path)]:
-        if mixed := [str(path) for path in request.paths if path not in trees]:
-            raise InputError("evaluate", "files of RA trees or of mappings, not both", mixed[0])
-        evaluate_trees(trees, as_json)
-        return
+    """One line a case, RA tree or scheme of nn-dataflow, in the order of the files."""
+    for is_file, evaluate, what in (
+        (is_tree_file, evaluate_trees, "RA trees"),
+        (is_scheme_file, evaluate_schemes, "nn-dataflow's schemes"),
+    ):
+        if found := [path for path in request.paths if is_file(path)]:
+            if mixed := [str(path) for path in request.paths if path not in found]:
+                raise InputError("evaluate", f"files of {what} or of mappings, not both", mixed[0])
+            evaluate(found, as_json)
+            return
     for case in request.cases():
         line = evaluated_line(case)
         if as_json:

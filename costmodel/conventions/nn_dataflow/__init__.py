@@ -1,0 +1,28 @@
+"""What nn-dataflow 2.1 counts for a layer's scheme: the tool behind KAPLA's and TANGRAM's numbers.
+
+Row-stationary mapping on one node's PE array, blocked loops at its buffer and registers, energy and time
+(stanford-mast/nn_dataflow at commit 198a527); ``docs/kapla.md`` has the rules. No study uses this.
+"""
+
+from costmodel.conventions.nn_dataflow.blocking import Blocking, NotFittingError, SchemeCost, scheme_cost
+from costmodel.conventions.nn_dataflow.cases import SchemeCase, read_schemes
+from costmodel.conventions.nn_dataflow.hardware import Hardware, UnitCosts
+from costmodel.conventions.nn_dataflow.layers import LEVELS, LOOPS, TENSORS, LayerShape
+from costmodel.conventions.nn_dataflow.row_stationary import ProcessingPass, processing_passes
+
+__all__ = [
+    "LEVELS",
+    "LOOPS",
+    "TENSORS",
+    "Blocking",
+    "Hardware",
+    "LayerShape",
+    "NotFittingError",
+    "ProcessingPass",
+    "SchemeCase",
+    "SchemeCost",
+    "UnitCosts",
+    "processing_passes",
+    "read_schemes",
+    "scheme_cost",
+]
