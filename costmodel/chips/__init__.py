@@ -1,0 +1,54 @@
+"""The library of tiled chips and of their tiles, and loading one by name or from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from costmodel.architecture import Architecture
+from costmodel.architectures import architecture_names, load_architecture
+from costmodel.chip.hardware import Chip
+from costmodel.errors import InputError, did_you_mean
+
+FOLDER = Path(__file__).parent
+TILES = FOLDER / "tiles"
+
+
+def chip_names() -> list[str]:
+    """The library's chips, sorted."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def tile_names() -> list[str]:
+    """The library's tiles, sorted: architectures whose outermost level is the tile's buffer."""
+    return sorted(path.stem for path in TILES.glob("*.yaml"))
+
+
+def load_chip(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> Chip:
+    """The chip that a library name or a YAML file describes (see :mod:`costmodel.frontends.chip_yaml`).
+
+    ``overrides`` replace values of the file before it is read, ``{"mesh": "6x6"}``. Raises InputError for an
+    unknown name, a file that cannot be read or is wrong, and a key that does not exist.
+    """
+    from costmodel.frontends.chip_yaml import chip_from_document
+    from costmodel.frontends.safe_yaml import load_yaml
+
+    name = str(name_or_path)
+    if name in chip_names():
+        return chip_from_document(load_yaml(FOLDER / f"{name}.yaml"), f"chip {name}", overrides)
+    if name.endswith((".yaml", ".yml")):
+        return chip_from_document(load_yaml(name), name, overrides)
+    remedy = did_you_mean(name, chip_names()) or "A file's name ends in .yaml or .yml"
+    raise InputError("chip", f"a file, or one of {', '.join(chip_names())}", name, remedy)
+
+
+def load_tile(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> Architecture:
+    """A tile of the library by name, or any architecture; its outermost level is the tile's buffer."""
+    name = str(name_or_path)
+    if name in tile_names():
+        return load_architecture(TILES / f"{name}.yaml", overrides)
+    known = [*tile_names(), *architecture_names()]
+    if name not in known and not name.partition("#")[0].endswith((".yaml", ".yml", ".json")):
+        raise InputError("tile", f"a file, or one of {', '.join(known)}", name, did_you_mean(name, known))
+    return load_architecture(name, overrides)
