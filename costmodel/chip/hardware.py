@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -107,6 +108,26 @@ class Chip:
         """Column and row of the tiles at which DRAM is: both ends of every row."""
         ends = dict.fromkeys((0, self.columns - 1))
         return tuple((column, row) for column in ends for row in range(self.rows))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON data that :meth:`from_json` reads back; the tile's architecture as its own."""
+        architecture = self.tile.architecture
+        bare = replace(self, tile=replace(self.tile, architecture=None))
+        data = asdict(bare)
+        data["tile"]["architecture"] = architecture and architecture.to_json()
+        return data
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Chip:
+        """The chip of :meth:`to_json`; raises InputError for numbers that no chip has."""
+        tile = dict(data["tile"])
+        architecture = tile["architecture"] and Architecture.from_json(tile["architecture"])
+        parts = {
+            "tile": Tile(**{**tile, "buffer": TileBuffer(**tile["buffer"]), "architecture": architecture}),
+            "noc": Noc(**data["noc"]),
+            "dram": Dram(**data["dram"]),
+        }
+        return Chip(**{**data, **parts})
 
     @property
     def links(self) -> int:
