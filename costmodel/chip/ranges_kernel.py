@@ -28,7 +28,7 @@ ANY = 1 << 62
 
 
 class Shape(NamedTuple):
-    """A :class:`.layers.NetworkLayer` as plain numbers."""
+    """A :class:`costmodel.chip.NetworkLayer` as plain numbers."""
 
     kind: int
     c: int
@@ -164,6 +164,15 @@ def distinct(ranges: Ranges, kind: Int, axis: Int, parts: Array) -> Int:
 @inlined
 def copies(ranges: Ranges, kind: Int, axis: Int, parts: Array) -> Int:
     return 1 if ranges.follows[kind, axis] else parts[axis]
+
+
+@inlined
+def replicas_of(ranges: Ranges, kind: Int, parts: Array) -> Int:
+    """How many tiles need each range."""
+    replicas = 1
+    for axis in range(4):
+        replicas *= copies(ranges, kind, axis, parts)
+    return replicas
 
 
 @inlined

@@ -7,14 +7,13 @@ the objective of this leaf alone; link contention is counted only for the one pi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from itertools import permutations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.chip.layers import LayerGraph, NetworkLayer
+from costmodel.chip.geometry import kernel_shape, placement_orders, same_shapes
+from costmodel.chip.layers import LayerGraph
 from costmodel.conventions.set_isca2023.hardware import Platform
 from costmodel.conventions.set_isca2023.intra_tile import Share, TileCost, TileMapper
 from costmodel.conventions.set_isca2023.partitions import Parts, admitted
@@ -22,7 +21,6 @@ from costmodel.conventions.set_isca2023.partitions import Parts, admitted
 Array = NDArray[Any]
 FROM_DRAM = (0,) * 15
 """What a source from DRAM has in place of its producer's numbers."""
-KERNEL_KINDS = {"conv": 0, "fc": 1, "groupconv": 2, "pool": 3, "eltwise": 4, "ptp": 4, "transpose": 5}
 
 
 @dataclass(frozen=True)
@@ -83,8 +81,8 @@ class LeafSearch:
         self._graph, self._platform, self._batch, self._exponent = graph, platform, batch, exponent
         self._mapper = TileMapper(platform.tile, exponent)
         self._tables: dict[tuple[int, int, int], TableRows] = {}
-        self._shapes = [_shape(layer) for layer in graph.layers]
-        self._ids = _same_shapes(graph)
+        self._shapes = [kernel_shape(layer) for layer in graph.layers]
+        self._ids = same_shapes(graph)
         self._room, self._room_with_links = _rooms(platform)
 
     def search(
@@ -108,7 +106,7 @@ class LeafSearch:
         prices = Prices(
             platform.hop_pj_per_byte, platform.dram_pj_per_byte, platform.dram_bytes_per_cycle, self._exponent
         )
-        rows = Table(table.parts, table.energy_pj, table.cycles, *_orders())
+        rows = Table(table.parts, table.energy_pj, table.cycles, *placement_orders())
         found, bounds = np.zeros(4, np.int64), np.zeros(len(table.parts))
         search(self._room, leaf, rows, prices, bounds, found)
         return self._picked(leaf, table, found) if found[0] >= 0 else None
@@ -118,7 +116,7 @@ class LeafSearch:
 
         row, number, hops, dram = found.tolist()
         parts, platform = table.parts[row], self._platform
-        order = _orders()[0][sum(int(part > 1) << axis for axis, part in enumerate(parts)), number]
+        order = placement_orders()[0][sum(int(part > 1) << axis for axis, part in enumerate(parts)), number]
         held = np.zeros((2, platform.tiles), np.int64)
         links_and_buffers(self._room_with_links, leaf, parts, order, held)
         noc = hops * platform.hop_pj_per_byte + dram * platform.dram_pj_per_byte
@@ -167,7 +165,7 @@ class LeafSearch:
 
     def _volumes(self, number: int, batch: int, parts: Parts) -> tuple[int, int, int, int]:
         """Largest and total bytes of inputs, then of weights, over the tiles of a partition."""
-        from costmodel.conventions.set_isca2023.partition_kernel import volumes
+        from costmodel.chip.volumes_kernel import volumes
 
         layer, found = self._graph.layers[number], np.zeros(4, np.int64)
         volumes(self._shapes[number], layer.sizes(batch), np.array(parts), self._room.ranges, found)
@@ -208,82 +206,12 @@ class LeafSearch:
         ]
 
 
-def _same_shapes(graph: LayerGraph) -> list[int]:
-    """Of every layer the first one that costs the same on given tiles."""
-    first: dict[tuple[Any, ...], int] = {}
-    return [
-        first.setdefault((_shape(layer), layer.sizes(1)), index) for index, layer in enumerate(graph.layers)
-    ]
-
-
-def _shape(layer: NetworkLayer) -> Any:
-    from costmodel.chip.ranges_kernel import Shape
-
-    return Shape(
-        kind=KERNEL_KINDS[layer.kind],
-        c=layer.c,
-        r=layer.r,
-        s=layer.s,
-        stride_h=layer.stride_h,
-        stride_w=layer.stride_w,
-        pad_h=layer.pad_h,
-        pad_w=layer.pad_w,
-        input_h=layer.input_h,
-        input_w=layer.input_w,
-        group_c=layer.group_c,
-        group_k=layer.group_k,
-        operands=layer.operands,
-        has_weights=layer.has_weights,
-        weights_follow_b=bool(layer.weight_producers),
-        order=(layer.order[0], layer.order[1], layer.order[2]),
-    )
-
-
-@cache
-def _orders() -> tuple[Array, Array]:
-    """Placement orders [16, 24, 4] of the axes for each set of axes that are cut, and how many [16].
-
-    Permutations of the cut axes, alphabetically; the others follow, the last first.
-    """
-    orders, counts = np.zeros((16, 24, 4), np.int64), np.zeros(16, np.int64)
-    for cut in range(16):
-        whole = [axis for axis in range(3, -1, -1) if not cut >> axis & 1]
-        found = [(*order, *whole) for order in permutations(a for a in range(4) if cut >> a & 1)]
-        counts[cut] = len(found)
-        orders[cut, : len(found)] = found
-    return orders, counts
-
-
 def _rooms(platform: Platform) -> tuple[Any, Any]:
     """The mesh and room for ranges, without and with links."""
-    from costmodel.chip.mesh_kernel import Mesh
-    from costmodel.chip.ranges_kernel import Ranges
+    from costmodel.chip.geometry import mesh_of, ranges_of
     from costmodel.conventions.set_isca2023.leaf_values import Room
 
-    tiles = np.array([platform.position(tile) for tile in range(platform.tiles)], np.int64).T.copy()
-    ports = np.array(platform.ports, np.int64).T.copy()
-    along = _along(ports[0], platform.columns), _along(ports[1], platform.rows)
-    rows = np.arange(len(ports[0]) + 1)[:, None]
-    to_tile = along[0][rows, tiles[0], tiles[0]] + along[1][rows, tiles[1], tiles[1]]
-    reached = np.zeros(platform.columns, np.int64), np.zeros(platform.columns, np.int64)
-    shape, axes = (3, 4, platform.tiles), (3, 4)
-    first, end, axis, follows = (np.zeros(size, np.int64) for size in (shape, shape, axes, axes))
-    without, links = (
-        Mesh(tiles[0], tiles[1], ports[0], ports[1], *along, to_tile, *reached, np.zeros(count, np.int64))
-        for count in (0, platform.tiles * 4)
-    )
-    ranges = Ranges(first, end, axis, follows, np.zeros((2, *shape[1:]), np.int64))
+    positions = [platform.position(tile) for tile in range(platform.tiles)]
+    ranges, sizes = ranges_of(platform.tiles), (platform.columns, platform.rows)
+    without, links = (mesh_of(sizes, positions, platform.ports, with_links) for with_links in (False, True))
     return Room(without, ranges), Room(links, ranges)
-
-
-def _along(ports: Array, length: int) -> Array:
-    """Links in one direction from all ports to places ``first`` to ``last`` [ports + 1, length, length].
-
-    Row r: of r bytes that the ports share by floored prefix sums; the last row: of a byte from each.
-    """
-    count = len(ports)
-    first, last = np.arange(length)[:, None, None], np.arange(length)[None, :, None]
-    links = np.maximum(ports, last) - np.minimum(ports, first)
-    sums = np.arange(count)[:, None] * np.arange(count + 1)[None, :] // count
-    shares = np.vstack([np.diff(sums, axis=1), np.ones((1, count), np.int64)])
-    return np.ascontiguousarray(np.einsum("flp,rp->rfl", links, shares))

@@ -31,6 +31,7 @@ from costmodel.chip.ranges_kernel import (
     distinct,
     extent,
     fill_ranges,
+    replicas_of,
     size_of,
 )
 from costmodel.compiled import called, entry, inlined
@@ -51,7 +52,7 @@ from costmodel.conventions.set_isca2023.leaf_values import (
     Room,
     Table,
 )
-from costmodel.conventions.set_isca2023.partition_kernel import dram_bytes, least_hops, replicas_of
+from costmodel.conventions.set_isca2023.partition_kernel import dram_bytes, least_hops
 
 Array = NDArray[Any]
 Int = Any

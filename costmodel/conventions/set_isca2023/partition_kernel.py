@@ -11,37 +11,17 @@ from costmodel.chip.ranges_kernel import (
     INPUTS,
     OUTPUTS,
     WEIGHTS,
-    Four,
     Ranges,
-    Shape,
     Two,
-    copies,
-    fill_ranges,
+    replicas_of,
     volume,
 )
-from costmodel.compiled import called, entry, inlined
+from costmodel.compiled import called, inlined
 from costmodel.conventions.set_isca2023.leaf_values import BATCH, DIRECT, FIRST, LAST, OF_WEIGHTS, Leaf, Room
 
 Array = NDArray[Any]
 Int = Any
 """A 64-bit integer of compiled code."""
-
-
-@entry
-def volumes(shape: Shape, sizes: Four, parts: Array, ranges: Ranges, found: Array) -> None:
-    """Fill ``found``: largest and total bytes of inputs, then of weights, over a partition's tiles."""
-    fill_ranges(shape, sizes, parts, ranges)
-    for kind in (INPUTS, WEIGHTS):
-        largest = 1
-        for dim in range(4):
-            axis, longest = ranges.axis[kind, dim], 0
-            for part in range(parts[axis] if axis >= 0 else 1):
-                longest = max(longest, ranges.end[kind, dim, part] - ranges.first[kind, dim, part])
-            largest *= longest
-        found[2 * (kind - INPUTS)] = largest
-        found[2 * (kind - INPUTS) + 1] = volume(ranges, kind, (0, ANY), parts) * replicas_of(
-            ranges, kind, parts
-        )
 
 
 @called
@@ -93,15 +73,6 @@ def _least_load(ranges: Ranges, kind: Int, channels: Two, parts: Array, to_all_t
     if replicas > 1:
         return volume(ranges, kind, channels, parts) * (replicas - 1)
     return _smallest(ranges, kind, channels, parts) // ports * to_all_tiles
-
-
-@inlined
-def replicas_of(ranges: Ranges, kind: Int, parts: Array) -> Int:
-    """How many tiles need each range."""
-    replicas = 1
-    for axis in range(4):
-        replicas *= copies(ranges, kind, axis, parts)
-    return replicas
 
 
 @inlined
