@@ -1,9 +1,18 @@
-"""What all tests share."""
+"""What all tests share, and how they are spread over processes."""
 
 from __future__ import annotations
 
+import os
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadFileScheduling
 
 settings.register_profile("no deadline", deadline=None)  # tests do not assert times
 settings.load_profile("no deadline")
@@ -12,8 +21,35 @@ settings.load_profile("no deadline")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of real processes get a second chance, shown as R: a busy machine can starve one past a limit.
 
-    What is wrong with the code fails twice. Tests of pure functions get none.
+    What is wrong with the code fails twice. Tests of pure functions get none. Clusters come first: they take
+    longest, and mostly wait, while another process has the rest.
     """
     for item in items:
-        if item.get_closest_marker("slow") or "/tests/clusters/" in item.path.as_posix():
+        real = item.get_closest_marker("slow") or item.get_closest_marker("cluster")
+        if real or "/tests/clusters/" in item.path.as_posix():
             item.add_marker(pytest.mark.flaky(reruns=1))
+    items.sort(key=lambda item: item.get_closest_marker("cluster") is None)
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """All tests take two processes where there are cores for them; tests that were chosen run in this one."""
+    everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    return 2 if everything and len(os.sched_getaffinity(0)) > 1 else 0
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
+    """A file's tests stay in one process, and so do all files that are marked ``cluster``."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class FilesAndClusters(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return "clusters" if starts_clusters(config.rootpath / file) else file
+
+    return FilesAndClusters(config, log)
+
+
+@cache
+def starts_clusters(file: Path) -> bool:
+    """Whether its tests are marked so; xdist's schedulers see names only."""
+    return "pytest.mark.cluster" in file.read_text(encoding="utf-8")

@@ -14,6 +14,7 @@ from clusters.in_process import InProcessRuntime
 from clusters.ray_actors import RayRuntime
 from clusters.runtime import WALL_LIMIT, Completion, Runtime, RuntimeSettings, complete_all
 
+pytestmark = pytest.mark.cluster
 Build = Callable[..., Runtime]
 
 

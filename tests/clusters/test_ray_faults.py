@@ -21,7 +21,7 @@ from clusters.runtime import (
 
 Payloads = dict[str, tuple[str, Any]]
 
-pytestmark = pytest.mark.usefixtures("local_ray")
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("local_ray")]
 
 
 def run(payloads: Payloads, **settings: Any) -> dict[str, Completion]:

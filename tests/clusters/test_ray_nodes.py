@@ -16,7 +16,7 @@ from clusters.runtime import Completion, RuntimeSettings, complete_all
 
 HERE = Path(__file__).parent
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 
 @pytest.fixture

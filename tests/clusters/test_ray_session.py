@@ -27,6 +27,7 @@ def free_port() -> int:
         ("ray://head:10001", "submit a job"),
         ("no-such-host.invalid:6379", "no-such-host.invalid"),
     ],
+    ids=["nobody listens", "no port", "a client's", "no host"],
 )
 def test_an_address_without_a_cluster(address: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(WorkersUnavailableError, match=reason):

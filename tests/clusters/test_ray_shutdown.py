@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.cluster
 MARK = "ARCHSWEEP_TEST_DRIVER"
 
 # After kill -9 of the driver Ray's two idle agents take a minute to notice that all the rest is gone.

@@ -13,7 +13,7 @@ from results.store import RunFolder
 from sweep.session import Place, run_study
 from sweep.study import load_study
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 STUDY = """
 name: nodes

@@ -14,7 +14,7 @@ if HERE not in sys.path:
 
 import fault_scenarios as faults  # noqa: E402
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 
 @pytest.fixture

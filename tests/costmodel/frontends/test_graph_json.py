@@ -242,9 +242,9 @@ def test_operators_out_of_order(tmp_path: Path) -> None:
         (b"[" * 100_000, "ordinary depth"),
         (b'{"name": ' + b"9" * 10_000 + b"}", "valid JSON"),
         (b'"\xff"', "UTF-8"),
-        (gzip.compress(b"{}")[:-6], "a whole gzip file"),
+        (gzip.compress(b"{}", mtime=0)[:-6], "a whole gzip file"),
         (b"\x1f\x8bnot gzip at all", "a whole gzip file"),
-        (gzip.compress(bytes(70 * 1024 * 1024)), "at most 67,108,864 bytes"),
+        (gzip.compress(bytes(70 * 1024 * 1024), mtime=0), "at most 67,108,864 bytes"),
     ],
 )
 def test_damaged_files(tmp_path: Path, content: bytes, found: str) -> None:
