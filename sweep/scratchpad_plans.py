@@ -85,10 +85,10 @@ class ScratchpadPlans:
             return f"scratchpad: there are {instances} of {level.name}, each with a part of the tensors"
         if level.size_words is None:
             return f"scratchpad: {level.name} is of unlimited size"
-        for task in self.tasks(architecture):
-            problem = ScratchpadProblem(task.planned.graph, task.budget_bytes)
+        for network in self.networks:
+            problem = ScratchpadProblem(self._graph(network, level).graph, capacity_bytes(level))
             if refused := below_requirement(problem, Stopwatch()):
-                return f"scratchpad of {task.planned.graph.name}: {refused.note}"
+                return f"scratchpad of {network.shown}: {refused.note}"
         return ""
 
     def unplanned(self, answers: Sequence[ScratchpadAnswer]) -> list[tuple[str, str]]:
