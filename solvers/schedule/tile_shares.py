@@ -1,0 +1,151 @@
+"""Which parts of layers tiles may have to compute: partitions, and the shares of a layer that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+from typing import NamedTuple
+
+from costmodel.chip.geometry import same_shapes
+from costmodel.chip.hardware import Tile
+from costmodel.chip.layers import LayerGraph, NetworkLayer
+from costmodel.chip.partitions import Parts, factorizations, utilization
+from costmodel.errors import InputError
+from costmodel.workload import Layer, convolution
+
+
+class Share(NamedTuple):
+    """What one tile computes: ``groups`` times C x K x P x Q x R x S products for ``b`` samples.
+
+    C and K are those of one group. Shares of equal numbers cost the same, whatever layer they are of.
+    """
+
+    c: int
+    k: int
+    p: int
+    q: int
+    r: int
+    s: int
+    stride_h: int
+    stride_w: int
+    b: int
+    groups: int
+
+    @staticmethod
+    def of(layer: NetworkLayer, parts: Parts, batch: int) -> Share:
+        """The largest share of ``layer`` (with weights) for ``batch`` samples cut into ``parts``.
+
+        With activations as weights no two samples have the same ones: each is a group of its own.
+        """
+        k, b, h, w = _largest(layer, parts, batch)
+        groups = -(-k // layer.group_k) if layer.groups > 1 else 1
+        k = layer.group_k if groups > 1 else k
+        if layer.weight_producers:
+            groups, b = groups * b, 1
+        strides = layer.stride_h, layer.stride_w
+        return Share(layer.group_c, k, h, w, layer.r, layer.s, *strides, b, groups)
+
+    def layer(self) -> Layer:
+        """The share as a loop nest for mapping solvers."""
+        return convolution(
+            "share",
+            N=self.b,
+            K=self.k * self.groups,
+            C=self.c * self.groups,
+            P=self.p,
+            Q=self.q,
+            R=self.r,
+            S=self.s,
+            stride=(self.stride_h, self.stride_w),
+            groups=self.groups,
+        )
+
+
+def vector_operations(layer: NetworkLayer, parts: Parts, batch: int) -> int:
+    """Element operations of the largest share of a layer without weights."""
+    return prod(_largest(layer, parts, batch)) * layer.operands * layer.r * layer.s
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """Which partitions are worth a look; utilization is that of section 4.2.2, over K, B, H and W.
+
+    Of those whose shares fit the tiles' buffers: all that use tiles to at least ``least_utilization``, or the
+    one that uses them best where none does; of these the ``most`` that use them best (None: all).
+    """
+
+    least_utilization: float = 0.75
+    most: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.least_utilization <= 1:
+            expected = "a number between 0 and 1"
+            raise InputError("pruning", expected, self.least_utilization, key="least_utilization")
+        if self.most is not None and self.most < 1:
+            raise InputError("pruning", "at least 1", self.most, key="most")
+
+
+def useful_partitions(
+    layer: NetworkLayer, batch: int, tiles: int, tile: Tile, pruning: Pruning = Pruning()
+) -> tuple[Parts, ...]:
+    """Partitions of ``layer`` among ``tiles`` tiles that are worth a look, the best used first."""
+    used = {parts: utilization(layer.sizes(batch), parts) for parts in factorizations(tiles)}
+    room = tile.buffer.size_bytes - tile.output_stream_bytes
+    fitting = [parts for parts in used if held_bytes(layer, parts, batch) <= room]
+    ranked = sorted(fitting or used, key=lambda parts: -used[parts])
+    well = [parts for parts in ranked if used[parts] >= pruning.least_utilization] or ranked[:1]
+    return tuple(well[: pruning.most])
+
+
+def held_bytes(layer: NetworkLayer, parts: Parts, batch: int) -> int:
+    """Bytes of inputs and weights of the largest share, as if no window reached over the image's edges."""
+    k, b, h, w = _largest(layer, parts, batch)
+    rows = min((h - 1) * layer.stride_h + layer.r, layer.input_h)
+    columns = min((w - 1) * layer.stride_w + layer.s, layer.input_w)
+    if layer.kind == "transpose":
+        return k * b * h * w
+    if not layer.has_weights:
+        return k * b * rows * columns * layer.operands
+    groups = -(-k // layer.group_k) if layer.groups > 1 else 1
+    weights = k * layer.group_c * layer.r * layer.s * (b if layer.weight_producers else 1)
+    return groups * layer.group_c * b * rows * columns + weights
+
+
+def batches_of(batch: int) -> tuple[int, ...]:
+    """Batches that leaves of an RA tree for ``batch`` samples may have: its divisors."""
+    return tuple(part for part in range(1, batch + 1) if batch % part == 0)
+
+
+@dataclass(frozen=True)
+class Demand:
+    """All tile costs that RA trees of ``graph`` for ``batch`` samples may ask for on up to ``tiles`` tiles."""
+
+    graph: LayerGraph
+    tile: Tile
+    tiles: int
+    batch: int
+    pruning: Pruning = field(default_factory=Pruning)
+
+    def partitions(self) -> Iterator[tuple[NetworkLayer, int, Parts]]:
+        """Every (layer, batch, partition), of layers that cost the same only the first."""
+        for index in dict.fromkeys(same_shapes(self.graph)):
+            layer = self.graph.layers[index]
+            for batch in batches_of(self.batch):
+                for tiles in range(1, self.tiles + 1):
+                    found = useful_partitions(layer, batch, tiles, self.tile, self.pruning)
+                    yield from ((layer, batch, parts) for parts in found)
+
+    def shares(self) -> tuple[Share, ...]:
+        """The distinct shares of layers with weights, those of a sample on one tile included, sorted."""
+        found = {
+            Share.of(layer, parts, batch) for layer, batch, parts in self.partitions() if layer.has_weights
+        }
+        whole = {Share.of(layer, (1, 1, 1, 1), 1) for layer in self.graph.layers if layer.has_weights}
+        return tuple(sorted(found | whole))
+
+
+def _largest(layer: NetworkLayer, parts: Parts, batch: int) -> tuple[int, int, int, int]:
+    """K, B, H and W of the largest part."""
+    k, b, h, w = (-(-size // part) for size, part in zip(layer.sizes(batch), parts, strict=True))
+    return k, b, h, w
