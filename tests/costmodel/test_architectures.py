@@ -19,10 +19,12 @@ from costmodel.technology import THISTLE_45NM, energy_inversions
 DATA = Path(__file__).parents[1] / "data" / "architectures"
 REFERENCE: dict[str, Any] = json.loads((DATA / "archs.json").read_text())
 SIMBA: dict[str, Any] = json.loads((DATA / "cosa_simba.json").read_text())
+KAPLA = [f"kapla-{device}-{costs}" for device in ("16x16", "edge") for costs in ("paper", "released")]
+"""Compared with their sources in ``test_multi_node.py``."""
 
 
 def test_names() -> None:
-    assert architecture_names() == [*sorted(REFERENCE), "eyeriss", "simba", "tpu-like"]
+    assert architecture_names() == [*sorted(REFERENCE), "eyeriss", *KAPLA, "simba", "tpu-like"]
 
 
 @pytest.mark.parametrize("name", architecture_names())

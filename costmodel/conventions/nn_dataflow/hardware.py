@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import inf
 
 from costmodel.errors import InputError
+from costmodel.multi_node.template import MultiNode
 
 
 @dataclass(frozen=True)
@@ -56,3 +57,24 @@ class Hardware:
     @property
     def node_count(self) -> int:
         return self.nodes[0] * self.nodes[1]
+
+    @classmethod
+    def of(cls, chip: MultiNode) -> Hardware:
+        """The tool's view of a multi-node device; costs in J."""
+        costs = chip.costs
+        levels = (costs.dram_pj, costs.buffer_pj, costs.bus_pj, costs.register_pj)
+        dram, buffer, bus, registers = (pj * 1e-12 for pj in levels)
+        return cls(
+            nodes=(chip.rows, chip.columns),
+            array=(chip.pe_rows, chip.pe_columns),
+            register_words=chip.register_words,
+            buffer_words=chip.buffer_words,
+            dram_words_per_cycle=costs.dram_words_per_cycle,
+            bus_words_per_cycle=chip.bus_words_per_cycle,
+            costs=UnitCosts(
+                costs.mac_pj * 1e-12,
+                (dram, buffer, bus, registers),
+                costs.hop_pj * 1e-12,
+                costs.idle_pj_per_cycle * 1e-12,
+            ),
+        )

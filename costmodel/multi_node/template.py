@@ -1,0 +1,91 @@
+"""KAPLA's hardware template (Fig 4): nodes with a buffer and a PE array, on a mesh with DRAM around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from math import inf
+from typing import Any, Literal, get_args
+
+from costmodel.errors import InputError
+
+ArrayMapping = Literal["row_stationary", "systolic"]
+"""How a node's PE array runs a layer: Eyeriss's row-stationary sets, or output pixels by output channels."""
+
+
+@dataclass(frozen=True)
+class UnitCosts:
+    """Energies in pJ: of a MAC, of a word's access per level and over a node's bus, of a word-hop.
+
+    ``idle_pj_per_cycle`` is the whole chip's. ``dram_words_per_cycle`` comes with them, because the two
+    published sets disagree about it, too.
+    """
+
+    name: str
+    mac_pj: float
+    dram_pj: float
+    buffer_pj: float
+    bus_pj: float
+    register_pj: float
+    hop_pj: float
+    idle_pj_per_cycle: float
+    dram_words_per_cycle: float
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.type == "float" and not 0 <= value < inf:
+                raise InputError(f"unit costs {self.name}", "a number of at least 0", value, key=item.name)
+        if not self.dram_words_per_cycle:
+            raise InputError(f"unit costs {self.name}", "more than 0 words/cycle", 0, key="dram_bandwidth")
+
+
+@dataclass(frozen=True)
+class MultiNode:
+    """``columns`` x ``rows`` nodes of ``pe_columns`` x ``pe_rows`` PEs, one MAC and registers each.
+
+    Sizes in words of ``word_bits``. Each of a node's three buses (weights, inputs, outputs) carries
+    ``bus_words_per_cycle``. With ``forwarding`` a node, or PE, takes from its neighbours what they hold
+    (same-level transfers); without it everything comes from the next level.
+    """
+
+    name: str
+    columns: int
+    rows: int
+    pe_columns: int
+    pe_rows: int
+    buffer_words: int
+    register_words: int
+    bus_words_per_cycle: int
+    costs: UnitCosts
+    array_mapping: ArrayMapping = "row_stationary"
+    word_bits: int = 16
+    frequency_hz: float = 500e6
+    node_forwarding: bool = True
+    pe_forwarding: bool = True
+
+    def __post_init__(self) -> None:
+        where = f"multi-node {self.name}"
+        for item in fields(self):
+            value: Any = getattr(self, item.name)
+            if item.type == "int" and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise InputError(where, "a whole number of at least 1", value, key=item.name)
+        if self.array_mapping not in get_args(ArrayMapping):
+            raise InputError(
+                where, f"one of {get_args(ArrayMapping)}", self.array_mapping, key="array_mapping"
+            )
+        if not 0 < self.frequency_hz < inf:
+            raise InputError(where, "more than 0 Hz", self.frequency_hz, key="frequency")
+
+    @property
+    def nodes(self) -> int:
+        return self.columns * self.rows
+
+    @property
+    def pes(self) -> int:
+        """PEs of a node."""
+        return self.pe_columns * self.pe_rows
+
+    @property
+    def macs(self) -> int:
+        """MACs a cycle of the whole chip."""
+        return self.nodes * self.pes
