@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 
 from results.pareto import front_mask, hypervolume, reference_point
-from sweep.design_ledger import Demand, Row, demands, design_bounds, objectives, solve_settings
+from sweep.design_row import Row, objectives
+from sweep.layer_work import Demand, LayerWork, demands, solve_settings
 from sweep.optuna_search import OptunaProposals, Point
 from sweep.pruning import BoundsPruning, objective_bounds
 from sweep.search import design_space
@@ -101,6 +102,7 @@ class Truth:
         self.space = design_space(self.study)
         heaviest = sorted(demands(self.study), key=lambda demand: -demand.runs * demand.layer.macs)
         self.demands = tuple(heaviest[: self.layers])
+        self.work = LayerWork(self.study, self.demands)
         self.seconds, self.rows = self._answers()
         self._bounds: dict[str, tuple[float, float]] = {}
         self.reference = reference_point(self._points(self.rows.values()))
@@ -134,10 +136,10 @@ class Truth:
         return [MappingTask(design.architecture, demand.named, settings) for demand in self.demands]
 
     def bounds(self, design: Design) -> tuple[float, float]:
-        """:func:`design_bounds` of the design."""
+        """Proven lower bounds on energy_pj and cycles of the design."""
         key = str(design.values)
         if key not in self._bounds:
-            self._bounds[key] = design_bounds(self.tasks(design), self.demands)
+            self._bounds[key] = self.work.bounds(self.tasks(design))
         return self._bounds[key]
 
     def _points(self, rows: Any) -> list[list[float]]:
@@ -173,7 +175,7 @@ class Drive:
     def __init__(self, truth: Truth, study: Study, first: Sequence[Point]) -> None:
         self.truth = truth
         self.search = OptunaProposals(study, truth.space, None, lambda: first)
-        self.pruning = BoundsPruning(study, truth.demands) if study.search.prune_by_bounds else None
+        self.pruning = BoundsPruning(study, truth.work) if study.search.prune_by_bounds else None
         self.discarded = 0
 
     def course(self, at_once: int) -> Course:

@@ -37,6 +37,12 @@ OUTCOMES = {
     "dominated": "discarded by their bounds",
     "failed": "failed",
 }
+ASKED = {
+    "layers": "layers to map",
+    "scratchpads": "scratchpads to plan",
+    "schedules": "schedules to find",
+}
+"""What a plan asks for, by the table of the answers."""
 LINE_SECONDS = 10.0
 """How often progress is said where no bar can be drawn."""
 
@@ -154,8 +160,7 @@ def run_and_report(name: str, options: RunOptions) -> None:
 
 
 def _headline(plan: Plan) -> str:
-    asked = f"{plan.requested - plan.scratchpads} layers to map"
-    asked += f" and {plan.scratchpads} scratchpads to plan" if plan.scratchpads else ""
+    asked = " and ".join(f"{count} {ASKED[table]}" for table, count in plan.asked.items())
     if plan.at_most:
         return f"at most {len(plan.designs)} designs, {asked}, {plan.open} solves"
     text = (
@@ -176,8 +181,7 @@ def show_plan(name: str, workers: int, output: str | None, as_json: bool) -> Non
         "study": study.name,
         "designs": len(planned.designs),
         "infeasible_designs": planned.infeasible,
-        "layer_solves": planned.requested - planned.scratchpads,
-        "scratchpad_solves": planned.scratchpads,
+        **{f"{table.removesuffix('s')}_solves": planned.asked.get(table, 0) for table in ASKED},
         "distinct_solves": planned.distinct,
         "open_solves": planned.open,
         "at_most": planned.at_most,

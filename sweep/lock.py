@@ -45,7 +45,7 @@ def lock_content(study: Study) -> dict[str, Any]:
             "python": platform.python_version(),
             **{name: _version(name) for name in PACKAGES},
             "cost model": MODEL_VERSION,
-            **{f"solver {name}": solver(name).load().VERSION for name in _solvers(study)},
+            **{f"solver {name}": solver(name).load().VERSION for name in study.solvers},
         },
         "platform": platform.platform(),
         "commit": _commit(),
@@ -53,12 +53,9 @@ def lock_content(study: Study) -> dict[str, Any]:
             "mapping": study.mapping.seed,
             "search": getattr(study.search, "seed", None),
             "scratchpad": study.scratchpad and study.scratchpad.seed,
+            "schedule": study.schedule and study.schedule.seed,
         },
     }
-
-
-def _solvers(study: Study) -> list[str]:
-    return [study.mapping.solver, *([study.scratchpad.solver] if study.scratchpad else [])]
 
 
 def _version(package: str) -> str:

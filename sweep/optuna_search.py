@@ -21,12 +21,13 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from results.pareto import recent_gain
-from sweep.design_ledger import Row, solve_settings
+from sweep.design_row import Row
 from sweep.pruning import objective_bounds
 from sweep.space import Axis, Design, DesignSpace
 from sweep.study import OptunaSearch, Study
 from sweep.task import content_hash
 from sweep.trial_journal import mend
+from sweep.workload import solved_how
 
 Distributions = dict[str, BaseDistribution]
 Point = tuple[int, ...]
@@ -160,7 +161,7 @@ class OptunaProposals:
             return
         design = self._space.design(self._point(trial))
         infeasible = row["status"] == "infeasible"
-        broken = {str(c): c.excess(design.architecture) for c in self._space.constraints}
+        broken = {str(c): c.excess(design.hardware) for c in self._space.constraints}
         self._constrain(trial, broken | {UNMAPPED: float(infeasible and design.feasible)})
         if infeasible:
             values = [inf] * len(self._study.objectives)
@@ -289,7 +290,7 @@ def _opened(study: Study, journal: Path | None) -> optuna.Study:
     steering = study.search.model_dump(mode="json", exclude={"trials", "wall_seconds", "plateau"})
     return optuna.create_study(
         storage=_storage(journal),
-        study_name=f"{study.name}-{content_hash([asked, steering, solve_settings(study).content])}",
+        study_name=f"{study.name}-{content_hash([asked, steering, solved_how(study)])}",
         directions=["minimize"] * len(study.objectives),
         load_if_exists=True,
     )

@@ -13,13 +13,15 @@ from statistics import fmean
 from costmodel.errors import InputError
 from costmodel.networks import load_network, unsupported_operators
 from costmodel.technology import energy_inversions
-from sweep.design_ledger import DesignLedger, demands
+from sweep.design_ledger import DesignLedger
+from sweep.hardware import mapped_on
 from sweep.search import check_feasible, design_space, designs, warm_start
 from sweep.simulated_run import Cluster
 from sweep.simulation import Forecast, forecast
 from sweep.space import Design
 from sweep.study import OptunaSearch, Study
 from sweep.work import Task, answer_task, ids_by_table, stored_answers
+from sweep.workload import workload_of
 
 PILOT_SOLVES = 5
 PILOT_SECONDS = 10.0
@@ -45,22 +47,25 @@ class Proposed:
 
 @dataclass(frozen=True)
 class Plan:
-    """``requested`` solves, ``distinct`` after de-duplication, ``open`` the ones not in the store yet.
+    """``asked`` solves, by the table of their answers; ``distinct`` ones, and of these ``open`` ones.
 
-    ``scratchpads`` of the requested ones are scratchpad plans, the others layers to map.
+    ``distinct``: after de-duplication, ``open``: not in the store yet.
     """
 
     designs: Proposed
     infeasible: int
     """Designs that break a constraint, or on which a network has no scratchpad plan: they cost nothing."""
-    requested: int
-    scratchpads: int
+    asked: dict[str, int]
     distinct: int
     open: int
     warnings: tuple[str, ...] = ()
     """What a reader of the results should know: operators not counted, energy tables turned upside down."""
     at_most: bool = False
     """An Optuna search takes no more than these; ``infeasible`` is of as many random ones."""
+
+    @property
+    def requested(self) -> int:
+        return sum(self.asked.values())
 
 
 def plan(study: Study, store: Path | None = None) -> Plan:
@@ -86,14 +91,11 @@ def plan(study: Study, store: Path | None = None) -> Plan:
     proposed = Proposed(study, count.designs)
     if isinstance(study.search, OptunaSearch) and count.designs < design_space(study).size:
         most = count.most_solves * count.designs
-        return Plan(
-            proposed, count.infeasible, *count.requested(count.designs), most, most, warnings, at_most=True
-        )
+        asked = count.asked(count.designs)
+        return Plan(proposed, count.infeasible, asked, most, most, warnings, at_most=True)
     distinct = sum(map(len, count.tasks.values()))
-    solvable = count.designs - count.infeasible
-    return Plan(
-        proposed, count.infeasible, *count.requested(solvable), distinct, distinct - len(known), warnings
-    )
+    asked = count.asked(count.designs - count.infeasible)
+    return Plan(proposed, count.infeasible, asked, distinct, distinct - len(known), warnings)
 
 
 def _not_warm(study: Study) -> list[str]:
@@ -120,23 +122,21 @@ class _Count:
         """Identities by the table of their rows."""
         self.obstacle = ""
         self.inverted: dict[str, str] = {}
-        self._name = study.architecture
-        self._ledger = DesignLedger(study, demands(study))
-        self._layers = sum(demand.count for demand in self._ledger.demands)
-        self._scratchpads = len(study.networks) if study.scratchpad else 0
+        self._name = study.base
+        self._ledger = DesignLedger(study, workload_of(study))
 
-    def requested(self, designs: int) -> tuple[int, int]:
-        """All solves that so many designs ask for, and the scratchpad plans among them."""
-        return designs * (self._layers + self._scratchpads), designs * self._scratchpads
+    def asked(self, designs: int) -> dict[str, int]:
+        """All solves that so many designs ask for, by the table of their answers."""
+        return {table: designs * count for table, count in self._ledger.workload.asked.items()}
 
     def add(self, design: Design) -> None:
         self.designs += 1
-        for warning in energy_inversions(design.architecture):
+        for warning in energy_inversions(mapped_on(design.hardware)):
             self.inverted[warning.split(" costs ")[0]] = f"{self._name}: {warning}"
         needed = self._ledger.tasks(design)
         if not needed:
             self.infeasible += 1
-            self.obstacle = self._ledger.obstacle(design) or self.obstacle
+            self.obstacle = self._ledger.workload.obstacle(design) or self.obstacle
             return
         tasks = ids_by_table(needed)
         self.most_solves = max(self.most_solves, sum(map(len, tasks.values())))
@@ -178,7 +178,7 @@ def _simulated(seconds: tuple[float, ...], solves: int, workers: int) -> Forecas
 def predict(study: Study, planned: Plan, store: Path | None = None) -> Prediction:
     """Seconds per solve: those of the study's own answers in the store, else of a few pilot solves."""
     if store is not None and store.is_dir():
-        ledger = DesignLedger(study, demands(study))
+        ledger = DesignLedger(study, workload_of(study))
         tasks = (task for design in planned.designs for task in ledger.tasks(design))
         known = stored_answers(store, ids_by_table(tasks), ("task_id", "wall_seconds"))
         seconds = tuple(row["wall_seconds"] for row in known.values() if row["wall_seconds"] is not None)
@@ -190,7 +190,7 @@ def predict(study: Study, planned: Plan, store: Path | None = None) -> Predictio
 
 def _spread(study: Study, planned: Plan) -> list[Task]:
     """A few different tasks, from all over the study."""
-    ledger = DesignLedger(study, demands(study))
+    ledger = DesignLedger(study, workload_of(study))
     stride = max(1, (planned.designs.count - planned.infeasible) // PILOT_SOLVES)
     solvable = (tasks for design in planned.designs if (tasks := ledger.tasks(design)))
     chosen: dict[str, Task] = {}

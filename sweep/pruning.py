@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from solvers.mapping.obstacles import obstacle
 from solvers.mapping.space import MappingSpace
-from sweep.design_ledger import Demand, Row, design_bounds, design_row, infeasible_row, objectives
+from sweep.design_row import Row, design_row, infeasible_row, objectives
 from sweep.space import Design
 from sweep.study import Study
 from sweep.task import MappingTask
+from sweep.work import Task
+from sweep.workload import Workload
 
 Objectives = NDArray[np.float64]
 """One design's values, in the order of the study's objectives."""
@@ -52,8 +54,8 @@ class BoundsPruning:
     place of its objectives, and may propose others than it would have.
     """
 
-    def __init__(self, study: Study, demands: tuple[Demand, ...]) -> None:
-        self.study, self.demands = study, demands
+    def __init__(self, study: Study, workload: Workload) -> None:
+        self.study, self.workload = study, workload
         self._front = np.empty((0, len(study.objectives)))
 
     def evaluated(self, row: Row) -> None:
@@ -63,9 +65,9 @@ class BoundsPruning:
             worse = (point <= self._front).all(axis=1)
             self._front = np.vstack([self._front[~worse], point])
 
-    def discard(self, design: Design, tasks: Sequence[MappingTask]) -> Row | None:
+    def discard(self, design: Design, tasks: Sequence[Task]) -> Row | None:
         """The row of a design that cannot be on the front; None for one that may be."""
-        energy_pj, cycles = design_bounds(tasks, self.demands)
+        energy_pj, cycles = self.workload.bounds(tasks)
         bounds = np.array(objective_bounds(self.study, design, energy_pj, cycles))
         better = self.dominating(bounds)
         if better is None:

@@ -12,7 +12,8 @@ from clusters.runtime import Completion, Runtime, WorkersUnavailableError, compl
 from results.schema import ANSWER_TABLES, ANSWERED
 from results.store import RunFolder, RunWriter
 from sweep.answers import answer_of
-from sweep.design_ledger import DesignLedger, Row, demands, design_row, infeasible_row
+from sweep.design_ledger import DesignLedger
+from sweep.design_row import Row, design_row, infeasible_row
 from sweep.lock import study_id
 from sweep.plan import Plan
 from sweep.pruning import BoundsPruning, without_mapping
@@ -21,6 +22,7 @@ from sweep.space import Design
 from sweep.study import Study
 from sweep.task import MappingTask, VersionMismatchError
 from sweep.work import Task, ids_by_table, stored_answers
+from sweep.workload import workload_of
 
 
 class Observer:
@@ -44,8 +46,8 @@ class Run:
 
     def __init__(self, study: Study, writer: RunWriter, observer: Observer, store: Path | None) -> None:
         self.study, self.writer, self.observer, self.store = study, writer, observer, store
-        self.ledger = DesignLedger(study, demands(study))
-        self.pruning = BoundsPruning(study, self.ledger.demands) if study.search.prune_by_bounds else None
+        self.ledger = DesignLedger(study, workload_of(study))
+        self.pruning = BoundsPruning(study, self.ledger.workload) if study.search.prune_by_bounds else None
         self._study_id = study_id(study)
         self._solving: dict[str, Task] = {}
         folder = RunFolder(writer.path)
@@ -105,12 +107,12 @@ class Run:
         """The row of a design that breaks a constraint, can have no answer, or is discarded by its bounds."""
         if not design.feasible:
             return design_row(self.study, design)
-        if reason := self.ledger.obstacle(design):
+        if reason := self.ledger.workload.obstacle(design):
             return infeasible_row(self.study, design, reason)
         unknown = [task for task in tasks if task.id not in stored and not self.ledger.knows(task.id)]
         row = without_mapping(self.study, design, _layers(unknown))
         if row is None and self.pruning and unknown:
-            row = self.pruning.discard(design, _layers(tasks))
+            row = self.pruning.discard(design, tasks)
         return row
 
     def _reuse(self, task: Task, row: dict[str, Any]) -> None:

@@ -7,8 +7,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from costmodel.architectures import load_architecture
+from costmodel.chips import load_chip
 from costmodel.errors import InputError
-from sweep.design_ledger import Row, demands
+from sweep.design_row import Row
+from sweep.layer_work import demands
 from sweep.space import Constraint, Design, DesignSpace
 from sweep.study import GridSearch, OptunaSearch, RandomSearch, Study
 
@@ -80,7 +83,8 @@ def warm_start(study: Study) -> RelaxedStart | None:
 
 def design_space(study: Study) -> DesignSpace:
     constraints = tuple(Constraint.parse(text) for text in study.constraints)
-    return DesignSpace(study.architecture, study.axis_values(), constraints, study.baseline)
+    load = load_chip if study.chip else load_architecture
+    return DesignSpace(study.base, study.axis_values(), constraints, study.baseline, load)
 
 
 def designs(study: Study) -> Iterator[Design]:
@@ -118,8 +122,8 @@ def check_feasible(study: Study) -> None:
     if any(design.feasible for design in proposed):
         return
     for constraint in space.constraints:
-        values = [constraint.value(design.architecture) for design in proposed]
-        if not any(constraint.holds(design.architecture) for design in proposed):
+        values = [constraint.value(design.hardware) for design in proposed]
+        if not any(constraint.holds(design.hardware) for design in proposed):
             raise InputError(
                 f"study {study.name}",
                 f"a constraint that some design meets: {constraint}",

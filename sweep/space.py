@@ -15,8 +15,10 @@ from typing import Any
 
 from costmodel.architecture import Architecture
 from costmodel.architectures import load_architecture
+from costmodel.chip.hardware import Chip
 from costmodel.errors import InputError
 from costmodel.frontends.quantities import AREA, BANDWIDTH, ENERGY, FREQUENCY, LEAKAGE, SIZE, reader
+from sweep.hardware import QUANTITIES, Hardware, Load
 
 Choice = Any
 """What a study may write for an axis: a number, a size with its unit, a fan-out ``[x, y]``."""
@@ -60,14 +62,6 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
-QUANTITIES: dict[str, Callable[[Architecture], float]] = {
-    "area_um2": lambda architecture: architecture.area_um2,
-    "mac_units": lambda architecture: architecture.mac_units,
-    "on_chip_bits": lambda architecture: sum(
-        instances * (level.size_words or 0) * level.word_bits
-        for instances, level in zip(architecture.instances, architecture.levels, strict=True)
-    ),
-}
 _CONSTRAINT = re.compile(r"\s*(\w+)\s*(<=|>=|<|>)\s*([-+.\deE_]+)\s*")
 
 
@@ -94,18 +88,18 @@ class Constraint:
         except ValueError:
             raise InputError("study", "a number after the comparison", match[3], key="constraints") from None
 
-    def value(self, architecture: Architecture) -> float:
-        return float(QUANTITIES[self.quantity](architecture))
+    def value(self, hardware: Hardware) -> float:
+        return float(QUANTITIES[self.quantity](hardware))
 
-    def holds(self, architecture: Architecture) -> bool:
-        return COMPARISONS[self.comparison](self.value(architecture), self.limit)
+    def holds(self, hardware: Hardware) -> bool:
+        return COMPARISONS[self.comparison](self.value(hardware), self.limit)
 
-    def excess(self, architecture: Architecture) -> float:
+    def excess(self, hardware: Hardware) -> float:
         """By how much it is broken, as a share of the limit: 0 or less where it holds."""
-        beyond = self.value(architecture) - self.limit
+        beyond = self.value(hardware) - self.limit
         share = (beyond if self.comparison.startswith("<") else -beyond) / (abs(self.limit) or 1.0)
         # "<" and ">" are broken at the limit itself, where nothing is exceeded
-        return min(share, 0.0) if self.holds(architecture) else max(share, sys.float_info.epsilon)
+        return min(share, 0.0) if self.holds(hardware) else max(share, sys.float_info.epsilon)
 
     def __str__(self) -> str:
         return f"{self.quantity} {self.comparison} {self.limit:g}"
@@ -113,10 +107,10 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Design:
-    """One member of the family: the axis values that make it and the architecture they make."""
+    """One member of the family: the axis values that make it and the hardware they make."""
 
     values: tuple[tuple[str, Choice], ...]
-    architecture: Architecture
+    hardware: Hardware
     broken: tuple[str, ...] = field(default=())
     """The constraints it does not meet, with its own numbers; such a design costs no solve."""
     trial: int | None = None
@@ -128,15 +122,28 @@ class Design:
     def feasible(self) -> bool:
         return not self.broken
 
+    @property
+    def architecture(self) -> Architecture:
+        """The hardware, of a study of architectures."""
+        assert isinstance(self.hardware, Architecture)
+        return self.hardware
+
+    @property
+    def chip(self) -> Chip:
+        """The hardware, of a study of chips."""
+        assert isinstance(self.hardware, Chip)
+        return self.hardware
+
 
 @dataclass(frozen=True)
 class DesignSpace:
-    """All combinations of the axes' values on the ``base`` architecture (a library name or a file)."""
+    """All combinations of the axes' values on the ``base`` (a library name or a file that ``load`` takes)."""
 
     base: str
     axes: tuple[Axis, ...]
     constraints: tuple[Constraint, ...] = ()
     baseline: dict[str, Choice] | None = None
+    load: Load = load_architecture
 
     @property
     def size(self) -> int:
@@ -146,7 +153,7 @@ class DesignSpace:
         """The design with the ``indices[i]``-th value of axis i."""
         values = {axis.key: axis.choices[i] for axis, i in zip(self.axes, indices, strict=True)}
         design = self._made(values)
-        return replace(design, trial=trial, baseline=design.architecture == self._baseline_architecture)
+        return replace(design, trial=trial, baseline=design.hardware == self._baseline_hardware)
 
     def baseline_design(self) -> Design | None:
         """The study's baseline; InputError where it breaks a constraint: there is nothing to compare."""
@@ -166,17 +173,17 @@ class DesignSpace:
         return tuple(choices.index(value) for choices, value in given) if inside else None
 
     @cached_property
-    def _baseline_architecture(self) -> Architecture | None:
-        return None if self.baseline is None else self._made(self.baseline).architecture
+    def _baseline_hardware(self) -> Hardware | None:
+        return None if self.baseline is None else self._made(self.baseline).hardware
 
     def _made(self, values: Mapping[str, Choice]) -> Design:
-        architecture = load_architecture(self.base, values)
+        hardware = self.load(self.base, values)
         broken = tuple(
-            f"{constraint} (is {constraint.value(architecture):g})"
+            f"{constraint} (is {constraint.value(hardware):g})"
             for constraint in self.constraints
-            if not constraint.holds(architecture)
+            if not constraint.holds(hardware)
         )
-        return Design(tuple(values.items()), architecture, broken)
+        return Design(tuple(values.items()), hardware, broken)
 
     def grid(self) -> Iterator[Design]:
         """Every design, the last axis varying fastest."""

@@ -14,6 +14,7 @@ from costmodel.frontends.safe_yaml import load_yaml
 from costmodel.frontends.timeloop_files import each_file
 from solvers.budget import Budget
 from sweep.mapping_space import SpaceKeys
+from sweep.schedule_choice import ScheduleChoice
 from sweep.space import Axis, Constraint
 
 DesignObjective = Literal[
@@ -24,6 +25,8 @@ DesignObjective = Literal[
     "area_um2",
     "off_chip_bytes",
     "off_chip_energy_pj",
+    "dram_bytes",
+    "noc_hop_bytes",
 ]
 
 
@@ -185,12 +188,13 @@ Search = Annotated[GridSearch | RandomSearch | OptunaSearch, Field(discriminator
 
 
 class Study(Keys):
-    """A whole study, as its YAML file writes it."""
+    """A whole study, as its YAML file writes it: of architectures, or of chips with networks to schedule."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     description: str = ""
     networks: Annotated[tuple[NetworkChoice, ...], Field(min_length=1, strict=False)]
-    architecture: str
+    architecture: str = ""
+    chip: str = ""
     axes: dict[str, AxisChoices] = Field(default_factory=dict)
     baseline: dict[str, Any] | None = None
     """A value for every axis: the design to compare with, solved first; it need not be one of the family."""
@@ -203,6 +207,7 @@ class Study(Keys):
     search: Search = GridSearch()
     mapping: MappingChoice = MappingChoice()
     scratchpad: ScratchpadChoice | None = None
+    schedule: ScheduleChoice | None = None
 
     @field_validator("networks", mode="before")
     @classmethod
@@ -242,6 +247,20 @@ class Study(Keys):
         return objectives
 
     @model_validator(mode="after")
+    def _architecture_or_chip(self) -> Study:
+        if bool(self.architecture) == bool(self.chip):
+            found = "both" if self.chip else "neither"
+            raise InputError("", "either 'architecture' or 'chip'", found, key="architecture")
+        if bool(self.chip) != (self.schedule is not None):
+            expected = "a 'schedule' block, for chips" if self.chip else "no 'schedule' without a 'chip'"
+            raise InputError("", expected, "none" if self.chip else "one", key="schedule")
+        if self.chip and self.scratchpad:
+            raise InputError("", "no 'scratchpad' in a study of chips", "one", key="scratchpad")
+        if self.chip and getattr(self.search, "warm_start", False):
+            raise InputError("", "no warm start in a study of chips", "one", key="search.warm_start")
+        return self
+
+    @model_validator(mode="after")
     def _baseline_on_the_axes(self) -> Study:
         given = self.baseline if self.baseline is not None else self.axes
         if given.keys() != self.axes.keys():
@@ -254,6 +273,9 @@ class Study(Keys):
     @model_validator(mode="after")
     def _off_chip_of_a_scratchpad(self) -> Study:
         off_chip = [name for name in self.objectives if name.startswith("off_chip")]
+        of_chips = [name for name in self.objectives if name in ("dram_bytes", "noc_hop_bytes")]
+        if of_chips and not self.chip:
+            raise InputError("", f"a 'chip', for the objective {of_chips[0]}", "none", key="chip")
         if off_chip and self.scratchpad is None:
             raise InputError(
                 "",
@@ -267,8 +289,20 @@ class Study(Keys):
     @property
     def solve_seconds(self) -> float:
         """The most wall seconds that the solver of any task may take."""
-        scratchpad = 0.0 if self.scratchpad is None else self.scratchpad.wall_seconds
-        return max(self.mapping.wall_seconds, scratchpad)
+        blocks = (self.mapping, self.scratchpad, self.schedule)
+        return max(block.wall_seconds for block in blocks if block is not None)
+
+    @property
+    def base(self) -> str:
+        """The architecture or chip that the axes vary: a library name or a file."""
+        return self.architecture or self.chip
+
+    @property
+    def solvers(self) -> list[str]:
+        """The names of the solvers that answer the study's tasks."""
+        if self.schedule is not None:
+            return [self.schedule.solver]
+        return [self.mapping.solver, *([self.scratchpad.solver] if self.scratchpad else [])]
 
     def axis_values(self) -> tuple[Axis, ...]:
         return tuple(Axis(key, axis.values()) for key, axis in self.axes.items())
@@ -277,9 +311,16 @@ class Study(Keys):
     def identity(self) -> dict[str, Any]:
         """The study as plain data with files by their names alone: the same study wherever its files lie."""
         networks = tuple(n.model_copy(update={"network": Path(n.network).name}) for n in self.networks)
-        architecture = each_file(self.architecture, lambda file: Path(file).name)
-        placeless = self.model_copy(update={"networks": networks, "architecture": architecture})
-        return placeless.model_dump(mode="json", by_alias=True)
+        architecture = each_file(self.architecture, _name) if self.architecture else ""
+        chip = Path(self.chip).name
+        placeless = self.model_copy(update={"networks": networks, "architecture": architecture, "chip": chip})
+        data = placeless.model_dump(mode="json", by_alias=True)
+        # studies of architectures have kept the identity that they had before there were chips
+        return data if self.chip else {k: v for k, v in data.items() if k not in ("chip", "schedule")}
+
+
+def _name(file: str) -> str:
+    return Path(file).name
 
 
 def study_names() -> list[str]:
@@ -320,5 +361,8 @@ def _resolved(study: Study, folder: Path) -> Study:
         return str(folder.resolve() / name) if candidate.is_file() else name
 
     networks = tuple(n.model_copy(update={"network": beside(n.network)}) for n in study.networks)
-    architecture = each_file(study.architecture, beside, folder)
-    return study.model_copy(update={"networks": networks, "architecture": architecture})
+    hardware = {
+        "architecture": each_file(study.architecture, beside, folder) if study.architecture else "",
+        "chip": beside(study.chip) if study.chip else "",
+    }
+    return study.model_copy(update={"networks": networks, **hardware})

@@ -92,7 +92,10 @@ def stage_study(name: str, folder: Path) -> Path:
         return f"{copies[-1].relative_to(folder)}{hash_}{member}"
 
     folder.mkdir(parents=True)
-    document["architecture"] = each_file(document["architecture"], copied, source.parent)
+    if document.get("chip"):
+        document["chip"] = copied(document["chip"])
+    else:
+        document["architecture"] = each_file(document["architecture"], copied, source.parent)
     document["networks"] = [
         copied(entry) if isinstance(entry, str) else {**entry, "network": copied(entry["network"])}
         for entry in document["networks"]

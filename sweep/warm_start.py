@@ -14,7 +14,7 @@ from costmodel.errors import InputError
 from solvers.codesign.family import ArchitectureFamily
 from solvers.codesign.problem import CodesignProblem, WeightedLayer
 from solvers.codesign.thistle import Params, RelaxedOptimum, relaxed_optimum
-from sweep.design_ledger import Demand
+from sweep.layer_work import Demand
 from sweep.space import Choice, DesignSpace
 from sweep.study import Study
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from sweep.answers import MappingAnswer
-from sweep.design_ledger import DesignLedger, demands
+from sweep.design_ledger import DesignLedger
+from sweep.layer_work import LayerWork, demands
 from sweep.search import design_space
 from sweep.study import NetworkChoice, Study
 
@@ -31,13 +32,13 @@ def resnet(tiny: Study) -> Study:
 
 
 def test_totals_are_sums_over_counts_and_weights(resnet: Study) -> None:
-    ledger = DesignLedger(resnet, demands(resnet))
+    ledger = DesignLedger(resnet, LayerWork(resnet, demands(resnet)))
     design = next(design_space(resnet).grid())
     tasks, row = ledger.open(design, ledger.tasks(design))
     assert row is None
     rows = [row for task in tasks for row in ledger.record(task.id, answer())]
     assert len(rows) == 1
-    runs = sum(demand.count * demand.weight for demand in ledger.demands)
+    runs = sum(demand.count * demand.weight for demand in demands(resnet))
     assert runs == 21 + 3 * 21
     assert rows[0]["energy_pj"] == pytest.approx(10.0 * runs)
     assert rows[0]["cycles"] == 4 * runs
@@ -53,11 +54,11 @@ def test_totals_are_sums_over_counts_and_weights(resnet: Study) -> None:
 
 
 def test_equal_tasks_are_asked_for_once(tiny: Study) -> None:
-    ledger = DesignLedger(tiny, demands(tiny) + demands(tiny))
+    ledger = DesignLedger(tiny, LayerWork(tiny, demands(tiny) + demands(tiny)))
     design = next(design_space(tiny).grid())
     tasks, _ = ledger.open(design, ledger.tasks(design))
     assert len(tasks) == 1
-    renamed = replace(design, architecture=replace(design.architecture, name="another name"))
+    renamed = replace(design, hardware=replace(design.architecture, name="another name"))
     assert ledger.open(renamed, ledger.tasks(renamed)) == ([], None)
     rows = ledger.record(tasks[0].id, answer())
     assert len(rows) == 2
@@ -78,7 +79,7 @@ def test_equal_tasks_are_asked_for_once(tiny: Study) -> None:
 def test_a_design_with_an_unmapped_layer_says_why(
     tiny: Study, bad: dict[str, Any], status: str, column: str
 ) -> None:
-    ledger = DesignLedger(tiny, demands(tiny))
+    ledger = DesignLedger(tiny, LayerWork(tiny, demands(tiny)))
     design = next(design_space(tiny).grid())
     tasks, _ = ledger.open(design, ledger.tasks(design))
     (row,) = ledger.record(tasks[0].id, MappingAnswer.of(bad))

@@ -19,7 +19,8 @@ from results.store import RunFolder
 from solvers.budget import Budget
 from solvers.catalogue import solver_names
 from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules
-from sweep.design_ledger import DesignLedger, demands
+from sweep.design_ledger import DesignLedger
+from sweep.layer_work import LayerWork, demands
 from sweep.mapping_space import check_rules, load_rules
 from sweep.session import Place, run_study
 from sweep.study import load_study
@@ -137,7 +138,7 @@ def test_a_study_with_wrong_names_ends_before_anything_is_solved(
     text = TINY.replace("objective: edp", "constraints: [{level: SRAM, innermost: [Q]}], objective: edp")
     study = load_study(str(write_study(text)))
     with pytest.raises(InputError, match=r"constraint on SRAM: .*found Q"):
-        DesignLedger(study, demands(study))
+        DesignLedger(study, LayerWork(study, demands(study)))
 
 
 def task(rules: SpaceRules, layer: Layer, solver: str = "random_search") -> MappingTask:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from results.pareto import design_frame, front_mask, front_of
 from results.store import RunFolder
+from sweep.layer_work import LayerWork
 from sweep.pruning import BoundsPruning, objective_bounds
 from sweep.search import design_space
 from sweep.session import Place, run_study
@@ -78,7 +79,7 @@ def test_what_moves_off_the_chip_is_bounded_by_nothing(family: Study) -> None:
     design = next(design_space(study).grid())
     clock = design.architecture.frequency_hz
     assert objective_bounds(study, design, 5.0, 7.0) == [0.0, 5.0, 0.0, 7 / clock]
-    pruning = BoundsPruning(study, ())
+    pruning = BoundsPruning(study, LayerWork(study, ()))
     pruning.evaluated({"status": "complete", **dict.fromkeys(names, 1.0)})
     assert pruning.dominating(np.array([0.0, 5.0, 0.0, 7.0])) is None
     pruning.evaluated({"status": "complete", **dict.fromkeys(names, 1.0), names[0]: 0.0, names[2]: 0.0})
@@ -102,7 +103,7 @@ def test_no_order_of_designs_and_no_bounds_change_the_front(
             "objectives": ["energy_pj", "cycles"],
         }
     )
-    pruning = BoundsPruning(two, ())
+    pruning = BoundsPruning(two, LayerWork(two, ()))
     values = np.array([value for value, _ in drawn], dtype=float)
     bounds = np.minimum(values, [bound for _, bound in drawn])
     kept = []

@@ -279,7 +279,7 @@ def test_settings_reach_the_model(
 def test_plan_counts_scratchpads(study: Study, tmp_path: Path) -> None:
     planned = plan(study, tmp_path / "runs")
     assert (len(planned.designs), planned.infeasible) == (6, 2)
-    assert (planned.requested, planned.scratchpads) == (4 * (3 + 1), 4)
+    assert planned.asked == {"layers": 4 * 3, "scratchpads": 4}
     folder = run_study(study, tmp_path / "runs" / "skip", HERE)
     solved = len(folder.read_rows("layers")) + len(folder.read_rows("scratchpads"))
     assert (planned.distinct, planned.open) == (solved, solved)
