@@ -15,6 +15,7 @@ from results.report_run import headline
 from results.report_schedules import schedules_section
 from results.report_units import TIMES
 from results.schedule_chart import acceptance, chart_content, rectangles, trajectory_content
+from results.schedule_text import text_chart
 from results.store import RunWriter
 
 Row = dict[str, Any]
@@ -128,3 +129,22 @@ def test_schedules_without_a_complete_design_are_said_to_have_none(
     section = schedules_section(write(run_path, [], [make_schedule(0)]))
     assert section is not None
     assert "No design is complete" in section.content
+
+
+def test_the_text_chart_shows_who_computes_where_and_when(make_schedule: Make) -> None:
+    # 1800 cycles in 36 columns of 50: `a` has all tiles for 6 of them, then b three tiles and c the fourth
+    spatial_temporal = [*make_schedule()["spatial_temporal"]]
+    spatial_temporal.append({"layer": "end", "samples": 4, "tiles": [0, 1], "cycles": 50, "starts": [1750]})
+    lines = text_chart(spatial_temporal, columns=36).splitlines()
+    half = "aaaaaa" + "bbbb" + "bbbb" + "...."
+    assert lines[:3] == [f"{tile:>9} |{half}{half[:-1]}{'d' if tile == 0 else '.'}" for tile in range(3)]
+    assert lines[3] == f"{3:>9} |" + ("aaaaaa....ccc.ccc.") * 2
+    assert lines[4].endswith("0 to 1,800 cycles; . idle")
+    assert lines[5] == "a a   b b   c <c>   d end"
+
+
+def test_tiles_share_lines_where_there_are_many(make_schedule: Make) -> None:
+    lines = text_chart(make_schedule()["spatial_temporal"], columns=36, lines=2).splitlines()
+    assert [line.split("|")[0].strip() for line in lines[:2]] == ["0-1", "2-3"]
+    # of tiles 2 and 3, b has one; beside it c has the other, and the first named wins
+    assert set(lines[1].split("|")[1]) == {"a", "b", "."}
