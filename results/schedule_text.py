@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from string import ascii_letters, digits
 from typing import Any
@@ -12,6 +12,9 @@ from results.schedule_chart import Rectangle, rectangles
 SYMBOLS = ascii_letters + digits
 """One a layer, in the order of the schedule; more layers begin again."""
 IDLE = "."
+
+Shares = dict[str, float]
+"""Of each layer, its tiles times its share of a column's time."""
 
 
 def text_chart(spatial_temporal: Iterable[Mapping[str, Any]], columns: int = 96, lines: int = 24) -> str:
@@ -43,16 +46,16 @@ def _symbols(found: Iterable[Rectangle]) -> dict[str, str]:
     return {layer: SYMBOLS[place % len(SYMBOLS)] for place, layer in enumerate(layers)}
 
 
-def _shares(found: Iterable[Rectangle], group: int, width: float) -> dict[tuple[int, int], Counter[str]]:
-    """Tiles times share of the column's time, by layer, of each (line, column) in which something runs."""
-    shares: dict[tuple[int, int], Counter[str]] = {}
+def _shares(found: Iterable[Rectangle], group: int, width: float) -> dict[tuple[int, int], Shares]:
+    """What runs in each (line, column)."""
+    shares: dict[tuple[int, int], Shares] = defaultdict(lambda: defaultdict(float))
     for rectangle in found:
         start, end = (cycle / width for cycle in rectangle.cycles)
         for line in range(rectangle.tiles[0] // group, (rectangle.tiles[1] - 1) // group + 1):
             within = _overlap(rectangle.tiles, (line * group, (line + 1) * group))
             for column in range(int(start), -int(-end // 1)):
                 share = within * _overlap((start, end), (column, column + 1))
-                shares.setdefault((line, column), Counter())[rectangle.layer] += share  # type: ignore[assignment]
+                shares[line, column][rectangle.layer] += share
     return shares
 
 
@@ -60,10 +63,10 @@ def _overlap(one: tuple[float, float], other: tuple[float, float]) -> float:
     return max(0.0, min(one[1], other[1]) - max(one[0], other[0]))
 
 
-def _character(shares: Counter[str] | None, tiles: int, symbols: Mapping[str, str]) -> str:
+def _character(shares: Shares | None, tiles: int, symbols: Mapping[str, str]) -> str:
     if shares is None or sum(shares.values()) < tiles / 2:
         return IDLE
-    return symbols[shares.most_common(1)[0][0]]
+    return symbols[max(shares, key=shares.__getitem__)]
 
 
 def _tiles(first: int, count: int) -> str:
