@@ -35,9 +35,8 @@ def text_chart(spatial_temporal: Iterable[Mapping[str, Any]], columns: int = 96,
         for line, count in full.items()
     ]
     legend = [f"{symbol} {layer}" for layer, symbol in symbols.items()]
-    return "\n".join(
-        [*chart, f"{'tiles':>9}  0 to {cycles:,} cycles; {IDLE} idle", *_wrapped(legend, columns)]
-    )
+    axis = f"{'tiles':>9}  0 to {cycles:,} cycles; {IDLE} idle"
+    return "\n".join([*chart, axis, *_wrapped(legend, columns)])
 
 
 def _symbols(found: Iterable[Rectangle]) -> dict[str, str]:

@@ -20,6 +20,8 @@ from results.store import RunWriter
 
 Row = dict[str, Any]
 Make = Callable[..., Row]
+END = {"layer": "end", "samples": 4, "tiles": [0, 1], "cycles": 50, "starts": [1750]}
+"""The first tile's last columns, up to cycle 1,800."""
 
 
 def write(path: Path, designs: list[Row], schedules: list[Row]) -> RunData:
@@ -133,9 +135,7 @@ def test_schedules_without_a_complete_design_are_said_to_have_none(
 
 def test_the_text_chart_shows_who_computes_where_and_when(make_schedule: Make) -> None:
     # 1800 cycles in 36 columns of 50: `a` has all tiles for 6 of them, then b three tiles and c the fourth
-    spatial_temporal = [*make_schedule()["spatial_temporal"]]
-    spatial_temporal.append({"layer": "end", "samples": 4, "tiles": [0, 1], "cycles": 50, "starts": [1750]})
-    lines = text_chart(spatial_temporal, columns=36).splitlines()
+    lines = text_chart([*make_schedule()["spatial_temporal"], END], columns=36).splitlines()
     half = "aaaaaa" + "bbbb" + "bbbb" + "...."
     assert lines[:3] == [f"{tile:>9} |{half}{half[:-1]}{'d' if tile == 0 else '.'}" for tile in range(3)]
     assert lines[3] == f"{3:>9} |" + ("aaaaaa....ccc.ccc.") * 2
@@ -144,7 +144,7 @@ def test_the_text_chart_shows_who_computes_where_and_when(make_schedule: Make) -
 
 
 def test_tiles_share_lines_where_there_are_many(make_schedule: Make) -> None:
-    lines = text_chart(make_schedule()["spatial_temporal"], columns=36, lines=2).splitlines()
+    lines = text_chart([*make_schedule()["spatial_temporal"], END], columns=36, lines=2).splitlines()
     assert [line.split("|")[0].strip() for line in lines[:2]] == ["0-1", "2-3"]
     # of tiles 2 and 3, b and c have one each: the first wins, and c shows once b is done
     assert lines[1].split("|")[1] == "aaaaaabbbbbbbbccc." * 2
