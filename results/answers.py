@@ -56,6 +56,19 @@ def find_answers(
     return answers
 
 
+def find_matching(
+    root: Path, table: Table, column: str, values: Iterable[str], columns: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Answered rows of the run folders directly below ``root`` whose ``column`` is one of ``values``."""
+    wanted = set(values)
+    rows = (
+        row
+        for part in (_parts_below(root, table) if wanted else ())
+        for row in _matching(table, part, wanted, columns, column)
+    )
+    return [table.decode(row) for row in rows]
+
+
 def _rank(row: dict[str, Any]) -> tuple[bool, Any]:
     return bool(row["cached"]), row["finished_at"]
 
@@ -64,14 +77,16 @@ def _parts_below(root: Path, table: Table) -> list[Path]:
     return [part for run in sorted(root.glob("*/")) for part in list_parts(run / table.name)]
 
 
-def _matching(table: Table, part: Path, task_ids: set[str], columns: Sequence[str]) -> list[dict[str, Any]]:
+def _matching(
+    table: Table, part: Path, wanted: set[str], columns: Sequence[str], key: str = "task_id"
+) -> list[dict[str, Any]]:
     import pyarrow
     from pyarrow import compute
 
     rows = _read_or_warn(table, part, tuple(dict.fromkeys([*_RANKING, *columns])))
     if rows is None:
         return []
-    asked = compute.is_in(rows["task_id"], value_set=pyarrow.array(task_ids, pyarrow.string()))
+    asked = compute.is_in(rows[key], value_set=pyarrow.array(wanted, pyarrow.string()))
     answered = compute.is_in(rows["status"], value_set=pyarrow.array(ANSWERED))
     return list(rows.filter(compute.and_(asked, answered)).to_pylist())
 

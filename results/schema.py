@@ -1,9 +1,9 @@
 """The columns of the result tables: names, types, units and meanings, versioned.
 
 Version history: 1, the first; 2, the space and the winner of a solve, the trial of a design, the baseline,
-designs dominated by their bounds, and the `scratchpads` table; 3, the `schedules` table and the designs of
-chips. A new column raises ``SCHEMA_VERSION``; a column is never renamed or given another meaning, and old
-parts read as null in the columns that they lack.
+designs dominated by their bounds, and the `scratchpads` table; 3, the `schedules` and `tile_costs` tables and
+the designs of chips. A new column raises ``SCHEMA_VERSION``; a column is never renamed or given another
+meaning, and old parts read as null in the columns that they lack.
 """
 
 from __future__ import annotations
@@ -282,11 +282,41 @@ SCHEDULES = Table(
     SCHEMA_VERSION,
 )
 
-TABLES: Mapping[str, Table] = MappingProxyType(
-    {table.name: table for table in (LAYERS, DESIGNS, SCRATCHPADS, SCHEDULES)}
+TILE_COSTS = Table(
+    "tile_costs",
+    "task_id",
+    "One row per lot of shares: parts of layers, mapped on a tile by one solver, for schedulers of chips.",
+    (
+        Column("schema_version", "int", "", "version of this column list; filled in by the store"),
+        Column("task_id", "string", "", "hash of everything the answer depends on", required=True),
+        Column("study", "string", "", "study that the row was written for", required=True),
+        Column("source_id", "string", "", "hash of all but the shares: what makes one table", required=True),
+        Column("architecture_id", "string", "", "hash of `architecture`", required=True),
+        Column("architecture", "json", "", "the tile: the part of it that the answer depends on"),
+        Column("solver", "string", "", "catalogue name of the mapping solver", required=True),
+        Column("solver_version", "string", "", "version of the solver", required=True),
+        Column("params", "json", "", "the solver's parameters and budget"),
+        Column("seed", "int", "", "random seed"),
+        Column("objective_name", "string", "", "what was minimised: energy, cycles or edp", required=True),
+        Column("status", "string", "", "optimal (every cost is proven), feasible, or failed", required=True),
+        Column("shares", "int", "", "shares of the lot"),
+        Column(
+            "costs",
+            "json",
+            "pJ, cycles",
+            "a list of [[C, K, P, Q, R, S, stride of P, stride of Q, samples, groups], energy_pj, cycles, "
+            "proven optimal]; null where the tile has no mapping for the share",
+        ),
+        *_EFFORT,
+    ),
+    SCHEMA_VERSION,
 )
 
-ANSWER_TABLES = (LAYERS, SCRATCHPADS, SCHEDULES)
+TABLES: Mapping[str, Table] = MappingProxyType(
+    {table.name: table for table in (LAYERS, DESIGNS, SCRATCHPADS, SCHEDULES, TILE_COSTS)}
+)
+
+ANSWER_TABLES = (LAYERS, SCRATCHPADS, SCHEDULES, TILE_COSTS)
 """Tables whose rows are answers to tasks: journalled as they come, and looked up by later studies."""
 
 ANSWERED = ("optimal", "feasible", "infeasible")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from clusters.pace import FEWEST_A_WORKER
-from clusters.runtime import Completion, Runtime, WorkersUnavailableError, complete_all
+from clusters.runtime import Runtime, complete_all
 from results.schema import ANSWER_TABLES, ANSWERED
 from results.store import RunFolder, RunWriter
 from sweep.answers import answer_of
+from sweep.completions import answer_row, check_environment
 from sweep.design_ledger import DesignLedger
 from sweep.design_row import Row, design_row, infeasible_row
 from sweep.lock import study_id
@@ -20,7 +20,7 @@ from sweep.pruning import BoundsPruning, without_mapping
 from sweep.search import Search
 from sweep.space import Design
 from sweep.study import Study
-from sweep.task import MappingTask, VersionMismatchError
+from sweep.task import MappingTask
 from sweep.work import Task, ids_by_table, stored_answers
 from sweep.workload import workload_of
 
@@ -62,9 +62,9 @@ class Run:
         """Run until every proposed design has its row; a failed solve is a row, not the end."""
         self._search = search
         for completion in complete_all(runtime, self._submissions(search, runtime)):
-            _check_environment(completion)
+            check_environment(completion)
             task = self._solving.pop(completion.key)
-            row = self._identity(task) | _answer(completion)
+            row = self._identity(task) | answer_row(completion)
             self.writer.append(task.table, row)
             self._record(task, row)
 
@@ -140,32 +140,3 @@ class Run:
 
 def _layers(tasks: Iterable[Task]) -> list[MappingTask]:
     return [task for task in tasks if isinstance(task, MappingTask)]
-
-
-def _check_environment(completion: Completion) -> None:
-    """Raises WorkersUnavailableError for an error that every task of this worker would have."""
-    error = completion.error
-    if error is not None and error.type in (VersionMismatchError.__name__, ModuleNotFoundError.__name__):
-        raise WorkersUnavailableError(
-            f"driver and workers differ: {error.message} (worker {completion.worker}). Install the same "
-            "archsweep on every node, or send the code along with `archsweep submit`"
-        )
-
-
-def _answer(completion: Completion) -> dict[str, Any]:
-    """The columns of a row that the solve decides; an error makes a failed row."""
-    row: dict[str, Any] = {
-        "worker": completion.worker,
-        "attempts": completion.attempts,
-        "cached": False,
-        "finished_at": datetime.now(UTC),
-    }
-    if completion.error is None:
-        return row | dict(completion.value)
-    error = completion.error
-    return row | {
-        "status": "failed",
-        "error": f"{error.type}: {error.message}",
-        "wall_seconds": completion.wall_seconds,
-        "cpu_seconds": completion.cpu_seconds,
-    }

@@ -1,4 +1,4 @@
-"""What a worker does, and what the store knows: the answers to tasks of either kind."""
+"""What a worker does, and what the store knows: the answers to tasks of every kind."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from results.answers import find_answers
 from results.schema import ANSWER_TABLES
 from sweep.scratchpad_task import ScratchpadTask, run_scratchpad_task
 from sweep.task import MappingTask, run_task
+from sweep.tile_task import run_tile_task
 
 Task = MappingTask | ScratchpadTask
+
+RUN = {"mapping": run_task, "scratchpad": run_scratchpad_task, "tile_costs": run_tile_task}
+"""What answers the content of a task, by its kind."""
 
 
 def answer_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
     """The columns that the solve of a task decides, of the row in the table that the task is of."""
-    return run_scratchpad_task(content) if content["kind"] == "scratchpad" else run_task(content)
+    return RUN[content["kind"]](content)
 
 
 def stored_answers(

@@ -119,7 +119,7 @@ def batches_of(batch: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Demand:
-    """All tile costs that RA trees of ``graph`` for ``batch`` samples may ask for on up to ``tiles`` tiles."""
+    """All tile costs that RA trees of ``graph`` for ``batch`` samples may ask for on ``tiles`` tiles."""
 
     graph: LayerGraph
     tile: Tile

@@ -1,0 +1,127 @@
+"""The tile cost table of a run: which shares are to be solved, in which tasks, and what came back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from collections.abc import Mapping as ReadOnlyDict
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from clusters.runtime import Runtime, complete_all
+from results.store import RunWriter
+from results.tile_costs import Costs, costs_of, stored_tile_costs
+from solvers.catalogue import solver
+from solvers.schedule.tile_costs import ShareCost, ShareCosts, TabledTileCosts, TileMapper, architecture_of
+from solvers.schedule.tile_shares import Demand, Share
+from sweep.completions import answer_row, check_environment
+from sweep.task import SolveSettings, canonical_json
+from sweep.tile_task import TileSource, TileTask
+
+LOT = 32
+"""Shares a task: seconds of work for a solver that takes a tenth of one, and few rows."""
+
+
+def tile_source(demand: Demand, mapper: TileMapper) -> TileSource:
+    """What answers the demand: its tile, and the solver; InputError for a tile without an architecture."""
+    module = solver(mapper.solver, "mapping").load()
+    params = asdict(module.Params() if mapper.params is None else mapper.params)
+    settings = SolveSettings(mapper.solver, mapper.objective, canonical_json(params), mapper.budget)
+    return TileSource(architecture_of(demand.tile), settings)
+
+
+@dataclass
+class TileTable:
+    """Costs by source and share, from the store and from this run; an open share is in one task only.
+
+    ``store`` is the folder of run folders whose costs are reused; None solves everything.
+    """
+
+    store: Path | None = None
+    _known: dict[str, dict[Share, ShareCost | None]] = field(default_factory=dict)
+    _asked: dict[str, dict[Share, TileTask]] = field(default_factory=dict)
+
+    def open_shares(self, source: TileSource, demand: Demand) -> list[Share]:
+        """Shares that the demand still waits for."""
+        known = self._costs_of(source)
+        return [share for share in demand.shares() if share not in known]
+
+    def tasks(self, source: TileSource, demand: Demand) -> list[TileTask]:
+        """The tasks whose answers the demand waits for, those that an earlier demand made included."""
+        waiting, asked = self.open_shares(source, demand), self._asked.setdefault(source.id, {})
+        new = [share for share in waiting if share not in asked]
+        for first in range(0, len(new), LOT):
+            task = TileTask(source, tuple(new[first : first + LOT]))
+            asked |= dict.fromkeys(task.shares, task)
+        return list({asked[share].id: asked[share] for share in waiting}.values())
+
+    def record(self, task: TileTask, row: ReadOnlyDict[str, Any]) -> None:
+        """What came back for a task; a failed one leaves its shares open, for whoever asks again."""
+        if row.get("costs") is not None:
+            self._costs_of(task.source).update(_shares(costs_of(row["costs"])))
+        asked = self._asked.get(task.source.id, {})
+        for share in task.shares:
+            asked.pop(share, None)
+
+    def share_costs(self, source: TileSource, demand: Demand) -> ShareCosts:
+        """What is known of the demand's shares: a plain dict that can be sent to another process."""
+        known = self._costs_of(source)
+        return {share: known[share] for share in demand.shares() if share in known}
+
+    def tile_costs(self, source: TileSource, demand: Demand) -> TabledTileCosts:
+        """For a scheduler; MissingShareError when it asks for a share that is still open."""
+        return TabledTileCosts(demand.graph, demand.tile, self._costs_of(source), pruning=demand.pruning)
+
+    def _costs_of(self, source: TileSource) -> dict[Share, ShareCost | None]:
+        if source.id not in self._known:
+            stored: Costs = stored_tile_costs(self.store, [source.id]) if self.store else {}
+            self._known[source.id] = _shares(stored.get(source.id, {}))
+        return self._known[source.id]
+
+
+@dataclass(frozen=True)
+class TileFiling:
+    """Where the rows of tile tasks go: the run's writer, under the study's name."""
+
+    writer: RunWriter
+    study: str
+
+    def filed(self, task: TileTask, answer: ReadOnlyDict[str, Any]) -> dict[str, Any]:
+        """The row of a task and its answer, once it is written."""
+        row = {"task_id": task.id, "study": self.study, **task.columns, **answer}
+        self.writer.append(task.table, row)
+        return row
+
+
+def fill(
+    table: TileTable, wanted: Iterable[tuple[TileSource, Demand]], runtime: Runtime, filing: TileFiling
+) -> Iterator[dict[str, Any]]:
+    """Solve on ``runtime`` all that is open of ``wanted``; yields each row as soon as it is filed.
+
+    Raises WorkersUnavailableError where workers have other versions than this process.
+    """
+    solving: dict[str, TileTask] = {}
+
+    def submissions() -> Iterator[tuple[str, Any]]:
+        for source, demand in wanted:
+            for task in table.tasks(source, demand):
+                if task.id not in solving:
+                    solving[task.id] = task
+                    yield task.id, task.content
+
+    for completion in complete_all(runtime, submissions()):
+        check_environment(completion)
+        task = solving.pop(completion.key)
+        row = filing.filed(task, answer_row(completion))
+        table.record(task, row)
+        yield row
+
+
+def _shares(
+    costs: ReadOnlyDict[tuple[int, ...], tuple[float | None, int | None, bool]],
+) -> dict[Share, ShareCost | None]:
+    """The costs of the results table as values."""
+    return {
+        Share(*numbers): None if energy is None or cycles is None else ShareCost(energy, cycles, proven)
+        for numbers, (energy, cycles, proven) in costs.items()
+    }

@@ -1,0 +1,119 @@
+"""Tile cost tables as tasks: solved once, filed, found again by other studies, the same as solved here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters.in_process import InProcessRuntime
+from clusters.runtime import RuntimeSettings
+from costmodel.chip import LayerGraph, NetworkLayer
+from costmodel.chips import load_chip
+from results.store import RunFolder, RunWriter
+from solvers.schedule.tile_costs import MissingShareError, TileMapper, solved_costs
+from solvers.schedule.tile_shares import Demand, Pruning
+from sweep.tile_table import TileFiling, TileTable, fill, tile_source
+from sweep.tile_task import TileSource
+from sweep.work import answer_task
+
+MAPPER = TileMapper("random_search")
+SIZES = {"r": 1, "s": 1, "stride_h": 1, "stride_w": 1, "pad_h": 0, "pad_w": 0, "input_h": 4, "input_w": 4}
+
+
+def chain(k: int = 8, name: str = "conv") -> LayerGraph:
+    """A convolution and a pooling of its outputs."""
+    first: dict[str, Any] = {"c": 4, "k": k, "h": 4, "w": 4, "external_c": 4}
+    pool: dict[str, Any] = {"c": k, "k": k, "h": 4, "w": 4, "producers": (0,)}
+    layers = (
+        NetworkLayer(name, "conv", **first, **SIZES),
+        NetworkLayer("pool", "pool", **pool, **SIZES),
+    )
+    return LayerGraph("chain", layers)
+
+
+def demand(graph: LayerGraph | None = None, batch: int = 2, tiles: int = 2) -> Demand:
+    return Demand(graph or chain(), load_chip("set-edge").tile, tiles, batch, Pruning())
+
+
+def run(table: TileTable, wanted: list[tuple[TileSource, Demand]], folder: Path) -> list[dict[str, Any]]:
+    runtime = InProcessRuntime(answer_task, RuntimeSettings())
+    with RunWriter(folder) as writer, runtime:
+        return list(fill(table, wanted, runtime, TileFiling(writer, folder.name)))
+
+
+def test_the_table_is_what_solving_here_gives(tmp_path: Path) -> None:
+    asked = demand()
+    source = tile_source(asked, MAPPER)
+    table = TileTable()
+    assert len(table.open_shares(source, asked)) == len(asked.shares()) > 2
+    rows = run(table, [(source, asked)], tmp_path / "one")
+    assert [row["status"] for row in rows] == ["feasible"]
+    assert not table.open_shares(source, asked)
+    here, tabled = solved_costs(asked, MAPPER), table.tile_costs(source, asked)
+    for layer in range(2):
+        assert here.normalized_cycles(layer) == tabled.normalized_cycles(layer)
+        for batch in (1, 2):
+            for tiles in (1, 2):
+                one, other = here.rows(layer, batch, tiles), tabled.rows(layer, batch, tiles)
+                assert one.parts.tolist() == other.parts.tolist() != []
+                assert one.energy_pj.tolist() == other.energy_pj.tolist()
+                assert one.cycles.tolist() == other.cycles.tolist()
+    filed = RunFolder(tmp_path / "one").read_rows("tile_costs")
+    assert [row["task_id"] for row in filed] == [row["task_id"] for row in rows]
+    assert filed[0]["shares"] == len(filed[0]["costs"]) == len(asked.shares())
+    assert set(table.share_costs(source, asked)) == set(asked.shares())
+
+
+def test_other_studies_find_the_costs_and_solve_only_what_is_new(tmp_path: Path) -> None:
+    asked = demand()
+    source = tile_source(asked, MAPPER)
+    run(TileTable(tmp_path), [(source, asked)], tmp_path / "one")
+    again = TileTable(tmp_path)
+    assert run(again, [(source, asked)], tmp_path / "two") == []
+    # another name, a smaller batch, fewer tiles: nothing new; more tiles: some
+    assert again.open_shares(source, demand(chain(name="other"), 1, 1)) == []
+    more = demand(tiles=4)
+    new = again.open_shares(source, more)
+    assert 0 < len(new) < len(more.shares())
+    rows = run(again, [(source, more)], tmp_path / "two")
+    assert [tuple(cost[0]) for row in rows for cost in row["costs"]] == [tuple(share) for share in new]
+    # another solver or budget is another table
+    other = tile_source(asked, TileMapper("random_search", "energy"))
+    assert other.id != source.id
+    assert len(again.open_shares(other, asked)) == len(asked.shares())
+
+
+def test_what_two_demands_share_is_in_one_task() -> None:
+    small, large = demand(batch=1), demand(batch=4)
+    source = tile_source(small, MAPPER)
+    table = TileTable()
+    first, second = table.tasks(source, small), table.tasks(source, large)
+    assert {task.id for task in first} < {task.id for task in second}
+    shares = [share for task in second for share in task.shares]
+    assert sorted(shares) == sorted(set(shares) | set(small.shares())) == sorted(large.shares())
+
+
+def test_a_failed_task_leaves_its_shares_open() -> None:
+    asked = demand()
+    source = tile_source(asked, MAPPER)
+    table = TileTable()
+    (task,) = table.tasks(source, asked)
+    table.record(task, {"status": "failed", "error": "lost"})
+    assert [again.id for again in table.tasks(source, asked)] == [task.id]
+    with pytest.raises(MissingShareError):
+        table.tile_costs(source, asked).rows(0, 1, 1)
+
+
+def test_identity_is_the_content() -> None:
+    asked = demand()
+    source = tile_source(asked, MAPPER)
+    (task,) = TileTable().tasks(source, asked)
+    (named,) = TileTable().tasks(source, demand(chain(name="other")))
+    assert task.id == named.id
+    assert json.loads(json.dumps(task.content)) == task.content
+    changed = load_chip("set-edge", {"tile.buffer.size": "512 KiB"}).tile
+    # a smaller buffer costs less an access
+    assert tile_source(Demand(chain(), changed, 2, 2), MAPPER).id != source.id
