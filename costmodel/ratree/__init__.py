@@ -2,6 +2,7 @@
 
 from costmodel.ratree.attributes import Attributes, broken_formulas, node_attributes
 from costmodel.ratree.data_flow import DataFlow, Edge, Producers
+from costmodel.ratree.segment_flow import SegmentFlow, Wiring
 from costmodel.ratree.spatial_temporal import Rectangle, spatial_temporal_graph
 from costmodel.ratree.text import format_tree, parse_tree
 from costmodel.ratree.tree import Cut, CutKind, Leaf, Node, depth, leaves
@@ -18,6 +19,8 @@ __all__ = [
     "NotPossibleError",
     "Producers",
     "Rectangle",
+    "SegmentFlow",
+    "Wiring",
     "broken_formulas",
     "depth",
     "format_tree",

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
-from costmodel.conventions.set_isca2023 import LayerGraph, Platform, TreeEvaluator, load_platform
+from costmodel.chip.layers import LayerGraph
+from costmodel.conventions.set_isca2023 import Platform, TreeEvaluator, load_platform
+from costmodel.conventions.set_isca2023.incremental import IncrementalEvaluator
+from costmodel.conventions.set_isca2023.tile_tables import TileTables
 from costmodel.errors import InputError
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import Evaluator
@@ -26,13 +30,26 @@ class ReleasedModel:
         return self.platform.tiles
 
     def evaluator(self, graph: LayerGraph, batch: int, objective: Objective) -> Evaluator:
-        return TreeEvaluator(graph, self.platform, batch, released_exponent(objective))
+        exponent = released_exponent(objective)
+        return IncrementalEvaluator(
+            graph, self.platform, batch, exponent, self.tables(graph, batch, objective)
+        )
 
     def judge(self, graph: LayerGraph, batch: int, objective: Objective) -> Evaluator:
-        return TreeEvaluator(graph, self.platform, batch, released_exponent(objective))
+        exponent = released_exponent(objective)
+        return TreeEvaluator(graph, self.platform, batch, exponent, self.tables(graph, batch, objective))
+
+    def tables(self, graph: LayerGraph, batch: int, objective: Objective) -> TileTables:
+        """The tile cost table, which all evaluators of one problem in this process share."""
+        return _tables(graph, self.platform, batch, released_exponent(objective))
 
     def bound(self, graph: LayerGraph, batch: int, objective: Objective) -> float | None:
         return None
+
+
+@lru_cache(maxsize=8)
+def _tables(graph: LayerGraph, platform: Platform, batch: int, exponent: int) -> TileTables:
+    return TileTables(graph, platform, batch, exponent)
 
 
 def released_exponent(objective: Objective) -> int:

@@ -14,6 +14,7 @@ from costmodel.conventions.set_isca2023.allocation import allocate
 from costmodel.conventions.set_isca2023.buffers import Held, cut_in_space, cut_in_time, leaf_held
 from costmodel.conventions.set_isca2023.hardware import Platform
 from costmodel.conventions.set_isca2023.leaf import LeafCost, LeafSearch, Place
+from costmodel.conventions.set_isca2023.tile_tables import TileTables
 from costmodel.errors import InputError
 from costmodel.ratree import (
     Cut,
@@ -72,10 +73,17 @@ class TreeEvaluator:
     E D^-k for k < -1, E for -1, D for 0. Leaves are remembered: a changed tree costs what has changed.
     """
 
-    def __init__(self, graph: LayerGraph, platform: Platform, batch: int, exponent: int) -> None:
+    def __init__(
+        self,
+        graph: LayerGraph,
+        platform: Platform,
+        batch: int,
+        exponent: int,
+        tables: TileTables | None = None,
+    ) -> None:
         self.graph, self.platform, self.batch = graph, platform, batch
         tile = platform.tile
-        self._search = LeafSearch(graph, platform, batch, exponent)
+        self._search = LeafSearch(graph, platform, batch, exponent, tables)
         self._known: dict[tuple[Any, ...], LeafCost | None] = {}
         self._npt = {
             layer.name: layer.normalized_cycles(tile.vector, tile.lanes, tile.macs, tile.vector_units)

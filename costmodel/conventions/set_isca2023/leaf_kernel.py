@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -57,40 +58,107 @@ from costmodel.conventions.set_isca2023.partition_kernel import dram_bytes, leas
 Array = NDArray[Any]
 Int = Any
 """A 64-bit integer of compiled code."""
+Int64 = numba.int64
+Best = tuple[float, Int, Int, Int]
+"""The best placement so far: its value, row of the table, number of the order and hops times bytes."""
 
 
 @entry
-def search(room: Room, leaf: Leaf, table: Table, prices: Prices, bounds: Array, found: Array) -> None:
-    """Fill ``found``: row of the table, number of the order, hops, DRAM bytes; row -1: none at all.
+def search(
+    room: Room, leaf: Leaf, table: Table, prices: Prices, bounds: Array, answer: tuple[Array, Array]
+) -> None:
+    """Fill ``answer``: (row of the table, number of the order), and the numbers of a :class:`.leaf.LeafCost`.
 
     ``bounds`` [n] is room for what each partition costs at least: partitions come in order of these until
-    no other can be cheaper. Of equally cheap ones the first of the table is found.
+    no other can be cheaper. Of equally cheap ones the first of the table is found, in its first order.
     """
-    found[0] = -1
-    least = np.inf
+    best: Best = (np.inf, -1, 0, 0)
     for row in range(table.parts.shape[0]):
         fill_ranges(leaf.shape, leaf.sizes, table.parts[row], room.ranges)
         dram = dram_bytes(room.ranges, leaf, table.parts[row])
-        hops = least_hops(room, leaf, table.parts[row])
-        bounds[row] = _value(table, prices, row, hops, dram)
+        bounds[row] = _value(table, prices, row, least_hops(room, leaf, table.parts[row]), dram)
+        number = _as_a_producer(leaf, table, row)
+        if number >= 0:
+            best = _tried(room, leaf, table, prices, (row, number, dram), best)
     for _ in range(table.parts.shape[0]):
-        cheapest: Int = np.argmin(bounds)
-        if bounds[cheapest] > least:
+        row = np.argmin(bounds)
+        least = bounds[row]
+        bounds[row] = np.inf
+        if least > best[0]:
             break
-        if bounds[cheapest] == least and cheapest > found[0]:
-            bounds[cheapest] = np.inf
+        if least == best[0] and row > best[1]:
             continue
-        bounds[cheapest] = np.inf
-        parts = table.parts[cheapest]
-        fill_ranges(leaf.shape, leaf.sizes, parts, room.ranges)
-        dram = dram_bytes(room.ranges, leaf, parts)
-        cut = _axes_cut(parts)
-        for number in range(table.counts[cut]):
-            hops = hop_bytes(room, Placed(leaf, parts, _steps(parts, table.orders[cut, number])))
-            value = _value(table, prices, cheapest, hops, dram)
-            if value < least or (value == least and cheapest < found[0]):
-                least = value
-                found[0], found[1], found[2], found[3] = cheapest, number, hops, dram
+        fill_ranges(leaf.shape, leaf.sizes, table.parts[row], room.ranges)
+        dram = dram_bytes(room.ranges, leaf, table.parts[row])
+        for number in range(table.counts[_axes_cut(table.parts[row])]):
+            best = _tried(room, leaf, table, prices, (row, number, dram), best)
+    answer[0][0], answer[0][1] = best[1], best[2]
+    _fill_numbers(room, leaf, table, prices, best, answer[1])
+
+
+@called
+def _tried(
+    room: Room, leaf: Leaf, table: Table, prices: Prices, candidate: tuple[Int, Int, Int], best: Best
+) -> Best:
+    """The better of ``best`` and ``candidate`` = (row, order, DRAM bytes), whose ranges are filled in."""
+    row, number, dram = candidate
+    parts = table.parts[row]
+    most = _most_hops(table, prices, row, dram, best[0])
+    steps = _steps(parts, table.orders[_axes_cut(parts), number])
+    hops = hop_bytes(room, Placed(leaf, parts, steps, False), most)
+    if hops > most:
+        return best
+    value = _value(table, prices, row, hops, dram)
+    first = row < best[1] or (row == best[1] and number < best[2])
+    if value < best[0] or (value == best[0] and first):
+        return value, row, number, hops
+    return best
+
+
+@inlined
+def _as_a_producer(leaf: Leaf, table: Table, row: Int) -> Int:
+    """The order in which a partition lies on the tiles just as a producer's does, or -1.
+
+    Such a layer finds much of its input where it needs it: a good one to compare the others with.
+    """
+    parts = table.parts[row]
+    for number in range(leaf.sources.shape[0]):
+        source = leaf.sources[number]
+        if source[DIRECT] and source[TILE] == leaf.tile:
+            same = True
+            for axis in range(4):
+                same = same and parts[axis] == source[PARTS + axis]
+            if same:
+                cut = _axes_cut(parts)
+                for order in range(table.counts[cut]):
+                    if _same_steps(_steps(parts, table.orders[cut, order]), source, parts):
+                        return order
+    return -1
+
+
+@inlined
+def _same_steps(steps: Four, source: Array, parts: Array) -> bool:
+    same = True
+    for axis in range(4):
+        same = same and (parts[axis] == 1 or steps[axis] == source[STEPS + axis])
+    return same
+
+
+@inlined
+def _most_hops(table: Table, prices: Prices, row: Int, dram: Int, least: float) -> Int:
+    """More hops than these are dearer than ``least``; rounded up, as the value itself decides."""
+    exponent = prices.exponent
+    if least == np.inf or exponent == 0:
+        return ANY
+    cycles = float(max(table.cycles[row], ceil_divided(dram, prices.dram_bytes_per_cycle)))
+    if exponent > 0:
+        energy = (least / cycles) ** (1.0 / exponent)
+    elif exponent == -1:
+        energy = least
+    else:
+        energy = least / cycles**-exponent
+    hops = (energy * (1 + 1e-9) - table.energy_pj[row] - dram * prices.dram_pj) / prices.hop_pj
+    return Int64(min(hops, 1e18)) + 1
 
 
 @inlined
@@ -109,22 +177,29 @@ def _axes_cut(parts: Array) -> Int:
     return cut
 
 
-@entry
-def links_and_buffers(room: Room, leaf: Leaf, parts: Array, order: Array, held: Array) -> None:
-    """Fill the mesh's links, and ``held`` [2, tiles]: bytes of inputs and of weights."""
-    placed = Placed(leaf, parts, _steps(parts, order))
+@inlined
+def _fill_numbers(room: Room, leaf: Leaf, table: Table, prices: Prices, best: Best, numbers: Array) -> None:
+    """Cycles, hops, DRAM bytes, inputs and weights of tiles, links of the placement that was found."""
+    parts, tiles = table.parts[best[1]], room.mesh.x.shape[0]
+    steps = _steps(parts, table.orders[_axes_cut(parts), best[2]])
+    placed = Placed(leaf, parts, steps, True)
     fill_ranges(leaf.shape, leaf.sizes, parts, room.ranges)
+    dram = dram_bytes(room.ranges, leaf, parts)
     room.mesh.links[:] = 0
-    hop_bytes(room, placed)
-    held[:] = 0
-    _hold(room.ranges, placed, INPUTS, held[0])
+    numbers[0] = max(table.cycles[best[1]], ceil_divided(dram, prices.dram_bytes_per_cycle))
+    numbers[1] = hop_bytes(room, placed, ANY)
+    numbers[2] = dram
+    _hold(room.ranges, placed, INPUTS, numbers[3 : 3 + tiles])
     if leaf.shape.has_weights:
-        _hold(room.ranges, placed, WEIGHTS, held[0 if leaf.shape.weights_follow_b else 1])
+        begin = 3 if leaf.shape.weights_follow_b else 3 + tiles
+        _hold(room.ranges, placed, WEIGHTS, numbers[begin : begin + tiles])
+    for link in range(room.mesh.links.shape[0]):
+        numbers[3 + 2 * tiles + link] = room.mesh.links[link]
 
 
 @called
-def hop_bytes(room: Room, placed: Placed) -> Int:
-    """Hops times bytes of all data of the leaf; fills the mesh's links if it has any.
+def hop_bytes(room: Room, placed: Placed, most: Int) -> Int:
+    """Hops times bytes of all data of the leaf, or some number above ``most``; fills the links if asked to.
 
     Weights come first: their share of the whole run's single load is rounded down, as hops and as links.
     """
@@ -132,17 +207,20 @@ def hop_bytes(room: Room, placed: Placed) -> Int:
     hops = 0
     if leaf.shape.has_weights and not leaf.shape.weights_follow_b:
         hops = _load(room, placed, WEIGHTS, (0, leaf.sizes[0])) // leaf.weight_share
-        for link in range(links.shape[0]):
-            links[link] //= leaf.weight_share
+        if placed.counted:
+            for link in range(links.shape[0]):
+                links[link] //= leaf.weight_share
     for number in range(leaf.sources.shape[0]):
         source = leaf.sources[number]
-        kind = WEIGHTS if source[OF_WEIGHTS] else INPUTS
-        if source[DIRECT]:
-            hops += _forward(room, placed, kind, source)
-        else:
+        if not source[DIRECT]:
+            kind = WEIGHTS if source[OF_WEIGHTS] else INPUTS
             hops += _load(room, placed, kind, (source[FIRST], source[LAST]))
     if leaf.to_dram:
         hops += _save(room, placed)
+    for number in range(leaf.sources.shape[0]):
+        source = leaf.sources[number]
+        if source[DIRECT] and hops <= most:
+            hops += _forward(room, placed, WEIGHTS if source[OF_WEIGHTS] else INPUTS, source, most - hops)
     return hops
 
 
@@ -195,7 +273,7 @@ def _reach(room: Room, placed: Placed, which: Range) -> Span:
 def _load(room: Room, placed: Placed, kind: Int, channels: Two) -> Int:
     """Hops times bytes of ranges of ``channels`` read from DRAM."""
     mesh, ranges, parts = room.mesh, room.ranges, placed.parts
-    single = replicas_of(ranges, kind, parts) == 1 and mesh.links.shape[0] == 0
+    single = replicas_of(ranges, kind, parts) == 1 and not placed.counted
     hops = 0
     for k in range(distinct(ranges, kind, 0, parts)):
         for b in range(distinct(ranges, kind, 1, parts)):
@@ -208,7 +286,7 @@ def _load(room: Room, placed: Placed, kind: Int, channels: Two) -> Int:
                     elif size > 0:
                         span = _reach(room, placed, which)
                         hops += port_hops(mesh, size, span)
-                        if mesh.links.shape[0]:
+                        if placed.counted:
                             for port in range(mesh.port_x.shape[0]):
                                 x, y, share = (
                                     mesh.port_x[port],
@@ -231,7 +309,7 @@ def _save(room: Room, placed: Placed) -> Int:
                     which = (OUTPUTS, k, b, h, w)
                     size = size_of(ranges, which, (0, placed.leaf.sizes[0]))
                     hops += tile_hops(mesh, size, _tile(placed, k, b, h, w))
-                    if mesh.links.shape[0]:
+                    if placed.counted:
                         _route_to_ports(mesh, _tile(placed, k, b, h, w), size)
     return hops
 
@@ -245,8 +323,8 @@ def _route_to_ports(mesh: Mesh, tile: Int, size: Int) -> None:
 
 
 @called
-def _forward(room: Room, placed: Placed, kind: Int, source: Array) -> Int:
-    """Hops times bytes of what a producer's tiles send here.
+def _forward(room: Room, placed: Placed, kind: Int, source: Array, most: Int) -> Int:
+    """Hops times bytes of what a producer's tiles send here, or some number above ``most``.
 
     The released program's unsigned arithmetic loses a range that begins before the producer's first channel:
     where outputs are concatenated, only the first producer sends anything to a layer that needs all channels.
@@ -262,6 +340,8 @@ def _forward(room: Room, placed: Placed, kind: Int, source: Array) -> Int:
                         continue
                     if size_of(ranges, which, (source[FIRST], source[LAST])) > 0:
                         hops += _receive(room, placed, which, source, _reach(room, placed, which))
+                        if hops > most:
+                            return hops
     return hops
 
 
@@ -292,7 +372,7 @@ def _receive(room: Room, placed: Placed, which: Range, source: Array, span: Span
                         tile += h * source[STEPS + 2] + w * source[STEPS + 3]
                         x, y = mesh.x[tile], mesh.y[tile]
                         hops += size * distance(mesh, x, y, span)
-                        if mesh.links.shape[0]:
+                        if placed.counted:
                             route(mesh, x, y, span, size, mesh.links)
     return hops
 

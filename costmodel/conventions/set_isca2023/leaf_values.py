@@ -38,11 +38,15 @@ class Room(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A leaf cut into ``parts``, and how many tiles further the next part along K, B, H and W is."""
+    """A leaf cut into ``parts``, and how many tiles further the next part along K, B, H and W is.
+
+    ``counted``: whether bytes are to be counted on every link.
+    """
 
     leaf: Leaf
     parts: Array
     steps: Four
+    counted: bool
 
 
 class Table(NamedTuple):

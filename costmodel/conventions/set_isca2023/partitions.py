@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from costmodel.chip.layers import NetworkLayer
-from costmodel.chip.partitions import Parts, factorizations, utilization
+from costmodel.chip.partitions import Parts, factorizations, utilization, well_used
 from costmodel.conventions.set_isca2023.hardware import Platform
 
 __all__ = ["Parts", "admitted", "factorizations", "utilization"]
@@ -16,10 +16,7 @@ def admitted(layer: NetworkLayer, batch: int, tiles: int, platform: Platform) ->
     """
     least = _least_input_parts(layer, batch, tiles, platform)
     cut = [parts for parts in factorizations(tiles) if parts[1] * parts[2] * parts[3] >= least]
-    used = [utilization(layer.sizes(batch), parts) for parts in cut]
-    enough = platform.least_partition_utilization
-    well = tuple(parts for parts, share in zip(cut, used, strict=True) if share >= enough)
-    return well or ((cut[used.index(max(used))],) if cut else ())
+    return well_used(layer.sizes(batch), cut, platform.least_partition_utilization)
 
 
 def _least_input_parts(layer: NetworkLayer, batch: int, tiles: int, platform: Platform) -> int:

@@ -22,7 +22,7 @@ from costmodel.conventions.set_isca2023 import (
     load_graph,
     spatial_temporal,
 )
-from costmodel.conventions.set_isca2023 import leaf as leaf_module
+from costmodel.conventions.set_isca2023 import tile_tables as tables_module
 from costmodel.conventions.set_isca2023.allocation import allocate
 from costmodel.conventions.set_isca2023.cases import TreeCase, evaluated_line, is_tree_file, read_trees
 from costmodel.conventions.set_isca2023.evaluator import ENERGY_PARTS
@@ -253,7 +253,7 @@ def test_the_search_finds_the_first_of_the_cheapest_partitions(
     found = LeafSearch(graph, EDGE, 2, 2).search(number, place, producers, bool(to_dram))
     least, best = np.inf, None
     for parts in admitted(graph.layers[number], 2, tiles, EDGE):
-        monkeypatch.setattr(leaf_module, "admitted", lambda *_, parts=parts: (parts,))
+        monkeypatch.setattr(tables_module, "admitted", lambda *_, parts=parts: (parts,))
         cost = LeafSearch(graph, EDGE, 2, 2).search(number, place, producers, bool(to_dram))
         if cost is not None and cost.energy_pj**2 * cost.cycles < least:
             least, best = cost.energy_pj**2 * cost.cycles, cost

@@ -1,0 +1,169 @@
+"""A segment's buffers, time, energy and traffic from its leaves up, compiled: on a stack of nodes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from costmodel.compiled import called, entry, inlined
+
+Array = NDArray[Any]
+Int = Any
+"""A 64-bit integer of compiled code."""
+
+CHILDREN, IN_TIME, SUBBATCHES, ROUNDS = 0, 1, 2, 3
+"""Columns of a program: how many children a node has, whether it is a T cut, its sub-batches, and of S cuts
+how many of the slowest child's batches they take; a leaf's row of the store is under SUBBATCHES."""
+CYCLES, HOPS, DRAM, HELD = 0, 1, 2, 3
+"""Columns of the store: cycles, hops times bytes, DRAM bytes; then inputs [tiles], weights [tiles] and links
+[4 tiles] of a leaf. On the stack what a tile holds while busy comes between weights and links."""
+
+
+class Store(NamedTuple):
+    """Leaves known so far: ``numbers`` [n, HELD + 6 tiles], ``energy_pj`` [n]."""
+
+    numbers: Array
+    energy_pj: Array
+
+
+class Stack(NamedTuple):
+    """Room for nodes whose parents wait: ``numbers`` [nodes, HELD + 7 tiles], ``energy_pj`` [nodes]."""
+
+    numbers: Array
+    energy_pj: Array
+
+
+class Limits(NamedTuple):
+    """The platform's numbers."""
+
+    tiles: int
+    buffer_bytes: int
+    stream_bytes: int
+    dram_bytes_per_cycle: int
+    link_bytes_per_cycle: int
+
+
+@entry
+def compose(program: Array, store: Store, stack: Stack, limits: Limits) -> Int:
+    """Run ``program`` [nodes, 4], children before parents; the segment is left on the stack's first place.
+
+    Returns the row of the first node that does not fit the buffers, or -1.
+    """
+    height = 0
+    for row in range(program.shape[0]):
+        children, last = program[row, CHILDREN], row == program.shape[0] - 1
+        if children == 0:
+            _push(program[row, SUBBATCHES], store, stack, height, limits)
+        else:
+            height -= children
+            _combine(program[row], stack, height, last, limits)
+        if _most_held(stack.numbers[height], limits.tiles) > limits.buffer_bytes:
+            return row
+        if last:
+            _wait(stack.numbers[height], limits)
+        height += 1
+    return -1
+
+
+@called
+def _push(leaf: Int, store: Store, stack: Stack, height: Int, limits: Limits) -> None:
+    known, node, tiles = store.numbers[leaf], stack.numbers[height], limits.tiles
+    stack.energy_pj[height] = store.energy_pj[leaf]
+    for column in range(HELD + 2 * tiles):
+        node[column] = known[column]
+    for tile in range(tiles):
+        inputs = known[HELD + tile]
+        node[HELD + 2 * tiles + tile] = inputs + limits.stream_bytes if inputs > 0 else 0
+    for link in range(4 * tiles):
+        node[HELD + 3 * tiles + link] = known[HELD + 2 * tiles + link]
+
+
+@called
+def _combine(cut: Array, stack: Stack, first: Int, segment: bool, limits: Limits) -> None:
+    """Replace the children, from place ``first`` of the stack on, by their cut."""
+    numbers, times, children = stack.numbers, cut[SUBBATCHES], cut[CHILDREN]
+    energy = 0.0
+    longest, total = 0, 0
+    for child in range(first, first + children):
+        energy += stack.energy_pj[child]
+        longest = max(longest, numbers[child, CYCLES])
+        total += numbers[child, CYCLES]
+    stack.energy_pj[first] = times * energy
+    for tile in range(HELD, HELD + limits.tiles):
+        if cut[IN_TIME]:
+            _hold_in_time(numbers, first, children, times, segment, (tile, limits.tiles))
+        else:
+            _hold_in_space(numbers, first, children, times, segment, (tile, limits.tiles))
+    _add_up(numbers, first, children, times, HOPS, DRAM + 1)
+    _add_up(numbers, first, children, times, HELD + 3 * limits.tiles, HELD + 7 * limits.tiles)
+    numbers[first, CYCLES] = times * total if cut[IN_TIME] else cut[ROUNDS] * longest
+
+
+@inlined
+def _add_up(numbers: Array, first: Int, children: Int, times: Int, begin: Int, end: Int) -> None:
+    for child in range(first + 1, first + children):
+        for column in range(begin, end):
+            numbers[first, column] += numbers[child, column]
+    for column in range(begin, end):
+        numbers[first, column] *= times
+
+
+@inlined
+def _hold_in_time(
+    numbers: Array, first: Int, children: Int, times: Int, segment: bool, place: tuple[Int, Int]
+) -> None:
+    """One tile of a T cut: the next child's inputs are fetched while a child computes."""
+    inputs, weights, busy = place[0], place[0] + place[1], place[0] + 2 * place[1]
+    shifted = segment and times == 1
+    ahead = numbers[first, inputs] + (numbers[first, weights] if shifted else 0)
+    now: Int = 0
+    all_inputs: Int = 0
+    all_weights: Int = 0
+    most: Int = 0
+    for child in range(first, first + children):
+        own_weights = numbers[child, weights] if shifted else 0
+        if child > first:
+            most = max(most, now + numbers[child, inputs] + own_weights)
+        now = numbers[child, busy] + own_weights
+        all_inputs += numbers[child, inputs]
+        all_weights += numbers[child, weights]
+    numbers[first, busy] = max(most, now + ahead if times > 1 else now)
+    numbers[first, weights] = 0 if shifted else all_weights
+    numbers[first, inputs] = 0 if segment else times * all_inputs
+
+
+@inlined
+def _hold_in_space(
+    numbers: Array, first: Int, children: Int, times: Int, segment: bool, place: tuple[Int, Int]
+) -> None:
+    """One tile of an S cut: the next sub-batch's inputs are fetched while this one is computed."""
+    all_inputs: Int = 0
+    all_weights: Int = 0
+    all_busy: Int = 0
+    for child in range(first, first + children):
+        all_inputs += numbers[child, place[0]]
+        all_weights += numbers[child, place[0] + place[1]]
+        all_busy += numbers[child, place[0] + 2 * place[1]]
+    numbers[first, place[0]] = 0 if segment else times * all_inputs
+    numbers[first, place[0] + place[1]] = all_weights
+    numbers[first, place[0] + 2 * place[1]] = all_busy + all_inputs if times > 1 else all_busy
+
+
+@called
+def _most_held(node: Array, tiles: Int) -> Int:
+    """What the fullest tile holds."""
+    most: Int = 0
+    for tile in range(HELD, HELD + tiles):
+        most = max(most, node[tile], node[tile + tiles] + node[tile + 2 * tiles])
+    return most
+
+
+@inlined
+def _wait(node: Array, limits: Limits) -> None:
+    """A segment waits for DRAM and for its busiest link."""
+    busiest: Int = 0
+    for link in range(HELD + 3 * limits.tiles, HELD + 7 * limits.tiles):
+        busiest = max(busiest, node[link])
+    cycles = max(node[CYCLES], -(-node[DRAM] // limits.dram_bytes_per_cycle))
+    node[CYCLES] = max(cycles, -(-busiest // limits.link_bytes_per_cycle))
