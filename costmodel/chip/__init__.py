@@ -1,18 +1,24 @@
 """Several layers at once on a tiled chip: tiles, NoC, DRAM, buffers, and pipelines of RA trees."""
 
+from costmodel.chip.evaluate import ChipEvaluation, ChipEvaluator
 from costmodel.chip.hardware import Chip, Dram, Noc, Tile, TileBuffer
 from costmodel.chip.layers import KINDS, LayerGraph, NetworkLayer
 from costmodel.chip.schedule import Granularity, Path, Schedule, granularity_violations
-from costmodel.chip.tile_costs import TileCosts, TileFloor, TileRows
+from costmodel.chip.segment import ENERGY_PARTS, NodeCost
+from costmodel.chip.tile_costs import TileCosts, TileFloor, TileRows, table_floor
 
 __all__ = [
+    "ENERGY_PARTS",
     "KINDS",
     "Chip",
+    "ChipEvaluation",
+    "ChipEvaluator",
     "Dram",
     "Granularity",
     "LayerGraph",
     "NetworkLayer",
     "Noc",
+    "NodeCost",
     "Path",
     "Schedule",
     "Tile",
@@ -21,4 +27,5 @@ __all__ = [
     "TileFloor",
     "TileRows",
     "granularity_violations",
+    "table_floor",
 ]

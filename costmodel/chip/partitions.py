@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from math import isqrt
 
 Parts = tuple[int, int, int, int]
 """Into how many parts K, B, H and W are cut."""
+
+LEAST_UTILIZATION = 0.75
+"""Partitions that use less of their tiles are not worth a look (the released program's choice)."""
 
 
 def utilization(sizes: tuple[int, int, int, int], parts: Parts) -> float:
@@ -34,3 +38,12 @@ def _pairs(number: int) -> list[tuple[int, int]]:
             if factor * factor != number:
                 pairs.append((number // factor, factor))
     return pairs
+
+
+def well_used(
+    sizes: tuple[int, int, int, int], cut: Sequence[Parts], least: float = LEAST_UTILIZATION
+) -> tuple[Parts, ...]:
+    """Those of ``cut`` that leave little idle; if all leave more, the one that leaves the least."""
+    used = [utilization(sizes, parts) for parts in cut]
+    well = tuple(parts for parts, share in zip(cut, used, strict=True) if share >= least)
+    return well or ((cut[used.index(max(used))],) if cut else ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -48,7 +49,7 @@ class TileRows:
 
 @dataclass(frozen=True)
 class TileFloor:
-    """Proven lower bounds for one sample of a layer, whatever the batch, the tiles and the partition.
+    """Proven lower bounds for one sample of a layer, whatever the partition.
 
     ``energy_pj``: that of :class:`TileRows` over the batch, ``tile_cycles``: tiles x cycles over the batch.
     """
@@ -68,6 +69,18 @@ class TileCosts(Protocol):
         """Cycles of one sample on one tile, above 0: the weight of the layer when S cuts share tiles."""
         ...
 
-    def floor(self, layer: int) -> TileFloor:
-        """What no row of this layer is below."""
+    def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
+        """What no row of this layer is below, for leaves of these ``batches`` on up to ``tiles`` tiles."""
         ...
+
+
+def table_floor(costs: TileCosts, layer: int, batches: Sequence[int], most_tiles: int) -> TileFloor:
+    """A floor by looking at all rows that there are; infinite where there is none."""
+    energy, tile_cycles = float("inf"), float("inf")
+    for batch in batches:
+        for tiles in range(1, most_tiles + 1):
+            rows = costs.rows(layer, batch, tiles)
+            if len(rows.parts):
+                energy = min(energy, float(rows.energy_pj.min()) / batch)
+                tile_cycles = min(tile_cycles, int(rows.cycles.min()) * tiles / batch)
+    return TileFloor(energy, tile_cycles)

@@ -1,0 +1,34 @@
+"""How an S cut shares its tiles among its children (section 3.3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heapify, heapreplace
+
+from costmodel.errors import InputError
+
+
+def allocate(tiles: int, cycles: Sequence[float], least: Sequence[int]) -> tuple[int, ...] | None:
+    """Tiles of every child so that the slowest, by cycles over tiles, is as fast as can be; all are given.
+
+    ``cycles``: normalized processing time on one tile, above 0; ``least``: tiles that a child needs at least.
+    None where there are fewer tiles than that.
+
+    Every tile goes to the child that is slowest by then, the first of equals. That is optimal: let c be the
+    slowest child in the end and t its time. A faster allocation gives c more tiles than it has here, so some
+    other child i fewer. But i got its last tile, above ``least``, when it was the slowest: without it, i
+    takes at least as long as c took then, which is at least t.
+    """
+    if not cycles or min(cycles) <= 0:
+        raise InputError("allocation", "processing times above 0", list(cycles))
+    spare = tiles - sum(least)
+    if spare < 0:
+        return None
+    given = list(least)
+    waiting = [(-time / given[child], child) for child, time in enumerate(cycles)]
+    heapify(waiting)
+    for _ in range(spare):
+        child = waiting[0][1]
+        given[child] += 1
+        heapreplace(waiting, (-cycles[child] / given[child], child))
+    return tuple(given)

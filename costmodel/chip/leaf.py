@@ -1,0 +1,286 @@
+"""One leaf of an RA tree on the chip: the cheapest partition and placement, and what they cost.
+
+Section 4.2.2 of SET: every partition into K x B x H x W parts and every placement order, exhaustively, for
+the objective of this leaf alone. Unlike the released program's, this search sees the load of links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.chip.geometry import kernel_shape, mesh_of, placement_orders, ranges_of, same_shapes
+from costmodel.chip.hardware import Chip
+from costmodel.chip.layers import LayerGraph
+from costmodel.chip.partitions import Parts
+from costmodel.chip.tile_costs import TileCosts
+
+Array = NDArray[Any]
+FROM_DRAM = (0,) * 15
+"""What a source from DRAM has in place of its producer's numbers."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a layer's outputs are: its batch and partition, the placement order, tiles from ``tile`` on."""
+
+    batch: int
+    tile: int
+    parts: Parts
+    order: tuple[int, ...]
+
+    @property
+    def steps(self) -> tuple[int, int, int, int]:
+        """How many tiles further the next part along K, B, H and W is."""
+        steps, step = [0, 0, 0, 0], 1
+        for axis in reversed(self.order):
+            steps[axis], step = step, step * self.parts[axis]
+        return steps[0], steps[1], steps[2], steps[3]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a leaf is to do: ``batch`` samples on ``tiles`` tiles from ``first_tile`` on, ``runs`` times.
+
+    Its weights are loaded once for all runs. ``to_dram``: its outputs go there (too).
+    """
+
+    batch: int
+    first_tile: int
+    tiles: int
+    runs: int
+    to_dram: bool
+
+
+@dataclass(frozen=True)
+class LeafCost:
+    """What a leaf costs over all runs; ``cycles`` and ``tile_cycles`` (the slowest tile's) are of one run.
+
+    Energies in pJ: of the tiles, of transfers into and out of their buffers. ``links`` [X * Y * 4] are bytes
+    times DRAM ports. ``held`` [1 + sources, tiles]: bytes of weights, then of one batch of each source;
+    ``senders``: the producer of each source that comes over the NoC, None for what comes from DRAM.
+    """
+
+    place: Place
+    tiles_pj: float
+    transfers_pj: float
+    cycles: int
+    tile_cycles: int
+    dram_read_bytes: int
+    dram_write_bytes: int
+    links: Array
+    held: Array
+    senders: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Partitions that fit the buffers; pJ of a batch on tiles, of its transfers, and of its weights'."""
+
+    parts: Array
+    tiles_pj: Array
+    transfers_pj: Array
+    weights_pj: Array
+    cycles: Array
+
+
+class LeafSearch:
+    """Searches leaves of one network on one chip; remembers what it found.
+
+    ``exponents``: of energy and of cycles in the objective.
+    """
+
+    def __init__(
+        self, graph: LayerGraph, chip: Chip, tile_costs: TileCosts, exponents: tuple[float, float]
+    ) -> None:
+        self.graph, self.chip, self._tile_costs = graph, chip, tile_costs
+        self._shapes = [kernel_shape(layer) for layer in graph.layers]
+        self._first_of_shape = same_shapes(graph)
+        self._rows: dict[tuple[int, int, int], _Rows] = {}
+        self._known: dict[tuple[Any, ...], LeafCost | None] = {}
+        self._room, self._prices = _room(chip), _prices(chip, exponents)
+
+    def cost(self, layer: int, run: Run, producers: Mapping[int, Place]) -> LeafCost | None:
+        """The cheapest way for a leaf, from memory where it came up before; None if none fits.
+
+        ``producers``: where the outputs that come over the NoC are; all other inputs come from DRAM.
+        """
+        key = (layer, run, tuple(producers.items()))
+        if key not in self._known:
+            self._known[key] = self._searched(layer, run, producers)
+        return self._known[key]
+
+    def _searched(self, layer: int, run: Run, producers: Mapping[int, Place]) -> LeafCost | None:
+        from costmodel.chip.leaf_kernel import search
+        from costmodel.chip.leaf_values import Leaf, Table
+
+        rows = self._fitting(layer, run.batch, run.tiles)
+        if not len(rows.parts):
+            return None
+        sources = list(_sources(self.graph, layer))
+        numbers = np.array([_numbers(self.graph, source, producers) for source in sources], np.int64)
+        sizes = self.graph.layers[layer].sizes(run.batch)
+        numbers = numbers.reshape(-1, 3 + len(FROM_DRAM))
+        leaf = Leaf(self._shapes[layer], sizes, run.first_tile, run.runs, numbers, run.to_dram)
+        energy = run.runs * (rows.tiles_pj + rows.transfers_pj) + rows.weights_pj
+        table = Table(rows.parts, energy, rows.cycles, *placement_orders())
+        found = np.zeros(2, np.int64)
+        search(self._room, leaf, table, self._prices, np.zeros(len(rows.parts)), found)
+        senders = tuple(source.producer if source.producer in producers else None for source in sources)
+        return self._counted(leaf, rows, found, senders) if found[0] >= 0 else None
+
+    def _counted(self, leaf: Any, rows: _Rows, found: Array, senders: tuple[int | None, ...]) -> LeafCost:
+        from costmodel.chip.leaf_kernel import count
+
+        row, number = found.tolist()
+        parts = rows.parts[row]
+        order = placement_orders()[0][sum(int(part > 1) << axis for axis, part in enumerate(parts)), number]
+        held, dram = np.zeros((1 + len(senders), self.chip.tiles), np.int64), np.zeros(2, np.int64)
+        count(self._room, leaf, parts, order, held, dram)
+        read, written = dram.tolist()
+        links = self._room.mesh.links.copy()
+        tile_cycles = int(rows.cycles[row])
+        transfers = leaf.runs * rows.transfers_pj[row] + rows.weights_pj[row]
+        return LeafCost(
+            place=Place(leaf.sizes[1], leaf.tile, tuple(parts.tolist()), tuple(order.tolist())),
+            tiles_pj=float(leaf.runs * rows.tiles_pj[row]),
+            transfers_pj=float(transfers),
+            cycles=max(tile_cycles, least_cycles(self.chip, read + written, int(links.max()), leaf.runs)),
+            tile_cycles=tile_cycles,
+            dram_read_bytes=read,
+            dram_write_bytes=written,
+            links=links,
+            held=held,
+            senders=senders,
+        )
+
+    def _fitting(self, layer: int, batch: int, tiles: int) -> _Rows:
+        key = (self._first_of_shape[layer], batch, tiles)
+        if key not in self._rows:
+            self._rows[key] = self._tabulated(layer, batch, tiles)
+        return self._rows[key]
+
+    def _tabulated(self, number: int, batch: int, tiles: int) -> _Rows:
+        """Tile costs of the partitions that fit, with what filling and emptying the buffers takes."""
+        layer, tile = self.graph.layers[number], self.chip.tile
+        costs, buffer = self._tile_costs.rows(number, batch, tiles), tile.buffer
+        volumes = self._volumes(number, batch, costs.parts)
+        inputs, weights = volumes[:, :2] * layer.operands, volumes[:, 2:]
+        fits = tile.output_stream_bytes + inputs[:, 0] + weights[:, 0] <= buffer.size_bytes
+        filled = inputs[:, 1] + (weights[:, 1] if layer.weight_producers else 0)
+        emptied = layer.k * layer.h * layer.w * batch * buffer.read_pj_per_byte
+        pinned = weights[:, 1] * (0 if layer.weight_producers else buffer.write_pj_per_byte)
+        return _Rows(
+            costs.parts[fits],
+            costs.energy_pj[fits],
+            (filled * buffer.write_pj_per_byte + emptied)[fits],
+            pinned[fits],
+            costs.cycles[fits],
+        )
+
+    def _volumes(self, number: int, batch: int, parts: Array) -> Array:
+        """Largest and total bytes of inputs, then of weights, over the tiles of each partition [n, 4]."""
+        from costmodel.chip.volumes_kernel import volumes
+
+        found = np.zeros((len(parts), 4), np.int64)
+        sizes = self.graph.layers[number].sizes(batch)
+        for row, of_row in zip(parts, found, strict=True):
+            volumes(self._shapes[number], sizes, row, self._room.ranges, of_row)
+        return found
+
+
+def least_cycles(chip: Chip, dram_bytes: int, busiest: int, runs: int) -> int:
+    """Cycles a run while DRAM and the busiest link (in bytes times ports) carry so much over all runs."""
+    dram = -(-dram_bytes // (chip.dram.bytes_per_cycle * runs))
+    return max(dram, -(-busiest // (chip.noc.link_bytes_per_cycle * len(chip.ports) * runs)))
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a layer reads of ``producer`` (None: the network's input), channels ``first`` to before ``end``.
+
+    Where ``first`` is below 0, the producer's channels up to there are those of another source.
+    """
+
+    of_weights: bool
+    first: int
+    end: int
+    producer: int | None
+
+
+def _sources(graph: LayerGraph, number: int) -> Iterator[Source]:
+    """Where a layer's data is from, in the order of channels."""
+    layer = graph.layers[number]
+    first = 0
+    for number in layer.weight_producers:
+        yield Source(True, first, first + graph.layers[number].k, number)
+        first += graph.layers[number].k
+    pieces: list[tuple[int, int | None]] = [(layer.external_c, None)] if layer.external_c else []
+    pieces += [(graph.layers[producer].k, producer) for producer in layer.producers]
+    # every operand of an element-wise layer has the layer's channels, and may be several producers' outputs
+    operand = layer.k if layer.kind == "eltwise" else layer.c
+    first = 0
+    for channels, producer in pieces:
+        for begin in range(first - first // operand * operand, -channels, -operand):
+            yield Source(False, begin, begin + channels, producer)
+        first += channels
+
+
+def _numbers(graph: LayerGraph, source: Source, producers: Mapping[int, Place]) -> list[int]:
+    """A source as a row of WIDTH numbers."""
+    from_dram = source.producer is None or source.producer not in producers
+    head = [int(source.of_weights), source.first, source.end]
+    if from_dram or source.producer is None:
+        return [*head, *FROM_DRAM]
+    place = producers[source.producer]
+    sizes = graph.layers[source.producer].sizes(place.batch)
+    return [*head, 1, place.batch, *sizes, *place.parts, *place.steps, place.tile]
+
+
+def _prices(chip: Chip, exponents: tuple[float, float]) -> Any:
+    from costmodel.chip.leaf_values import Prices
+
+    return Prices(
+        chip.noc.hop_pj_per_byte,
+        chip.dram.read_pj_per_byte,
+        chip.dram.write_pj_per_byte,
+        chip.noc.link_bytes_per_cycle,
+        chip.dram.bytes_per_cycle,
+        float(exponents[0]),
+        float(exponents[1]),
+    )
+
+
+def _room(chip: Chip) -> Any:
+    from costmodel.chip.leaf_values import Flows, PortCounts, Room
+
+    columns, rows = np.arange(chip.columns), np.arange(chip.rows)
+    at = np.zeros((chip.columns, chip.rows), np.int64)
+    for port in chip.ports:
+        at[port] += 1
+    of_columns, of_rows = at.sum(axis=1), at.sum(axis=0)
+    before, after = columns[:, None] >= columns, columns[:, None] <= columns
+    above, below = rows[:, None] >= rows, rows[:, None] <= rows
+    east, west = (np.zeros(chip.columns, np.int64) for _ in range(2))
+    south, north, out = (np.zeros_like(at) for _ in range(3))
+    ports = PortCounts(
+        to_east=before @ at,
+        to_west=after @ at,
+        to_south=above @ of_rows,
+        to_north=below @ of_rows,
+        east_of=~before @ of_columns,
+        west_of=~after @ of_columns,
+        south_of=at @ ~above.T,
+        north_of=at @ ~below.T,
+    )
+    return Room(
+        mesh_of((chip.columns, chip.rows), chip.positions, chip.ports, True),
+        ranges_of(chip.tiles),
+        Flows(east, west, south, north, out),
+        PortCounts(*(np.ascontiguousarray(array, np.int64) for array in ports)),
+        np.zeros((2, 4, chip.tiles), np.int64),
+    )

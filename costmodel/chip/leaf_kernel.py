@@ -1,0 +1,232 @@
+"""The cheapest partition and placement of a leaf, compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.chip.leaf_values import (
+    DIRECT,
+    FIRST,
+    LAST,
+    OF_WEIGHTS,
+    Leaf,
+    Placed,
+    Prices,
+    Room,
+    Table,
+)
+from costmodel.chip.ranges_kernel import (
+    ANY,
+    INPUTS,
+    OUTPUTS,
+    WEIGHTS,
+    Four,
+    Ranges,
+    Two,
+    ceil_divided,
+    fill_ranges,
+    replicas_of,
+    size_of,
+    volume,
+)
+from costmodel.chip.transfer_kernel import fill_links, tile_of
+from costmodel.compiled import called, entry, inlined
+
+Array = NDArray[Any]
+Int = Any
+"""A 64-bit integer of compiled code."""
+Real = Any
+"""A 64-bit float of compiled code."""
+
+
+@entry
+def search(room: Room, leaf: Leaf, table: Table, prices: Prices, bounds: Array, found: Array) -> None:
+    """Fill ``found``: row of the table (-1: none at all) and number of the order that are the cheapest.
+
+    ``bounds`` [n] is room for what each partition costs at least: partitions come in order of these until no
+    other can be cheaper. Of equally cheap ones the first of the table is found.
+    """
+    found[0] = -1
+    least = np.inf
+    for row in range(table.parts.shape[0]):
+        fill_ranges(leaf.shape, leaf.sizes, table.parts[row], room.ranges)
+        hops = least_hops(room, leaf, table.parts[row])
+        bounds[row] = _value(room, leaf, table, prices, row, (hops, ceil_divided(hops, _links(room))))
+    for _ in range(table.parts.shape[0]):
+        cheapest: Int = np.argmin(bounds)
+        if bounds[cheapest] > least or bounds[cheapest] == np.inf:
+            break
+        bounds[cheapest] = np.inf
+        parts = table.parts[cheapest]
+        fill_ranges(leaf.shape, leaf.sizes, parts, room.ranges)
+        cut = _axes_cut(parts)
+        for number in range(table.counts[cut]):
+            fill_links(room, Placed(leaf, parts, _steps(parts, table.orders[cut, number])))
+            value = _value(room, leaf, table, prices, cheapest, _hops_and_busiest(room.mesh.links))
+            if value < least or (value == least and cheapest < found[0]):
+                least = value
+                found[0], found[1] = cheapest, number
+
+
+@entry
+def count(room: Room, leaf: Leaf, parts: Array, order: Array, held: Array, found: Array) -> None:
+    """Fill the mesh's links and ``found``: bytes read from and written to DRAM over all runs.
+
+    ``held`` [1 + sources, tiles]: bytes of weights, then of a batch of each source, on every tile.
+    """
+    placed = Placed(leaf, parts, _steps(parts, order))
+    fill_ranges(leaf.shape, leaf.sizes, parts, room.ranges)
+    fill_links(room, placed)
+    found[0], found[1] = _dram_bytes(room.ranges, leaf, parts)
+    held[:] = 0
+    if leaf.shape.has_weights and not leaf.shape.weights_follow_b:
+        _hold(room.ranges, placed, WEIGHTS, (0, ANY), held[0])
+    for number in range(leaf.sources.shape[0]):
+        source = leaf.sources[number]
+        kind = WEIGHTS if source[OF_WEIGHTS] else INPUTS
+        _hold(room.ranges, placed, kind, (source[FIRST], source[LAST]), held[number + 1])
+
+
+@inlined
+def _value(room: Room, leaf: Leaf, table: Table, prices: Prices, row: Int, hops_and_busiest: Two) -> Real:
+    """The objective of one row: E of all runs, D of one; hops and the busiest link times ports."""
+    ports: Int = room.mesh.port_x.shape[0]
+    read, written = _dram_bytes(room.ranges, leaf, table.parts[row])
+    energy = table.energy_pj[row] + hops_and_busiest[0] / ports * prices.hop_pj
+    energy += read * prices.read_pj + written * prices.write_pj
+    cycles = max(
+        table.cycles[row],
+        ceil_divided(read + written, prices.dram_bytes_per_cycle * leaf.runs),
+        ceil_divided(hops_and_busiest[1], prices.link_bytes_per_cycle * ports * leaf.runs),
+    )
+    return energy**prices.energy_exponent * float(cycles) ** prices.cycles_exponent
+
+
+@inlined
+def _hops_and_busiest(links: Array) -> Two:
+    hops: Int = 0
+    busiest: Int = 0
+    for link in range(links.shape[0]):
+        hops += links[link]
+        busiest = max(busiest, links[link])
+    return hops, busiest
+
+
+@inlined
+def _links(room: Room) -> Int:
+    """Links between neighbours, one for each direction."""
+    columns, rows = room.flows.out.shape
+    return max(2 * (columns * (rows - 1) + rows * (columns - 1)), 1)
+
+
+@inlined
+def _axes_cut(parts: Array) -> Int:
+    """The axes with several parts, a bit each."""
+    cut = 0
+    for axis in range(4):
+        cut += (parts[axis] > 1) << axis
+    return cut
+
+
+@inlined
+def _steps(parts: Array, order: Array) -> Four:
+    """How many tiles further the next part along K, B, H, W is, the last axis of ``order`` the closest."""
+    k, b, h, w, step = 0, 0, 0, 0, 1
+    for place in range(3, -1, -1):
+        axis = order[place]
+        k = step if axis == 0 else k
+        b = step if axis == 1 else b
+        h = step if axis == 2 else h
+        w = step if axis == 3 else w
+        step *= parts[axis]
+    return k, b, h, w
+
+
+@called
+def _dram_bytes(ranges: Ranges, leaf: Leaf, parts: Array) -> Two:
+    """Bytes read and written over all runs; a range that several tiles need is read once."""
+    read: Int = 0
+    if leaf.shape.has_weights and not leaf.shape.weights_follow_b:
+        read = volume(ranges, WEIGHTS, (0, leaf.sizes[0]), parts)
+    for number in range(leaf.sources.shape[0]):
+        source = leaf.sources[number]
+        if not source[DIRECT]:
+            kind = WEIGHTS if source[OF_WEIGHTS] else INPUTS
+            read += leaf.runs * volume(ranges, kind, (source[FIRST], source[LAST]), parts)
+    outputs = leaf.sizes[0] * leaf.sizes[1] * leaf.sizes[2] * leaf.sizes[3]
+    return read, leaf.runs * outputs if leaf.to_dram else 0
+
+
+@called
+def least_hops(room: Room, leaf: Leaf, parts: Array) -> Int:
+    """A lower bound on hops times bytes times ports for every placement of a partition.
+
+    A tree that reaches n tiles has n - 1 links at least, from DRAM one from every port. Ranges for one tile
+    each are no smaller than the smallest, and go to all tiles together.
+    """
+    ranges, ports = room.ranges, room.mesh.port_x.shape[0]
+    to_all_tiles = _port_distance(room, leaf, parts)
+    least: Int = 0
+    if leaf.shape.has_weights and not leaf.shape.weights_follow_b:
+        least = _least_load(ranges, WEIGHTS, (0, leaf.sizes[0]), parts, (to_all_tiles, ports))
+    for number in range(leaf.sources.shape[0]):
+        source = leaf.sources[number]
+        kind = WEIGHTS if source[OF_WEIGHTS] else INPUTS
+        channels = (source[FIRST], source[LAST])
+        if source[DIRECT]:
+            copied = volume(ranges, kind, channels, parts) * (replicas_of(ranges, kind, parts) - 1)
+            least += leaf.runs * ports * copied
+        else:
+            least += leaf.runs * _least_load(ranges, kind, channels, parts, (to_all_tiles, ports))
+    if leaf.to_dram:
+        least += leaf.runs * _smallest(ranges, OUTPUTS, (0, ANY), parts) * to_all_tiles
+    return least
+
+
+@inlined
+def _least_load(ranges: Ranges, kind: Int, channels: Two, parts: Array, distances: Two) -> Int:
+    """``distances``: from all ports to all tiles, and how many ports there are."""
+    replicas = replicas_of(ranges, kind, parts)
+    if replicas > 1:
+        return volume(ranges, kind, channels, parts) * (replicas - 1) * distances[1]
+    return _smallest(ranges, kind, channels, parts) * distances[0]
+
+
+@inlined
+def _smallest(ranges: Ranges, kind: Int, channels: Two, parts: Array) -> Int:
+    """Bytes of the smallest range."""
+    smallest: Int = 1
+    for dim in range(4):
+        axis, shortest = ranges.axis[kind, dim], ANY
+        for part in range(parts[axis] if axis >= 0 else 1):
+            first, end = ranges.first[kind, dim, part], ranges.end[kind, dim, part]
+            if dim == 0:
+                first, end = max(first, channels[0]), min(end, channels[1])
+            shortest = min(shortest, max(end - first, 0))
+        smallest *= shortest
+    return smallest
+
+
+@inlined
+def _port_distance(room: Room, leaf: Leaf, parts: Array) -> Int:
+    """Hops from every port to every tile of the leaf, together."""
+    mesh = room.mesh
+    total: Int = 0
+    for tile in range(leaf.tile, leaf.tile + parts[0] * parts[1] * parts[2] * parts[3]):
+        total += mesh.to_tile[mesh.port_x.shape[0], tile]
+    return total
+
+
+@called
+def _hold(ranges: Ranges, placed: Placed, kind: Int, channels: Two, held: Array) -> None:
+    """Add the bytes of a kind of data and of some channels that every tile holds."""
+    parts = placed.parts
+    for k in range(parts[0]):
+        for b in range(parts[1]):
+            for h in range(parts[2]):
+                for w in range(parts[3]):
+                    size = size_of(ranges, (kind, k, b, h, w), channels)
+                    held[tile_of(placed, k, b, h, w)] += size

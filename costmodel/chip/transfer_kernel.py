@@ -1,0 +1,223 @@
+"""All transfers of a placed leaf over its runs, as loads of the mesh's links; compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from costmodel.chip.flows_kernel import add_to_links, clear, load
+from costmodel.chip.leaf_values import (
+    BATCH,
+    DIRECT,
+    FIRST,
+    LAST,
+    OF_WEIGHTS,
+    PARTS,
+    SIZES,
+    STEPS,
+    TILE,
+    Placed,
+    Room,
+)
+from costmodel.chip.mesh_kernel import Span, route
+from costmodel.chip.ranges_kernel import (
+    ANY,
+    INPUTS,
+    OUTPUTS,
+    WEIGHTS,
+    Range,
+    Ranges,
+    Two,
+    bound,
+    copies,
+    distinct,
+    extent,
+    replicas_of,
+    size_of,
+)
+from costmodel.compiled import called, inlined
+
+Array = NDArray[Any]
+Int = Any
+"""A 64-bit integer of compiled code."""
+
+
+@called
+def fill_links(room: Room, placed: Placed) -> None:
+    """Bytes times DRAM ports on every link; the ranges of the partition are filled in."""
+    leaf = placed.leaf
+    room.mesh.links[:] = 0
+    clear(room.flows)
+    if leaf.shape.has_weights and not leaf.shape.weights_follow_b:
+        _load(room, placed, WEIGHTS, (0, leaf.sizes[0]), 1)
+    for number in range(leaf.sources.shape[0]):
+        source = leaf.sources[number]
+        kind = WEIGHTS if source[OF_WEIGHTS] else INPUTS
+        if source[DIRECT]:
+            _receive(room, placed, kind, source)
+        else:
+            _load(room, placed, kind, (source[FIRST], source[LAST]), leaf.runs)
+    if leaf.to_dram:
+        _save(room, placed)
+    add_to_links(room)
+
+
+@inlined
+def tile_of(placed: Placed, k: Int, b: Int, h: Int, w: Int) -> Int:
+    steps = placed.steps
+    return placed.leaf.tile + steps[0] * k + steps[1] * b + steps[2] * h + steps[3] * w
+
+
+@called
+def _reach(room: Room, placed: Placed, which: Range) -> Span:
+    """First and last column of the tiles that need a range; fills the rows to be reached in every column."""
+    mesh, ranges, parts = room.mesh, room.ranges, placed.parts
+    if replicas_of(ranges, which[0], parts) == 1:
+        tile = tile_of(placed, which[1], which[2], which[3], which[4])
+        x = mesh.x[tile]
+        mesh.lowest[x], mesh.highest[x] = mesh.y[tile], mesh.y[tile]
+        return x, x
+    left: Int = mesh.lowest.shape[0]
+    right: Int = -1
+    mesh.lowest[:] = mesh.along_y.shape[1]
+    mesh.highest[:] = -1
+    for k in range(which[1], which[1] + copies(ranges, which[0], 0, parts)):
+        for b in range(which[2], which[2] + copies(ranges, which[0], 1, parts)):
+            for h in range(which[3], which[3] + copies(ranges, which[0], 2, parts)):
+                for w in range(which[4], which[4] + copies(ranges, which[0], 3, parts)):
+                    tile = tile_of(placed, k, b, h, w)
+                    x, y = mesh.x[tile], mesh.y[tile]
+                    left, right = min(left, x), max(right, x)
+                    mesh.lowest[x] = min(mesh.lowest[x], y)
+                    mesh.highest[x] = max(mesh.highest[x], y)
+    return left, right
+
+
+@called
+def _load(room: Room, placed: Placed, kind: Int, channels: Two, times: Int) -> None:
+    """Ranges of ``channels`` from DRAM, so many times; a range goes to all its tiles at once."""
+    ranges, parts = room.ranges, placed.parts
+    for k in range(distinct(ranges, kind, 0, parts)):
+        for b in range(distinct(ranges, kind, 1, parts)):
+            for h in range(distinct(ranges, kind, 2, parts)):
+                for w in range(distinct(ranges, kind, 3, parts)):
+                    which = (kind, k, b, h, w)
+                    size = size_of(ranges, which, channels)
+                    if size > 0:
+                        load(room, _reach(room, placed, which), size * times)
+
+
+@called
+def _save(room: Room, placed: Placed) -> None:
+    """Outputs to DRAM."""
+    mesh, parts = room.mesh, placed.parts
+    for k in range(parts[0]):
+        for b in range(parts[1]):
+            for h in range(parts[2]):
+                for w in range(parts[3]):
+                    size = size_of(room.ranges, (OUTPUTS, k, b, h, w), (0, ANY))
+                    tile = tile_of(placed, k, b, h, w)
+                    room.flows.out[mesh.x[tile], mesh.y[tile]] += size * placed.leaf.runs
+
+
+@called
+def _receive(room: Room, placed: Placed, kind: Int, source: Array) -> None:
+    """What a producer's tiles send: each part, to all tiles that need the same of it, in one tree."""
+    ranges, parts = room.ranges, placed.parts
+    _fill_theirs(ranges, source)
+    _fill_near(room, kind, source, placed)
+    for k in range(distinct(ranges, kind, 0, parts)):
+        for b in range(distinct(ranges, kind, 1, parts)):
+            for h in range(distinct(ranges, kind, 2, parts)):
+                for w in range(distinct(ranges, kind, 3, parts)):
+                    which = (kind, k, b, h, w)
+                    if size_of(ranges, which, (source[FIRST], source[LAST])) > 0:
+                        _receive_range(room, placed, which, source)
+
+
+@inlined
+def _receive_range(room: Room, placed: Placed, which: Range, source: Array) -> None:
+    ranges, near, mesh = room.ranges, room.near, room.mesh
+    span = _reach(room, placed, which)
+    at = (_part(ranges, which, 0), _part(ranges, which, 1), _part(ranges, which, 2), _part(ranges, which, 3))
+    ports: Int = mesh.port_x.shape[0]
+    for k in range(near[0, 0, at[0]], near[1, 0, at[0]] + 1):
+        of_k = ports * _common(ranges, which, 0, source, k)
+        for b in range(near[0, 1, at[1]], near[1, 1, at[1]] + 1):
+            of_b = of_k * _common_samples(ranges, which, source, b, placed)
+            if of_b == 0:
+                continue
+            for h in range(near[0, 2, at[2]], near[1, 2, at[2]] + 1):
+                of_h = of_b * _common(ranges, which, 2, source, h)
+                for w in range(near[0, 3, at[3]], near[1, 3, at[3]] + 1):
+                    size = of_h * _common(ranges, which, 3, source, w)
+                    tile = source[TILE] + k * source[STEPS] + b * source[STEPS + 1]
+                    tile += h * source[STEPS + 2] + w * source[STEPS + 3]
+                    route(mesh, mesh.x[tile], mesh.y[tile], span, size, mesh.links)
+
+
+@inlined
+def _part(ranges: Ranges, which: Range, dim: Int) -> Int:
+    """Which part of the axis that a dim of a range follows."""
+    axis = ranges.axis[which[0], dim]
+    return which[axis + 1] if axis >= 0 else 0
+
+
+@called
+def _fill_theirs(ranges: Ranges, source: Array) -> None:
+    """First and end of the producer's parts in each dim."""
+    for dim in range(4):
+        size, parts = source[SIZES + dim], source[PARTS + dim]
+        for part in range(parts):
+            ranges.theirs[0, dim, part] = bound(size, parts, part)
+            ranges.theirs[1, dim, part] = bound(size, parts, part + 1)
+
+
+@called
+def _fill_near(room: Room, kind: Int, source: Array, placed: Placed) -> None:
+    """Which of the producer's parts have any of the data that each part needs, along every dim."""
+    ranges, near = room.ranges, room.near
+    for dim in range(4):
+        axis = ranges.axis[kind, dim]
+        last: Int = source[PARTS + dim] - 1
+        for part in range(placed.parts[axis] if axis >= 0 else 1):
+            near[0, dim, part], near[1, dim, part] = 0, last
+            if dim == 1 and source[BATCH] != placed.leaf.sizes[1]:
+                continue
+            first, end = ranges.first[kind, dim, part], ranges.end[kind, dim, part]
+            if dim == 0:
+                first, end = first - source[FIRST], end - source[FIRST]
+            while near[0, dim, part] < last and ranges.theirs[1, dim, near[0, dim, part]] <= first:
+                near[0, dim, part] += 1
+            while near[1, dim, part] > 0 and ranges.theirs[0, dim, near[1, dim, part]] >= end:
+                near[1, dim, part] -= 1
+
+
+@inlined
+def _common(ranges: Ranges, which: Range, dim: Int, source: Array, part: Int) -> Int:
+    """Overlap of a range with the producer's part along one dim."""
+    first, end = extent(ranges, which, dim)
+    if dim == 0:
+        first, end = first - source[FIRST], end - source[FIRST]
+    return max(min(end, ranges.theirs[1, dim, part]) - max(first, ranges.theirs[0, dim, part]), 0)
+
+
+@inlined
+def _common_samples(ranges: Ranges, which: Range, source: Array, part: Int, placed: Placed) -> Int:
+    """Samples over all runs that the producer's part computes and the range needs.
+
+    Both repeat: every batch of either falls into the same parts. Where batches differ neither has to be a
+    multiple of the other.
+    """
+    batch, theirs, runs = placed.leaf.sizes[1], source[BATCH], placed.leaf.runs
+    if theirs == batch:
+        return runs * _common(ranges, which, 1, source, part)
+    first, end = extent(ranges, which, 1)
+    common: Int = 0
+    for run in range(runs):
+        start, stop = first + run * batch, end + run * batch
+        for other in range(start // theirs, (stop + theirs - 1) // theirs):
+            begin = max(start, other * theirs + ranges.theirs[0, 1, part])
+            common += max(min(stop, other * theirs + ranges.theirs[1, 1, part]) - begin, 0)
+    return common
