@@ -19,7 +19,7 @@ from sweep.tile_table import TileFiling, TileTable, fill, tile_source
 from sweep.tile_task import TileSource
 from sweep.work import answer_task
 
-MAPPER = TileMapper("random_search")
+MAPPER = TileMapper("cosa")
 SIZES = {"r": 1, "s": 1, "stride_h": 1, "stride_w": 1, "pad_h": 0, "pad_w": 0, "input_h": 4, "input_w": 4}
 
 
@@ -81,7 +81,7 @@ def test_other_studies_find_the_costs_and_solve_only_what_is_new(tmp_path: Path)
     rows = run(again, [(source, more)], tmp_path / "two")
     assert [tuple(cost[0]) for row in rows for cost in row["costs"]] == [tuple(share) for share in new]
     # another solver or budget is another table
-    other = tile_source(asked, TileMapper("random_search", "energy"))
+    other = tile_source(asked, TileMapper("cosa", "energy"))
     assert other.id != source.id
     assert len(again.open_shares(other, asked)) == len(asked.shares())
 
