@@ -66,6 +66,14 @@ CATALOGUE: tuple[Entry, ...] = (
         "Thistle's geometric programs, one per class of loop orders, rounded, re-evaluated and polished",
     ),
     Entry(
+        "kapla",
+        "mapping",
+        "solvers.mapping.kapla",
+        OBJECTIVES,
+        False,
+        "KAPLA's stacking and caching from the inside out, a few schemes a level, re-evaluated and polished",
+    ),
+    Entry(
         "random_search",
         "mapping",
         "solvers.mapping.random_search",

@@ -1,0 +1,121 @@
+"""Algorithm 1: level by level from the inside out, over loop orders and kept tensors, stack and cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.batch import MappingBatch
+from solvers.mapping.kapla.estimate import Costs, Estimator
+from solvers.mapping.kapla.filling import Filling, ranks
+from solvers.mapping.kapla.ladders import ladders
+from solvers.mapping.kapla.orders import stationary_orders
+from solvers.mapping.kapla.params import Params
+from solvers.mapping.kapla.schemes import Schemes
+from solvers.mapping.problem import MappingProblem
+from solvers.mapping.space import MappingSpace
+
+Array = NDArray[Any]
+
+
+class BottomUp:
+    """The schemes of ``problem`` that ``params`` let go on, level by level."""
+
+    def __init__(self, problem: MappingProblem, space: MappingSpace, params: Params) -> None:
+        self._space, self._params = space, params
+        self._orders = stationary_orders(space.layer)
+        self._ladders = {(slot.level, slot.spatial): ladder for slot, ladder in ladders(space).items()}
+        self._estimator = Estimator(problem, space)
+
+    @property
+    def evaluations(self) -> int:
+        return self._estimator.evaluations
+
+    def load(self) -> None:
+        """Let the compiled code do nothing, once: the first call of a process loads it."""
+        nothing = Schemes.of_nothing(self._space)[:0]
+        self._estimator.unaided(nothing, self._estimator.outermost)
+
+    def mappings(self, most: int, in_time: Callable[[], bool]) -> tuple[MappingBatch, Array]:
+        """Complete mappings, the best first, and their objectives; at most ``most`` schemes a level go on.
+
+        Where time ends it, the open loops stand at the outermost level; none if the rules forbid that.
+        """
+        outermost = self._estimator.outermost
+        schemes = Schemes.of_nothing(self._space)
+        for level in range(-1 if (0, True) in self._ladders else 0, outermost):
+            if level > 0 and not in_time():
+                break
+            schemes, costs = self._filled(self._with_options(schemes, level), level)
+            if level < outermost - 1:
+                schemes = schemes[self._going_on(schemes, costs, level + 1, most)]
+        batch, _ = self._estimator.completed(schemes, outermost)
+        objectives = self._estimator.unaided(schemes, outermost)
+        objectives[~self._space.allowed(batch)] = np.inf
+        best = np.argsort(objectives, kind="stable")
+        best = best[np.isfinite(objectives[best])]
+        return batch[best], objectives[best]
+
+    def _with_options(self, schemes: Schemes, level: int) -> Schemes:
+        """Each scheme with each order of the loops around the tiles of ``level`` and each set it may keep."""
+        if level < 0:
+            return schemes  # the innermost loops' order costs nothing
+        options = list(product(range(len(self._orders)), self._space.keep_sets[level]))
+        parts = [self._with_option(schemes, level, *option) for option in options]
+        interleaved = np.arange(len(schemes) * len(parts)).reshape(len(parts), -1).T.reshape(-1)
+        return Schemes.joined(parts)[interleaved]
+
+    def _with_option(self, schemes: Schemes, level: int, pattern: int, mask: int) -> Schemes:
+        order, keep = schemes.order.copy(), schemes.keep.copy()
+        order[:, level + 1] = self._orders[pattern].order
+        keep[:, level] = mask
+        return replace(
+            schemes,
+            order=self._space.reordered(order).astype(order.dtype),
+            keep=keep,
+            pattern=np.full(len(schemes), pattern),
+        )
+
+    def _filled(self, schemes: Schemes, level: int) -> tuple[Schemes, Costs]:
+        """``stack`` and ``cache``: spread over the instances of ``level``, then grow its tiles."""
+        outer = level + 1
+        costs = None
+        if (spread := self._ladders.get((outer, True))) is not None:
+            schemes, costs = self._stacked(schemes, Filling(self._estimator, spread, outer))
+        if (grown := self._ladders.get((level, False))) is not None:
+            schemes, costs = self._cached(schemes, Filling(self._estimator, grown, outer))
+        assert costs is not None
+        return schemes, costs
+
+    def _stacked(self, schemes: Schemes, filling: Filling) -> tuple[Schemes, Costs]:
+        if self._params.stacking == "greedy":
+            return filling.greedy(filling.ladder.begun(schemes))
+        everywhere = np.ones(schemes.rest.shape, np.bool_)
+        return filling.products(schemes, everywhere, self._params.stacks)
+
+    def _cached(self, schemes: Schemes, filling: Filling) -> tuple[Schemes, Costs]:
+        if self._params.filling == "greedy":
+            return filling.greedy(filling.ladder.begun(schemes))
+        innermost = np.zeros((len(self._orders), schemes.rest.shape[1]), np.bool_)
+        for number, (_, dims) in enumerate(self._orders):
+            innermost[number, list(dims)] = True
+        products, _ = filling.products(schemes, ~innermost[schemes.pattern], self._params.variants)
+        return filling.greedy(products)
+
+    def _going_on(self, schemes: Schemes, costs: Costs, outer: int, most: int) -> Array:
+        """The rows that go on to the next level, the best first: distinct ones, few that are spread alike."""
+        rows = schemes.distinct()
+        rows = rows[np.isfinite(costs.objective[rows])]
+        some, key = schemes[rows], costs.objective[rows]
+        if caution := self._params.caution:
+            key = key ** (1 - caution) * self._estimator.unaided(some, outer) ** caution
+        mixed = Costs(key, costs.edp_pj_cycles[rows])
+        few = np.flatnonzero(ranks(mixed, some.spreads()) < self._params.alike)
+        best = np.argsort(ranks(mixed.of(few), np.zeros(len(few), np.int64)))[:most]
+        chosen: Array = rows[few[best]]
+        return chosen

@@ -1,0 +1,139 @@
+"""What partial schemes cost: the cost model's number with the open loops outside the level in question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.batch import BatchEvaluation, BatchEvaluator, MappingBatch
+from costmodel.workload import Layer
+from solvers.mapping.kapla.ladders import Ladder
+from solvers.mapping.kapla.schemes import Schemes
+from solvers.mapping.problem import MappingProblem, objective_values
+from solvers.mapping.space import MappingSpace
+
+Array = NDArray[Any]
+ENDLESS = 2**60
+"""Words of a level without a limit."""
+
+
+class Costs(NamedTuple):
+    """``objective``, and ``edp_pj_cycles`` between equal ones; float64 [n], infinity where tiles do not fit."""
+
+    objective: Array
+    edp_pj_cycles: Array
+
+    def of(self, rows: Array) -> Costs:
+        return Costs(self.objective[rows], self.edp_pj_cycles[rows])
+
+
+@dataclass
+class Estimator:
+    """Costs of partial schemes of ``problem``: the number ``evalCost`` of Algorithm 1.
+
+    A scheme that is decided up to the fan-out of level ``outer`` is costed with all open loops at that level,
+    as if it and the levels outside it had room for everything: each tensor then comes from outside once, and
+    what counts are the accesses inside and at the boundary (optimistic, as in section IV-B). With the
+    outermost level as ``outer`` that is the cost of a mapping.
+    """
+
+    problem: MappingProblem
+    space: MappingSpace
+    evaluations: int = 0
+    _evaluators: dict[int, BatchEvaluator] = field(default_factory=dict)
+
+    @property
+    def outermost(self) -> int:
+        return len(self.problem.architecture.levels) - 1
+
+    def costs(self, schemes: Schemes, ladder: Ladder, outer: int) -> Costs:
+        """What ``schemes``, decided up to the slot of ``ladder``, cost with their open loops at ``outer``."""
+        batch, fitting = self.completed(schemes, outer)
+        fitting &= self.fits(schemes, ladder, outer)
+        evaluation = self._evaluated(batch, outer)
+        values = objective_values(evaluation, self.problem.objective)
+        return Costs(np.where(fitting, values, np.inf), np.where(fitting, evaluation.edp_pj_cycles, np.inf))
+
+    def unaided(self, schemes: Schemes, outer: int) -> Array:
+        """The objective with the open loops at the outermost level in the order of ``outer``, float64 [n].
+
+        The levels in between then hold no more than what is decided makes them: a mapping's true cost.
+        """
+        order = schemes.order.copy()
+        order[:, self.outermost] = order[:, outer]
+        batch, fitting = self.completed(replace(schemes, order=order), self.outermost)
+        values = objective_values(self._evaluated(batch, self.outermost), self.problem.objective)
+        return np.where(fitting, values, np.inf)
+
+    def completed(self, schemes: Schemes, outer: int) -> tuple[MappingBatch, Array]:
+        """The schemes with all open loops at ``outer``, and whether their spatial factors find sides [n]."""
+        from solvers.mapping.space_kernel import choose_sides, space_workspace
+
+        temporal = schemes.temporal.copy()
+        temporal[:, outer] *= schemes.rest
+        bits = np.arange(len(self.space.layer.tensors))
+        keep = (schemes.keep[:, :, None] >> bits & 1) == 1
+        spread, alone = schemes.spatial.copy(), np.ones_like(schemes.spatial)
+        batch = MappingBatch(temporal, schemes.order, spread, alone, keep)
+        fitting = np.zeros(len(schemes), np.bool_)
+        tables = self.space.tables
+        choose_sides(tables, batch.rows, space_workspace(tables), fitting)
+        return batch, fitting
+
+    def _evaluated(self, batch: MappingBatch, outer: int) -> BatchEvaluation:
+        if outer not in self._evaluators:
+            architecture = self.problem.architecture
+            levels = tuple(
+                level if place < outer else replace(level, size_words=None)
+                for place, level in enumerate(architecture.levels)
+            )
+            roomy = replace(architecture, levels=levels)
+            self._evaluators[outer] = BatchEvaluator(roomy, self.problem.layer)
+        self.evaluations += len(batch)
+        return self._evaluators[outer].evaluate(batch)
+
+    def fits(self, schemes: Schemes, ladder: Ladder, outer: int) -> Array:
+        """Whether the tiles of the level inside ``outer``, and what they force on others, fit, bool [n].
+
+        A tile contains the tiles inside it, so one that fits here may already be too large further out.
+        """
+        first = max(0, outer - 1)
+        inside = (schemes.temporal * schemes.spatial).cumprod(axis=1, dtype=np.int64)
+        tiles = inside[:, first : self.outermost] * ladder.forced[first : self.outermost]
+        words = tile_words(self.problem.layer, tiles)
+        fitting = np.ones(len(schemes), np.bool_)
+        for place, level in enumerate(range(first, self.outermost)):
+            if level < outer:
+                needed = (words[:, place] * (schemes.keep[:, level, None] >> self._bits & 1)).sum(axis=1)
+            else:
+                needed = (words[:, place] @ self._masks[level]).min(axis=1)
+            fitting &= needed <= self._rooms[level]
+        return fitting
+
+    @cached_property
+    def _bits(self) -> Array:
+        return np.arange(len(self.space.layer.tensors))
+
+    @cached_property
+    def _masks(self) -> list[Array]:
+        """Per level the keep sets to choose from, int64 [tensors, sets]."""
+        return [np.array(sets)[None, :] >> self._bits[:, None] & 1 for sets in self.space.keep_sets]
+
+    @cached_property
+    def _rooms(self) -> list[int]:
+        levels = self.problem.architecture.levels
+        return [ENDLESS if level.size_words is None else int(level.usable_words) for level in levels]
+
+
+def tile_words(layer: Layer, tiles: Array) -> Array:
+    """Words of every tensor's tile, int64 [..., tensors], for tiles [..., dims]."""
+    index = {dim: number for number, (dim, _) in enumerate(layer.dims)}
+    words = np.ones((*tiles.shape[:-1], len(layer.tensors)), np.int64)
+    for number, tensor in enumerate(layer.tensors):
+        for axis in tensor.axes:
+            words[..., number] *= 1 + sum(step * (tiles[..., index[dim]] - 1) for dim, step in axis)
+    return words

@@ -1,0 +1,107 @@
+"""The factors that one block of loops may take, given what the blocks decided before have left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.mapping.kapla.schemes import Schemes
+from solvers.mapping.space import MappingSpace, Slot
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Ladder:
+    """The steps that factors in ``slot`` may climb within the rules, so that later slots can take the rest.
+
+    Totals (what slot and later ones have to take of a dim) and factors are given by the places of
+    their divisors in ``divisors``, a list per dim, ascending.
+
+    * ``allowed`` bool [dims, totals, factors];
+    * ``following`` int64 [dims, totals, factors]: the next larger allowed factor, 0 if there is none;
+    * ``first`` int64 [dims, totals]: the smallest allowed factor, 0 if there is none;
+    * ``forced`` int64 [levels, dims]: the least that later slots put inside each level's tiles.
+    """
+
+    slot: Slot
+    divisors: tuple[Array, ...]
+    allowed: Array
+    following: Array
+    first: Array
+    forced: Array
+
+    def places(self, values: Array) -> Array:
+        """Where the divisors ``values`` [n, dims] stand in the lists of their dims."""
+        found = [np.searchsorted(own, values[:, dim]) for dim, own in enumerate(self.divisors)]
+        return np.stack(found, axis=1)
+
+    def begun(self, schemes: Schemes) -> Schemes:
+        """``schemes`` with the smallest allowed factors in the slot; those for which there are some."""
+        dims = np.arange(len(self.divisors))
+        for dim in dims:
+            first = self.first[dim, self.places(schemes.rest)[:, dim]]
+            if (first != 1).any():
+                schemes = schemes[first > 0]
+                schemes = schemes.grown(self.slot, np.full(len(schemes), dim), first[first > 0])
+        return schemes
+
+    def steps(self, schemes: Schemes) -> Array:
+        """The next larger factor of every dim in the slot, int64 [n, dims], 0 if there is none."""
+        factors = schemes.factors(self.slot)
+        totals = self.places(factors * schemes.rest)
+        found: Array = self.following[np.arange(len(self.divisors)), totals, self.places(factors)]
+        return found
+
+    def choices(self, schemes: Schemes, dim: int) -> Array:
+        """Which divisors of ``dim`` may stand in the slot, where it has no factor yet, bool [n, divisors]."""
+        count = len(self.divisors[dim])
+        found: Array = self.allowed[dim, self.places(schemes.rest)[:, dim], :count]
+        return found
+
+
+def ladders(space: MappingSpace) -> dict[Slot, Ladder]:
+    """A ladder for every slot, in the order of decision: from the inside out, but a level's tiles only after
+    the fan-out above them is spread (section IV-C: stacking before caching)."""
+    tables = space.tables
+    order = sorted(space.slots, key=lambda slot: (slot.level - slot.spatial, not slot.spatial))
+    divisors = tuple(tables.divisors[dim, :count] for dim, count in enumerate(tables.divisor_count.tolist()))
+    most = tables.divisors.shape[1]
+    absorbed = np.zeros((len(divisors), most), np.bool_)
+    absorbed[:, 0] = True  # outside the last slot there is nothing: what is left must be 1
+    forced = np.ones((len(space.architecture.levels), len(divisors)), np.int64)
+    found: dict[Slot, Ladder] = {}
+    for slot in reversed(order):
+        allowed = np.zeros((len(divisors), most, most), np.bool_)
+        for dim, own in enumerate(divisors):
+            allowed[dim, : len(own), : len(own)] = _allowed(slot, dim, own, absorbed[dim])
+        following, first = _following(allowed, divisors)
+        found[slot] = Ladder(slot, divisors, allowed, following, first, forced.copy())
+        absorbed = np.any(allowed, axis=2)
+        forced[slot.level :] *= np.array(slot.least)
+    return {slot: found[slot] for slot in order}
+
+
+def _allowed(slot: Slot, dim: int, divisors: Array, absorbed: Array) -> Array:
+    """Which factors (columns) leave of which totals (rows) something that later slots can take."""
+    whole = divisors[:, None] % divisors[None, :] == 0
+    left = np.searchsorted(divisors, divisors[:, None] // divisors[None, :])
+    within = (divisors >= slot.least[dim]) & (divisors <= slot.most[dim])
+    found: Array = whole & within[None, :] & absorbed[left]
+    return found
+
+
+def _following(allowed: Array, divisors: tuple[Array, ...]) -> tuple[Array, Array]:
+    """The next larger allowed factor after each, and the smallest one; 0 if there is none."""
+    following = np.zeros(allowed.shape, np.int64)
+    next_one = np.zeros(allowed.shape[:2], np.int64)
+    values = np.zeros((len(divisors), allowed.shape[2]), np.int64)
+    for dim, own in enumerate(divisors):
+        values[dim, : len(own)] = own
+    for place in range(allowed.shape[2] - 1, -1, -1):
+        following[:, :, place] = next_one
+        next_one = np.where(allowed[:, :, place], values[:, None, place], next_one)
+    return following, next_one

@@ -1,0 +1,72 @@
+"""KAPLA's layer solver end to end: schemes from the inside out, polish, the outcome."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costmodel.batch import MappingBatch
+from costmodel.evaluate import evaluate
+from costmodel.mapping import Mapping
+from solvers.budget import Budget, Stopwatch
+from solvers.mapping.kapla.bottom_up import BottomUp
+from solvers.mapping.kapla.params import Params
+from solvers.mapping.obstacles import obstacle
+from solvers.mapping.padding import over_padded_sizes
+from solvers.mapping.polish import Polish
+from solvers.mapping.problem import MappingProblem, objective_of
+from solvers.mapping.space import MappingSpace
+from solvers.mapping.space_bounds import space_bound
+from solvers.mapping.starts import drawn
+from solvers.outcome import Outcome, Status
+
+VERSION = "1"
+
+
+@over_padded_sizes
+def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008
+    """The best mapping that stacking and caching from the inside out leads to, judged by the cost model.
+
+    ``budget.iterations`` is the most schemes that go on from a level to the next, if that is less than
+    ``params.schemes``. When time ends it, what is still open stands at the outermost level. Nothing but
+    the polish's kicks depends on the seed. The status is OPTIMAL only if the objective meets the cost model's
+    lower bound. Loading the compiled code, which a process does once, is not on the clock.
+    """
+    space = MappingSpace(problem.architecture, problem.layer, problem.rules)
+    if reason := obstacle(space):
+        return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reason)
+    search = BottomUp(problem, space, params)
+    search.load()
+    clock = Stopwatch()
+
+    def in_time() -> bool:
+        return clock.wall_seconds < budget.wall_seconds
+
+    most = min(params.schemes, budget.iterations or params.schemes)
+    found, _ = search.mappings(most, in_time)
+    starts = [found.mapping(row, problem.layer) for row in _differently_spread(found)[: params.starts]]
+    starts = starts or list(drawn(space, budget.seed))
+    bound = space_bound(problem)
+    if not starts:
+        note = "no scheme within the constraints was found"
+        return Outcome(Status.UNKNOWN, None, None, bound, clock.cpu_seconds, clock.wall_seconds, note)
+    best, polished = starts[0], 0
+    if params.polish:
+        polish = Polish(problem, bound, in_time)
+        best, polished = polish.best(starts, params.kicks, budget.seed), polish.evaluations
+    objective = objective_of(evaluate(problem.architecture, problem.layer, best), problem.objective)
+    return Outcome(
+        Status.OPTIMAL if objective <= bound else Status.FEASIBLE,
+        best,
+        objective,
+        bound,
+        clock.cpu_seconds,
+        clock.wall_seconds,
+        evaluations=search.evaluations + polished,
+    )
+
+
+def _differently_spread(batch: MappingBatch) -> list[int]:
+    """The first row of each choice of spatial factors."""
+    spread = (batch.spatial_x * batch.spatial_y).reshape(len(batch), -1)
+    _, first = np.unique(spread, axis=0, return_index=True)
+    return sorted(first.tolist())
