@@ -9,8 +9,8 @@ from costmodel.architecture import Architecture, StorageLevel
 from costmodel.energy import access_energy_pj, leakage_energy_pj
 from costmodel.errors import InputError
 from costmodel.latency import level_cycles
-from costmodel.mapping import Mapping, violations
 from costmodel.traffic import Counts, nest_of, tensor_traffic
+from costmodel.uneven import AnyMapping, UnevenMapping, as_parts, violations
 from costmodel.workload import Layer
 
 
@@ -69,22 +69,19 @@ class Evaluation:
         return data | {"edp_pj_cycles": self.edp_pj_cycles}
 
 
-def evaluate(architecture: Architecture, layer: Layer, mapping: Mapping) -> Evaluation:
+def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> Evaluation:
     """What ``mapping`` of ``layer`` costs on ``architecture``, as Timeloop without link transfers counts it.
 
+    An uneven mapping is counted part by part; what a level's parts ask for, its ports and leakage serve.
     Raises InputError listing the violations of a mapping that is not one of this layer and architecture.
     """
     if reasons := violations(architecture, layer, mapping):
         where = f"mapping of {layer.name} on {architecture.name}"
         raise InputError(where, "a mapping without violations", "; ".join(reasons))
-    nest = nest_of(mapping)
-    traffic = {tensor.name: tensor_traffic(tensor, mapping, nest) for tensor in layer.tensors}
-    kept = [
-        {name: counts for name, levels in traffic.items() if (counts := levels[index])}
-        for index in range(len(architecture.levels))
-    ]
+    parts = as_parts(mapping)
+    compute_cycles, kept = _counts(layer, parts)
     cycles = [
-        level_cycles(level, nest.compute_cycles, counts.values())
+        level_cycles(level, compute_cycles, counts.values())
         for level, counts in zip(architecture.levels, kept, strict=True)
     ]
     total_cycles = max(cycles)
@@ -92,7 +89,7 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: Mapping) -> Eval
         _level(
             architecture.levels[index],
             kept[index],
-            mapping.utilized_instances[index],
+            parts.nest.utilized_instances[parts.places.index(index)],
             cycles[index],
             total_cycles,
         )
@@ -101,13 +98,24 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: Mapping) -> Eval
     mac_energy = layer.macs * architecture.compute.energy_pj
     return Evaluation(
         cycles=total_cycles,
-        compute_cycles=nest.compute_cycles,
+        compute_cycles=compute_cycles,
         macs=layer.macs,
         energy_pj=mac_energy + sum(level.energy_pj for level in levels),
         mac_energy_pj=mac_energy,
         utilization=layer.macs / architecture.mac_units / total_cycles,
         levels=levels,
     )
+
+
+def _counts(layer: Layer, mapping: UnevenMapping) -> tuple[int, list[dict[str, Counts]]]:
+    """The compute cycles, and per hardware level the counts of every tensor kept there."""
+    nest = nest_of(mapping.nest)
+    kept: list[dict[str, Counts]] = [{} for _ in range(mapping.places[-1] + 1)]
+    for tensor in layer.tensors:
+        for place, counts in zip(mapping.places, tensor_traffic(tensor, mapping.nest, nest), strict=True):
+            if counts is not None:
+                kept[place][tensor.name] = counts
+    return nest.compute_cycles, kept
 
 
 def _level(

@@ -9,15 +9,22 @@ from costmodel.architecture import Architecture, StorageLevel
 from costmodel.errors import InputError
 from costmodel.frontends.json_fields import field, known_names, whole_number, whole_numbers
 from costmodel.mapping import LevelMapping, Loop, Mapping, loops, violations
+from costmodel.uneven import AnyMapping, UnevenMapping, split
 from costmodel.workload import Layer
 
 
-def mapping_to_json(architecture: Architecture, layer: Layer, mapping: Mapping) -> dict[str, Any]:
+def mapping_to_json(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> dict[str, Any]:
     """The ``mapping`` of a case: per level its temporal and, where the hardware fans out, its spatial block.
 
     Factors and permutations name every dim of the layer; the first ``split`` dims of a spatial permutation
-    are on X, the others on Y.
+    are on X, the others on Y. An uneven mapping is told in the same way part by part, and ``part_of`` says
+    which level each is a part of.
     """
+    if isinstance(mapping, UnevenMapping):
+        parts = split(architecture, mapping.places)
+        names = [architecture.levels[place].name for place in mapping.places]
+        part_of = {part.name: name for part, name in zip(parts.levels, names, strict=True)}
+        return mapping_to_json(parts, layer, mapping.nest) | {"part_of": part_of}
     levels = list(zip(architecture.levels, mapping.levels, strict=True))[::-1]
     blocks = []
     for hardware, level in levels:

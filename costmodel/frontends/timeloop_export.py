@@ -12,6 +12,7 @@ from costmodel.errors import InputError
 from costmodel.frontends.timeloop_architecture import FanOutStep
 from costmodel.mapping import LevelMapping, Loop
 from costmodel.mapping import Mapping as LayerMapping
+from costmodel.uneven import AnyMapping, UnevenMapping
 from costmodel.workload import Layer
 
 Version = Literal["0.3", "0.4"]
@@ -77,14 +78,18 @@ def check_version(version: str) -> None:
 def mapping_text(
     architecture: Architecture,
     layer: Layer,
-    mapping: LayerMapping,
+    mapping: AnyMapping,
     version: Version = "0.4",
     steps: Steps | None = None,
 ) -> str:
     """A Timeloop file with the section ``mapping``, as :func:`mapping_directives` has it.
 
-    A comment gives the sizes of ``layer``, which are not the problem's where dims are padded.
+    A comment gives the sizes of ``layer``, which are not the problem's where dims are padded. Raises
+    InputError for an uneven mapping, which Timeloop has no words for.
     """
+    if isinstance(mapping, UnevenMapping):
+        expected = "a mapping whose tensors all end their tiles of a level at the same loop"
+        raise InputError("Timeloop mapping", expected, "an uneven one", "Solve without uneven mappings")
     document = {"mapping": mapping_directives(architecture, layer, mapping, version, steps)}
     sizes = " ".join(f"{dim}={size}" for dim, size in layer.dims)
     title = " ".join(f"# {layer.name} ({sizes}) on {architecture.name}, for Timeloop {version}".split())

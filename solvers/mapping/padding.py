@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import update_wrapper
 from math import inf
-from typing import Concatenate, ParamSpec
+from typing import Concatenate, Generic, ParamSpec, TypeVar
 
-from costmodel.mapping import Mapping
+from costmodel.uneven import AnyMapping
 from solvers.budget import Budget, Stopwatch
 from solvers.mapping.padded_sizes import Box, OpenBoxes, Sizes, at_sizes, count_sizes, promising_sizes
 from solvers.mapping.problem import MappingProblem
 from solvers.outcome import Outcome, Status
 
 Rest = ParamSpec("Rest")
-MappingSolve = Callable[Concatenate[MappingProblem, Budget, Rest], Outcome[Mapping]]
+MappingT = TypeVar("MappingT", bound=AnyMapping)
+MappingSolve = Callable[Concatenate[MappingProblem, Budget, Rest], Outcome[MappingT]]
 
 PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
 
@@ -26,7 +27,7 @@ SHARES = (8, 2)
 """Of the time that is left a size gets a share when it is its turn, and a larger one if it was not proven."""
 
 
-def over_padded_sizes(solve: MappingSolve[Rest]) -> MappingSolve[Rest]:
+def over_padded_sizes(solve: MappingSolve[Rest, MappingT]) -> MappingSolve[Rest, MappingT]:
     """A solver for perfect factors, made one that also pads.
 
     Without padding it is the solver itself. With padding it solves one size after the other: the layer's own,
@@ -41,11 +42,11 @@ def over_padded_sizes(solve: MappingSolve[Rest]) -> MappingSolve[Rest]:
 
     def padded(
         problem: MappingProblem, budget: Budget, /, *args: Rest.args, **kwargs: Rest.kwargs
-    ) -> Outcome[Mapping]:
+    ) -> Outcome[MappingT]:
         if not problem.rules.padding:
             return solve(problem, budget, *args, **kwargs)
 
-        def solve_one(size: MappingProblem, its_budget: Budget) -> Outcome[Mapping]:
+        def solve_one(size: MappingProblem, its_budget: Budget) -> Outcome[MappingT]:
             return solve(size, its_budget, *args, **kwargs)
 
         tolerances = [getattr(argument, "tolerance", 0.0) for argument in (*args, *kwargs.values())]
@@ -55,14 +56,14 @@ def over_padded_sizes(solve: MappingSolve[Rest]) -> MappingSolve[Rest]:
     return padded
 
 
-class PaddedSearch:
+class PaddedSearch(Generic[MappingT]):
     """The sizes solved so far, and the best of their answers."""
 
     def __init__(
         self,
         problem: MappingProblem,
         budget: Budget,
-        solve: Callable[[MappingProblem, Budget], Outcome[Mapping]],
+        solve: Callable[[MappingProblem, Budget], Outcome[MappingT]],
         tolerance: float = 0.0,
     ) -> None:
         self._problem, self._budget, self._solve = problem, budget, solve
@@ -74,14 +75,14 @@ class PaddedSearch:
         self._open = OpenBoxes(problem)
         self._left = inf
         """The least bound of sizes whose turns were not enough."""
-        self._solved: dict[Sizes, Outcome[Mapping]] = {}
+        self._solved: dict[Sizes, Outcome[MappingT]] = {}
         self._turns: Counter[Sizes] = Counter()
         self._learned_more: set[Sizes] = set()
         self._cut_short: set[Sizes] = set()
         self._bounds: dict[Sizes, float] = {}
         self._best = self._own
 
-    def run(self) -> Outcome[Mapping]:
+    def run(self) -> Outcome[MappingT]:
         self._look_at(self._own, share=2)
         while self._improved():
             pass
@@ -168,7 +169,7 @@ class PaddedSearch:
             return self._bound(sizes)
         return inf if outcome.bound is None else outcome.bound
 
-    def _outcome(self) -> Outcome[Mapping]:
+    def _outcome(self) -> Outcome[MappingT]:
         best, bound = self._solved[self._best], min(self._open.bound, self._left)
         if best.objective is None:
             status = Status.INFEASIBLE if bound == inf else Status.UNKNOWN
@@ -187,7 +188,7 @@ class PaddedSearch:
         )
 
 
-def _learned(before: Outcome[Mapping] | None, now: Outcome[Mapping]) -> Outcome[Mapping]:
+def _learned(before: Outcome[MappingT] | None, now: Outcome[MappingT]) -> Outcome[MappingT]:
     """The better answer and the better bound of two solves of one size."""
     if before is None or now.status is Status.INFEASIBLE:
         return now

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from costmodel.architecture import Architecture
 from costmodel.errors import InputError
-from costmodel.mapping import Mapping
-from costmodel.mapping import violations as mapping_violations
+from costmodel.uneven import AnyMapping
+from costmodel.uneven import violations as mapping_violations
 from costmodel.workload import Layer
 from solvers.mapping.rule_violations import rule_violations
 from solvers.mapping.rules import SpaceRules
@@ -83,7 +83,7 @@ def bound_of(bounds: Bounds, objective: Objective) -> float:
     return bounds.edp_pj_cycles
 
 
-def executed_layer(problem: MappingProblem, solution: Mapping) -> Layer:
+def executed_layer(problem: MappingProblem, solution: AnyMapping) -> Layer:
     """The layer that ``solution`` runs: the problem's, its dims as large as the mapping's factors make them.
 
     Only with padding is that another one, and only within it: what lies outside keeps the size it has.
@@ -98,13 +98,13 @@ def executed_layer(problem: MappingProblem, solution: Mapping) -> Layer:
     return replace(problem.layer, dims=tuple(sizes.items()))
 
 
-def padded_dims(problem: MappingProblem, solution: Mapping) -> dict[str, int]:
+def padded_dims(problem: MappingProblem, solution: AnyMapping) -> dict[str, int]:
     """The dims that ``solution`` pads, and to which size."""
     executed = executed_layer(problem, solution)
     return {dim: made for dim, made in executed.dims if made != problem.layer.sizes[dim]}
 
 
-def violations(problem: MappingProblem, solution: Mapping) -> list[str]:
+def violations(problem: MappingProblem, solution: AnyMapping) -> list[str]:
     """Why ``solution`` is not an answer to ``problem``; independent of every solver."""
     layer = executed_layer(problem, solution)
     if reasons := mapping_violations(problem.architecture, layer, solution):

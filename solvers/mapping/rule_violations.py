@@ -6,21 +6,34 @@ from collections.abc import Iterator
 from typing import Literal
 
 from costmodel.architecture import Architecture
-from costmodel.mapping import LevelMapping, Loop, Mapping
+from costmodel.mapping import LevelMapping, Loop
+from costmodel.uneven import AnyMapping, as_parts
 from costmodel.workload import Layer
-from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules, allowed_keeps
+from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules, allowed_keeps, most_parts
 
 
 def rule_violations(
-    rules: SpaceRules, architecture: Architecture, layer: Layer, mapping: Mapping
+    rules: SpaceRules, architecture: Architecture, layer: Layer, mapping: AnyMapping
 ) -> Iterator[str]:
     """Every rule that a mapping of ``layer`` (of its padded sizes) breaks."""
-    for hardware, level in zip(architecture.levels[:-1], mapping.levels, strict=False):
+    mapped: dict[str, LevelMapping] = {}
+    for hardware, parts in zip(architecture.levels, as_parts(mapping).parts, strict=True):
+        level = mapped[hardware.name] = _together(parts)
+        if hardware is architecture.levels[-1]:
+            break
         if level.keep not in allowed_keeps(rules, hardware, layer):
             yield f"{hardware.name}: keeps {_named(level.keep)}, which is no set that '{rules.keep}' allows"
-    mapped = dict(zip((level.name for level in architecture.levels), mapping.levels, strict=True))
+        if len(parts) > (most := most_parts(rules, architecture, layer, hardware)):
+            yield f"{hardware.name}: tiles end at {len(parts)} different loops, {most} allowed"
     for asked in rules.levels:
         yield from _of_level(asked, mapped[asked.level])
+
+
+def _together(parts: tuple[LevelMapping, ...]) -> LevelMapping:
+    """The loops of all parts of a level, and all that they keep."""
+    temporal = tuple(loop for part in parts for loop in part.temporal)
+    keep = frozenset(name for part in parts for name in part.keep)
+    return LevelMapping(temporal, parts[0].spatial_x, parts[0].spatial_y, keep)
 
 
 def _of_level(asked: LevelRules, level: LevelMapping) -> Iterator[str]:

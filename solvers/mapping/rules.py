@@ -129,6 +129,11 @@ class LevelRules:
         )
 
     @property
+    def speaks_of_loops(self) -> bool:
+        """Whether temporal loops are bounded or ordered."""
+        return bool(self.temporal or self.innermost or self.outermost)
+
+    @property
     def dims(self) -> frozenset[str]:
         """Every dim that the rules speak of."""
         bounded = [rule.dim for rule in (*self.temporal, *self.spatial)]
@@ -174,13 +179,17 @@ class SpaceRules:
 
     ``keep``: see :data:`KeepRule`. ``levels``: the user's constraints, at most one entry a level.
     ``padding``: a dim may be made larger by up to this fraction of its size, and then counts as it is
-    executed; 0 is perfect factors only. ``padded_dims`` are the dims that may (None: any).
+    executed; 0 is perfect factors only. ``padded_dims`` are the dims that may (None: any). ``uneven``: every
+    tensor may end its tile of a level at a loop of its own (:mod:`costmodel.uneven`), with one loop a dim
+    between neighbouring ends; at ``uneven_levels`` only (None: any).
     """
 
     keep: KeepRule = "fitting"
     levels: tuple[LevelRules, ...] = ()
     padding: float = 0.0
     padded_dims: tuple[str, ...] | None = None
+    uneven: bool = False
+    uneven_levels: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.keep not in get_args(KeepRule):
@@ -190,6 +199,8 @@ class SpaceRules:
         if not number or not isfinite(self.padding) or not 0 <= self.padding <= 1:
             expected = "a fraction of a dim's size from 0 to 1"
             raise InputError("mapping space", expected, self.padding, key="padding")
+        if not isinstance(self.uneven, bool):
+            raise InputError("mapping space", "true or false", self.uneven, key="uneven")
         names = [level.level for level in self.levels]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise InputError("mapping space", "one constraint a level", ", ".join(twice), key="constraints")
@@ -216,6 +227,9 @@ class SpaceRules:
         for rules in self.levels:
             level = architecture.levels[architecture.index(rules.level)]
             where = f"constraint on {level.name}"
+            if rules.speaks_of_loops and most_parts(self, architecture, layer, level) > 1:
+                expected = "none on temporal loops where tensors end their tiles at different ones"
+                raise InputError(where, expected, rules.describe(), "Leave the level out of uneven_levels")
             for dim in sorted(rules.dims):
                 _check_dim(where, dim, layer)
             for key in ("keep", "bypass"):
@@ -228,18 +242,21 @@ class SpaceRules:
     def check_levels(self, architecture: Architecture) -> None:
         """Raise InputError for a constraint on a level that there is not."""
         names = [level.name for level in architecture.levels]
+        expected = f"a level of {architecture.name}: {', '.join(names)}"
         for rules in self.levels:
             if rules.level not in names:
-                where, expected = (
-                    f"constraint on {rules.level}",
-                    f"a level of {architecture.name}: {', '.join(names)}",
-                )
-                raise InputError(where, expected, rules.level, did_you_mean(rules.level, names), key="level")
+                where, near = f"constraint on {rules.level}", did_you_mean(rules.level, names)
+                raise InputError(where, expected, rules.level, near, key="level")
+        for name in self.uneven_levels or ():
+            if name not in names:
+                near = did_you_mean(name, names)
+                raise InputError("mapping space", expected, name, near, key="uneven_levels")
 
     def describe(self) -> str:
         """One sentence that names the space, for a result's reader."""
         levels = [text for rules in self.levels if (text := rules.describe())]
-        return "; ".join([self._describe_padding(), KEEP_SENTENCES[self.keep], *levels])
+        uneven = [self._describe_uneven()] if self.uneven else []
+        return "; ".join([self._describe_padding(), KEEP_SENTENCES[self.keep], *uneven, *levels])
 
     def _describe_padding(self) -> str:
         if not self.padding:
@@ -247,17 +264,32 @@ class SpaceRules:
         dims = "dims" if self.padded_dims is None else f"dims {', '.join(self.padded_dims)}"
         return f"{dims} padded by at most {self.padding * 100:.6g} %"
 
+    def _describe_uneven(self) -> str:
+        where = "" if self.uneven_levels is None else f" at {', '.join(self.uneven_levels)}"
+        return f"uneven: tensors end their tiles{where} at different loops"
+
     def to_json(self) -> dict[str, Any]:
         """Plain data; equal for equal rules."""
         levels = sorted((rules.to_json() for rules in self.levels), key=lambda data: str(data["level"]))
         data: dict[str, Any] = {"keep": self.keep, "levels": levels, "padding": float(self.padding)}
-        return data if self.padded_dims is None else data | {"padded_dims": sorted(self.padded_dims)}
+        if self.padded_dims is not None:
+            data["padded_dims"] = sorted(self.padded_dims)
+        if self.uneven:
+            data["uneven"] = True
+            if self.uneven_levels is not None:
+                data["uneven_levels"] = sorted(self.uneven_levels)
+        return data
 
     @classmethod
     def from_json(cls, data: ReadOnlyDict[str, Any]) -> SpaceRules:
         levels = tuple(LevelRules.from_json(level) for level in data["levels"])
-        padded_dims = data.get("padded_dims")
-        return cls(data["keep"], levels, data["padding"], padded_dims and tuple(padded_dims))
+        padded_dims, uneven_levels = (
+            None if (names := data.get(key)) is None else tuple(names)
+            for key in ("padded_dims", "uneven_levels")
+        )
+        return cls(
+            data["keep"], levels, data["padding"], padded_dims, data.get("uneven", False), uneven_levels
+        )
 
 
 def _check_dim(where: str, dim: str, layer: Layer, key: str = "") -> None:
@@ -296,3 +328,11 @@ def allowed_keeps(rules: SpaceRules, level: StorageLevel, layer: Layer) -> tuple
         sizes = range(room + 1) if rules.keep == "free" else range(room, room + 1)
     sets = (frozenset(chosen) for size in sizes for chosen in combinations(able, size))
     return tuple(chosen for chosen in sets if must <= chosen)
+
+
+def most_parts(rules: SpaceRules, architecture: Architecture, layer: Layer, level: StorageLevel) -> int:
+    """How many tensors may end their tiles of the level at different loops: 1 where mappings are even."""
+    named = rules.uneven_levels is None or level.name in rules.uneven_levels
+    if not rules.uneven or not named or level == architecture.levels[-1]:
+        return 1
+    return max([1, *(len(kept) for kept in allowed_keeps(rules, level, layer))])

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from costmodel.architecture import Architecture
 from costmodel.batch import MappingBatch
+from costmodel.errors import InputError
 from costmodel.workload import Layer
 from solvers.mapping.loop_orders import LoopOrders
 from solvers.mapping.rules import LevelRules, SpaceRules, allowed_keeps
@@ -69,12 +70,19 @@ class MappingSpace:
 
     Every dim is split over the slots (each level's temporal block, and its spatial block where there is a
     fan-out). The sides X and Y of spatial factors do not change what a mapping costs, only whether it fits.
-    Padding is not this space's: it is that of one size after the other.
+    Padding is not this space's: it is that of one size after the other. Nor are uneven mappings: raises
+    InputError for rules that ask for them.
     """
 
     architecture: Architecture
     layer: Layer
     rules: SpaceRules = field(default_factory=SpaceRules)
+
+    def __post_init__(self) -> None:
+        if self.rules.uneven:
+            expected = "even mappings, all that this solver knows"
+            remedy = "Ask exact, or auto, which asks it"
+            raise InputError("mapping space", expected, "uneven ones", remedy, key="uneven")
 
     @cached_property
     def level_rules(self) -> tuple[LevelRules, ...]:

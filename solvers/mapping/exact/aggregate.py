@@ -11,7 +11,6 @@ every assignment at once, as far as the outermost level's words go.
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,6 @@ from costmodel.batch_tables import Tables
 from costmodel.bounds import ROUNDING
 from solvers.mapping.exact.tables import Lattice, Space, assignment_room
 from solvers.mapping.problem import MappingProblem
-from solvers.mapping.space import MappingSpace
 from solvers.mapping.space_bounds import space_bounds
 
 Array = NDArray[Any]
@@ -36,10 +34,10 @@ class Weights(NamedTuple):
     write: float
 
 
-def with_cycles(problem: MappingProblem, tables: Space, space: MappingSpace, lattice: Lattice) -> Space:
+def with_cycles(problem: MappingProblem, tables: Space, keeps: Array, lattice: Lattice) -> Space:
     """``tables`` with a lower bound on cycles; to minimise cycles, with weights of the slowest bandwidth."""
     bandwidths = outermost_bandwidths(tables.model)
-    found = [(least_cycles(tables, space, lattice, weights), weights) for weights in bandwidths]
+    found = [(least_cycles(tables, keeps, lattice, weights), weights) for weights in bandwidths]
     cycles, slowest = max(found, default=(0.0, Weights(0.0, 0.0)))
     model = weighed(tables.model, slowest) if problem.objective == "cycles" else tables.model
     return tables._replace(model=model, least_cycles=max(cycles, float(space_bounds(problem).cycles)))
@@ -70,9 +68,9 @@ def weighed(model: Tables, weights: Weights) -> Tables:
     )
 
 
-def least_cycles(tables: Space, space: MappingSpace, lattice: Lattice, weights: Weights) -> float:
-    """No mapping of the space takes fewer cycles, for the sake of one of the outermost bandwidths."""
-    keeps = list(product(*space.keep_sets))
+def least_cycles(tables: Space, keeps: Array, lattice: Lattice, weights: Weights) -> float:
+    """No mapping with one of ``keeps`` [n, levels] takes fewer cycles, for the sake of one of the outermost
+    bandwidths."""
     if len(keeps) > MOST_KEEP_SETS:
         return 0.0
     joint = tables._replace(model=_joint(weighed(tables.model, weights)), objective=0)
@@ -89,7 +87,7 @@ def _joint(model: Tables) -> Tables:
     )
 
 
-def _inside(joint: Space, keep: tuple[int, ...], lattice: Lattice) -> float:
+def _inside(joint: Space, keep: Array, lattice: Lattice) -> float:
     from solvers.mapping.exact.bound_kernel import bound_of_assignment
 
     room = assignment_room(joint)

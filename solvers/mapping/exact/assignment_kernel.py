@@ -29,7 +29,8 @@ def value(space: Space, room: Assignment, energy_pj: float, demand: Array) -> fl
         cycles = max(cycles, energy_pj)
     cycles = float(np.ceil(cycles * (1 - 1e-12)))
     for level in range(len(room.keep)):
-        cycles = max(cycles, _level_cycles(space, level, demand, room.numbers[0]))
+        if space.first[level] == level:
+            cycles = max(cycles, _level_cycles(space, level, demand, room.numbers[0]))
     if space.objective == 1:
         return cycles
     for level in range(len(room.keep)):
@@ -39,7 +40,8 @@ def value(space: Space, room: Assignment, energy_pj: float, demand: Array) -> fl
 
 @inlined
 def _level_cycles(space: Space, level: int, demand: Array, compute_cycles: float) -> float:
-    """Cycles that one level's bandwidths ask for, rounded as the cost model rounds them (item 11).
+    """Cycles that one level's bandwidths ask for, rounded as the cost model rounds them (item 11); ``level``
+    is its first part.
 
     Floating-point sums, quotients and ``ceil`` are monotonic: words that are at most a mapping's never make
     more cycles than it has, though each rounding may add one.
@@ -49,9 +51,10 @@ def _level_cycles(space: Space, level: int, demand: Array, compute_cycles: float
     if limit == np.inf:
         return 0.0
     read, write, slowdown = 0.0, 0.0, 1.0
-    for tensor in range(demand.shape[2]):
-        read += demand[0, level, tensor] / compute_cycles
-        write += demand[1, level, tensor] / compute_cycles
+    for part in range(level, space.last[level] + 1):
+        for tensor in range(demand.shape[2]):
+            read += demand[0, part, tensor] / compute_cycles
+            write += demand[1, part, tensor] / compute_cycles
     if read > model.read_bandwidth[level]:
         slowdown = min(slowdown, model.read_bandwidth[level] / read)
     if write > model.write_bandwidth[level]:

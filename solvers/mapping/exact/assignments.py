@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from itertools import product
 from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.mapping.exact.prices import Prices
 from solvers.mapping.exact.tables import Assignment, Lattice, Space, assignment_room, chains_of
-from solvers.mapping.space import MappingSpace
 
 Array = NDArray[Any]
 MOST_WAITING = 2_000_000
@@ -35,17 +34,18 @@ class Waiting(NamedTuple):
 class Assignments:
     """A queue of spatial factors, then of these with keep sets, whose bound is looked at more closely last.
 
-    The bounds take about a microsecond, less than that, and about a millisecond. ``room`` and ``lattice``
-    hold those of the assignment loaded last.
+    ``keeps`` [n, levels] are all choices of keep sets. The bounds take about a microsecond, less than that,
+    and about a millisecond. ``room`` and ``lattice`` hold those of the assignment loaded last.
     """
 
-    def __init__(self, tables: Space, space: MappingSpace, lattice: Lattice, factors: Array) -> None:
+    def __init__(self, tables: Space, keeps: Array, lattice: Lattice, factors: Array) -> None:
         self._tables = tables
         self._spreads = factors
         self.room: Assignment = assignment_room(tables)
         self.lattice = lattice
-        self._keeps = np.array(list(product(*space.keep_sets)), np.int64)
-        self._chains = chains_of(self._keeps, len(space.layer.tensors))
+        self._prices = Prices(tables, self.room, lattice)
+        self._keeps = keeps
+        self._chains = chains_of(keeps, self.room.ratio.shape[1])
         self._spread_bounds = self._bounds_of_spreads()
         self._order = np.argsort(self._spread_bounds, kind="stable")
         self._next = 0
@@ -88,7 +88,7 @@ class Assignments:
                 self._next += 1
                 continue
             waiting = heappop(self._queue)
-            bound = self._load(waiting)
+            bound = self._load(waiting, limit)
             if not waiting.cheap or (late and bound < inf):
                 self._served = True
                 return True
@@ -114,10 +114,8 @@ class Assignments:
         for keeps in np.flatnonzero(bounds < limit).tolist():
             heappush(self._queue, Waiting(float(bounds[keeps]), True, spread, keeps))
 
-    def _load(self, waiting: Waiting) -> float:
+    def _load(self, waiting: Waiting, limit: float) -> float:
         """Fill ``room`` and ``lattice``; the assignment's bound."""
-        from solvers.mapping.exact.bound_kernel import bound_of_assignment
-
         self.room.spatial[:] = self._spreads[waiting.spread]
         self.room.keep[:] = self._keeps[waiting.keeps]
-        return float(bound_of_assignment(self._tables, self.room, self.lattice))
+        return self._prices.bound(limit, (waiting.spread, waiting.keeps))

@@ -5,6 +5,10 @@ A *vector* is the temporal points of all dims that a level and those inside it c
 the one that includes them is. Both are per set of tensors that the next loops outside leave *in place*: what
 fills the next level inside of such a tensor has been charged where its run of irrelevant loops ends.
 
+Where a level has several parts (:mod:`solvers.mapping.exact.parts`), tiles share its room that the tables do
+not know of each other. So every word held has a price, whatever it is: a mapping that fits pays no more for
+its words than the whole room is worth, which is subtracted (Lagrange's relaxation).
+
 Any mapping has a path of vectors and sets through these tables that costs no more than it does. Take the
 fill of a level with one tensor. If the first loop outside that tile moves the tensor, every loop outside
 multiplies the words (``moved_words``; slides along one axis are bounded by its different positions), and the
@@ -41,7 +45,7 @@ Int = Any
 Real = Any
 """A 64-bit floating-point number of compiled code."""
 
-INLINES = "717b3ec1ed402a71"
+INLINES = "481b216801b57e6d"
 """Digest of assignment_kernel.py, whose functions become part of this module's: compiled code is kept as long
 as this file stays as it is."""
 
@@ -50,6 +54,9 @@ as this file stays as it is."""
 def bound_of_assignment(space: Space, room: Assignment, lattice: Lattice) -> float:
     """A lower bound on the objective of all mappings with the factors and keep sets of ``room``."""
     assign(space, room)
+    for level in range(len(room.keep)):
+        if space.first[level] == level and space.prices[level] > 0:
+            room.numbers[1] -= space.prices[level] * space.model.usable_words[level]
     fill_lattice(space, room, lattice)
     top = len(room.keep) - 1
     whole = place(space, lattice, top, 0) + lattice.size[0] - 1
@@ -114,6 +121,8 @@ def _close(space: Space, room: Assignment, lattice: Lattice, level: int) -> None
             lattice.tile[dim] = lattice.value[dim, lattice.digits[dim]] * room.covered[inner, dim]
         fits = _fits(space, room, inner, lattice.tile)
         asked = _more_operands_pj(space, room, level, lattice.tile) if fits else np.inf
+        if space.prices[inner] > 0:
+            asked += space.prices[inner] * kept_words(space, room, inner, lattice.tile)
         for run in range(len(space.runs)):
             energy = asked
             if fits:
@@ -152,11 +161,31 @@ def _more_groups(space: Space, room: Assignment, where: tuple[int, int], tile: A
 
 @inlined
 def _fits(space: Space, room: Assignment, level: int, tile: Array) -> bool:
+    """Whether a part's tile can be this one: parts outside hold as much or more, parts inside one point or
+    more."""
+    words = least_words_inside(space, room, level)
+    for part in range(level, space.last[level] + 1):
+        words += kept_words(space, room, part, tile)
+    return bool(words <= space.model.usable_words[level])
+
+
+@inlined
+def kept_words(space: Space, room: Assignment, level: int, tile: Array) -> Int:
+    """Words of the tensors that a level keeps if its tile is this one."""
     words = 0
     for tensor in range(room.ratio.shape[1]):
         if room.keep[level] >> tensor & 1:
             words += tile_words(space, tensor, tile)
-    return bool(words <= space.model.usable_words[level])
+    return words
+
+
+@inlined
+def least_words_inside(space: Space, room: Assignment, level: int) -> Int:
+    """What the parts inside this one hold at least."""
+    words = 0
+    for part in range(space.first[level], level):
+        words += kept_words(space, room, part, room.covered[part])
+    return words
 
 
 @inlined

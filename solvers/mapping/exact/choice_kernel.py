@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-INLINES = "717b3ec1ed402a71"
+INLINES = "481b216801b57e6d"
 """Digest of assignment_kernel.py, as in bound_kernel.py."""
 
 

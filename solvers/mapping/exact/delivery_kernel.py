@@ -12,6 +12,7 @@ from solvers.mapping.exact.assignment_kernel import (
     moved_pj,
     operands_pj,
 )
+from solvers.mapping.exact.bound_kernel import kept_words
 
 if TYPE_CHECKING:
     from solvers.mapping.exact.tables import Assignment, Nodes, Space
@@ -37,6 +38,24 @@ def decide(space: Space, room: Assignment, nodes: Nodes, level: int) -> None:
         _merge(space, room, nodes, level, tensor)
         if room.keep[inner] >> tensor & 1:
             _charge(space, room, nodes, inner, tensor)
+    if space.last[inner] > space.first[inner]:
+        _hold(space, room, nodes, inner)
+
+
+@inlined
+def _hold(space: Space, room: Assignment, nodes: Nodes, level: int) -> None:
+    """Add what a part holds to what those outside it hold, at the room's price as in the tables; once all
+    parts of a level are decided that ends, as they fit or not."""
+    for dim in range(nodes.tile.shape[0]):
+        nodes.tile[dim] = nodes.inside[level, dim] * room.covered[level, dim]
+    words = kept_words(space, room, level, nodes.tile)
+    nodes.held[level] = words
+    if level < space.last[level]:
+        nodes.held[level] += nodes.held[level + 1]
+    nodes.energy[level] += space.prices[level] * words
+    if level == space.first[level]:
+        free = space.model.usable_words[level] - nodes.held[level]
+        nodes.energy[level] += space.prices[level] * free
 
 
 @inlined

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from costmodel.compiled import entry, inlined
 from solvers.mapping.exact.assignment_kernel import boundary_pj, copy, copy_rows, value
-from solvers.mapping.exact.bound_kernel import floors_pj, place
+from solvers.mapping.exact.bound_kernel import floors_pj, kept_words, least_words_inside, place
 from solvers.mapping.exact.delivery_kernel import decide
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ Array = NDArray[Any]
 Int = Any
 """A 64-bit integer of compiled code."""
 
-INLINES = "8ef2bcaa6e8a5039"
+INLINES = "f32dad04ac226e11"
 """Digest of bound_kernel.py and delivery_kernel.py, as there."""
 
 
@@ -62,7 +62,9 @@ def explore(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, limi
         decide(space, room, nodes, level)
         inner = level - 1
         if inner == 0:
-            if value(space, room, nodes.energy[0], nodes.demand[0]) < limit:
+            bound = value(space, room, nodes.energy[0], nodes.demand[0])
+            if bound < limit:
+                nodes.leaf_bound[nodes.leaf_count[0]] = bound
                 _keep_leaf(nodes)
         elif _bound(space, room, lattice, nodes, inner) < limit:
             nodes.level[0] = inner
@@ -137,7 +139,7 @@ def _open_node(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, l
     nodes.order_end[level] = 0
     nodes.child_count[level] = 0
     _fill_floors(space, room, nodes, level)
-    if not _pick_first(space, lattice, nodes, level):
+    if not _pick_first(space, room, lattice, nodes, level):
         return
     while True:
         number = 0
@@ -145,6 +147,9 @@ def _open_node(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, l
             number += nodes.allowed[dim, nodes.pick[1, dim]] * lattice.stride[dim]
         energy = nodes.energy[level] + _least_child(space, lattice, nodes, level, number)
         bound = value(space, room, energy, nodes.demand[level])
+        if bound < limit and space.last[level - 1] > space.first[level - 1]:
+            energy += _worth_of_free_room(space, room, lattice, nodes, number)
+            bound = value(space, room, energy, nodes.demand[level])
         if bound < limit:
             nodes.children[level, nodes.child_count[level]] = number
             nodes.bounds[level, nodes.child_count[level]] = bound
@@ -152,6 +157,22 @@ def _open_node(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, l
         if not _pick_next(nodes):
             break
     _sort(nodes, level)
+
+
+@inlined
+def _worth_of_free_room(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, number: int) -> float:
+    """What a child adds to its bound as the tiles outside it are known: infinite if its tile does not fit
+    beside them, what room its level's last part leaves free was worth, else nothing."""
+    level = nodes.level[0] - 1
+    for dim in range(len(lattice.counts)):
+        digit = number // lattice.stride[dim] % lattice.counts[dim]
+        nodes.tile[dim] = lattice.value[dim, digit] * room.covered[level, dim]
+    free = space.model.usable_words[level] - kept_words(space, room, level, nodes.tile)
+    if level < space.last[level]:
+        free -= nodes.held[level + 1]
+    if free < least_words_inside(space, room, level):
+        return float(np.inf)
+    return float(space.prices[level] * free if level == space.first[level] else 0.0)
 
 
 @inlined
@@ -169,7 +190,7 @@ def _fill_floors(space: Space, room: Assignment, nodes: Nodes, level: int) -> No
 
 
 @inlined
-def _pick_first(space: Space, lattice: Lattice, nodes: Nodes, level: int) -> bool:
+def _pick_first(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, level: int) -> bool:
     """The divisors that children can have by the rules on factors; False if a dim has none."""
     for dim in range(len(lattice.counts)):
         nodes.pick[0, dim] = 0
@@ -181,6 +202,8 @@ def _pick_first(space: Space, lattice: Lattice, nodes: Nodes, level: int) -> boo
                 continue
             factor = whole // inside
             allowed = space.least[level, dim] <= factor <= space.most[level, dim]
+            if space.first[level] < level and room.keep[level] == 0:  # a part that ends no tile is none
+                allowed = allowed and factor == 1
             if level == 1:
                 allowed = allowed and space.least[0, dim] <= inside <= space.most[0, dim]
             if allowed:

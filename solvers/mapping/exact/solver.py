@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from costmodel.architecture import Architecture, Compute, StorageLevel
 from costmodel.batch import BatchEvaluator, MappingBatch
 from costmodel.evaluate import evaluate
-from costmodel.mapping import Mapping
+from costmodel.uneven import AnyMapping
 from costmodel.workload import gemm
 from solvers.budget import Budget, Stopwatch
 from solvers.mapping.exact.aggregate import with_cycles
 from solvers.mapping.exact.assignments import Assignments
 from solvers.mapping.exact.params import Params
+from solvers.mapping.exact.parts import PartSpace, even_rules, part_space
 from solvers.mapping.exact.spatial import MOST_SPREADS, sides, spreads
 from solvers.mapping.exact.tables import Nodes, Space, lattice_room, nodes_room, space_of
 from solvers.mapping.obstacles import obstacle
@@ -50,8 +51,8 @@ def solve(
     problem: MappingProblem,
     budget: Budget,
     params: Params = Params(),  # noqa: B008
-    start: Mapping | None = None,
-) -> Outcome[Mapping]:
+    start: AnyMapping | None = None,
+) -> Outcome[AnyMapping]:
     """A mapping of the least objective that the problem's rules allow, proven: OPTIMAL and bound = objective.
 
     When time ends it the status is FEASIBLE (UNKNOWN if no mapping was met), and the bound is the least of
@@ -60,18 +61,18 @@ def solve(
     what is better than ``start``, an allowed mapping, is looked for. Loading the compiled code, which a
     process does once, is not on the clock.
     """
-    space = MappingSpace(problem.architecture, problem.layer, problem.rules)
-    if reason := obstacle(space):
+    if reason := obstacle(MappingSpace(problem.architecture, problem.layer, even_rules(problem))):
         return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reason)
     if (vectors := prod(len(divisors(size)) for _, size in problem.layer.dims)) > MOST_VECTORS:
         note = f"{vectors} tiles to tell apart, memory is for {MOST_VECTORS}"
         return Outcome(Status.UNKNOWN, None, None, space_bound(problem), 0.0, 0.0, note)
     _load()
     clock = Stopwatch()
-    if (factors := spreads(space)) is None:
+    parts = part_space(problem)
+    if (factors := spreads(parts.space)) is None:
         note = f"more than {MOST_SPREADS} ways to spread the layer, memory is for no more"
         return Outcome(Status.UNKNOWN, None, None, space_bound(problem), 0.0, 0.0, note)
-    search = Search(problem, space, params, factors)
+    search = Search(problem, parts, params, factors)
     if start is not None and not violations(problem, start):
         search.begin_with(start)
     note = search.run(budget.iterations, lambda: clock.wall_seconds < budget.wall_seconds)
@@ -86,23 +87,22 @@ def _load() -> None:
     levels = (StorageLevel("Buffer", 8, 16, 1.0, 1.0, 1.0), StorageLevel("DRAM", None, 16, 9.0, 9.0, 9.0))
     architecture = Architecture("tiny", levels, Compute("MAC", 16, 1.0))
     problem = MappingProblem(architecture, gemm("g", M=2, N=2, K=2), rules=SpaceRules("free"))
-    space = MappingSpace(architecture, problem.layer, problem.rules)
-    Search(problem, space, Params(), np.ones((1, 2, 3), np.int32)).run(None, lambda: True)
+    Search(problem, part_space(problem), Params(), np.ones((1, 2, 3), np.int32)).run(None, lambda: True)
 
 
 class Search:
     """The best mapping met, and what is proven about those not met."""
 
-    def __init__(self, problem: MappingProblem, space: MappingSpace, params: Params, factors: Array) -> None:
-        self._problem, self._space, self._tolerance = problem, space, params.tolerance
-        tables = space_of(problem, space, params.dominance)
+    def __init__(self, problem: MappingProblem, parts: PartSpace, params: Params, factors: Array) -> None:
+        self._problem, self._parts, self._tolerance = problem, parts, params.tolerance
+        tables = space_of(problem, parts, params.dominance)
         size = int(np.prod(tables.divisor_count))
         lattice = lattice_room(tables, size)
-        self._tables: Space = with_cycles(problem, tables, space, lattice)
-        self._assignments = Assignments(self._tables, space, lattice, factors)
+        self._tables: Space = with_cycles(problem, tables, parts.keeps, lattice)
+        self._assignments = Assignments(self._tables, parts.keeps, lattice, factors)
         self._nodes: Nodes = nodes_room(self._tables, size)
         self._evaluator = BatchEvaluator(problem.architecture, problem.layer)
-        self.best: Mapping | None = None
+        self.best: AnyMapping | None = None
         self.objective = inf
         self.bound = 0.0
         self.evaluations = 0
@@ -112,7 +112,7 @@ class Search:
         """What costs as much is not better than the best by more than the tolerance."""
         return self.objective * (1 - max(ROUNDING, self._tolerance))
 
-    def begin_with(self, mapping: Mapping) -> None:
+    def begin_with(self, mapping: AnyMapping) -> None:
         """Take an allowed mapping for the best one met."""
         self.best = mapping
         evaluation = evaluate(self._problem.architecture, self._problem.layer, mapping)
@@ -156,32 +156,48 @@ class Search:
             return False
         self._nodes.leaf_count[0] = 0
         batch = self._batch(count)
-        values = objective_values(self._evaluator.evaluate(batch), self._problem.objective)
-        self.evaluations += count
-        row = int(values.argmin())
-        if values[row] < self.objective:
-            self.objective = float(values[row])
-            self.best = batch.mapping(row, self._problem.layer)
+        if self._parts.is_even:
+            values = objective_values(self._evaluator.evaluate(batch), self._problem.objective)
+            self.evaluations += count
+            self._keep_better(float(values.min()), batch, int(values.argmin()))
+            return True
+        for row in np.argsort(self._nodes.leaf_bound[:count], kind="stable").tolist():
+            if self._nodes.leaf_bound[row] >= self._limit:
+                break
+            self.evaluations += 1
+            self._keep_better(self._evaluated(batch, row), batch, row)
         return True
+
+    def _evaluated(self, batch: MappingBatch, row: int) -> float:
+        """The objective of one leaf of an uneven space, whose batches nobody evaluates."""
+        mapping = self._parts.solution(batch.mapping(row, self._problem.layer))
+        evaluation = evaluate(self._problem.architecture, self._problem.layer, mapping)
+        return objective_of(evaluation, self._problem.objective)
+
+    def _keep_better(self, value: float, batch: MappingBatch, row: int) -> None:
+        if value < self.objective:
+            self.objective = value
+            self.best = self._parts.solution(batch.mapping(row, self._problem.layer))
 
     def _batch(self, count: int) -> MappingBatch:
         """The first ``count`` leaves as mappings."""
         room, nodes = self._assignments.room, self._nodes
-        batch = MappingBatch.empty(count, self._problem.architecture, self._problem.layer)
+        space = self._parts.space
+        batch = MappingBatch.empty(count, space.architecture, space.layer)
         inside = nodes.leaf_inside[:count]
         batch.temporal[:, 0] = inside[:, 0]
         batch.temporal[:, 1:] = inside[:, 1:] // inside[:, :-1]
-        batch.permutation[:, 0] = self._space.tables.order[0]
+        batch.permutation[:, 0] = space.tables.order[0]
         batch.permutation[:, 1:] = self._tables.orders[nodes.leaf_order[:count, 1:]]
         for level, factors in enumerate(room.spatial):
-            on_y = sides(self._space, level, factors)
+            on_y = sides(space, level, factors)
             batch.spatial_x[:, level] = np.where(on_y, 1, factors)
             batch.spatial_y[:, level] = np.where(on_y, factors, 1)
         batch.keep[:] = (room.keep[:, None] >> np.arange(batch.keep.shape[2]) & 1) == 1
         return batch
 
 
-def _outcome(problem: MappingProblem, search: Search, note: str, clock: Stopwatch) -> Outcome[Mapping]:
+def _outcome(problem: MappingProblem, search: Search, note: str, clock: Stopwatch) -> Outcome[AnyMapping]:
     seconds = clock.cpu_seconds, clock.wall_seconds
     if search.best is None and not note:
         note = f"none of the mappings of this space fits: {problem.rules.describe()}"

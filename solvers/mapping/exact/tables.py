@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from costmodel.batch_tables import Tables, tables_of
 from costmodel.traffic import distinct_sums
 from costmodel.workload import Layer
 from solvers.mapping.exact.orders import Motion, looped_sets, motions_of, orders_of, runs_together
+from solvers.mapping.exact.parts import PartSpace
 from solvers.mapping.problem import OBJECTIVES, MappingProblem
 from solvers.mapping.space import MappingSpace
 
@@ -48,6 +50,11 @@ class Space(NamedTuple):
     """[levels, 2**dims, 2] where the orders of a level's set of loops begin and end."""
     touched: Array
     """[tensors, axes] different positions along an axis that the layer's MACs use."""
+    first: Array
+    last: Array
+    """[levels] the innermost and the outermost part of the same hardware level; of an even one it alone."""
+    prices: Array
+    """[levels] per word that a part holds, 0 where a level has one part; changed between searches."""
 
 
 class Assignment(NamedTuple):
@@ -170,6 +177,8 @@ class Nodes(NamedTuple):
     """[LEAVES, levels, dims] the leaves found, as ``inside``."""
     leaf_order: Array
     """[LEAVES, levels] the orders of their levels."""
+    leaf_bound: Array
+    """[LEAVES] bounds on their costs, mostly the costs themselves."""
     leaf_count: Array
     """[1]"""
     visited: Array
@@ -181,12 +190,15 @@ class Nodes(NamedTuple):
     allowed: Array
     """[dims, most] their indices."""
     tile: Array
-    """[dims] what the children of a fan-out cover."""
+    """[dims] what the children of a fan-out cover, or a part."""
+    held: Array
+    """[levels] words held by a part and those outside it of the same level."""
 
 
-def space_of(problem: MappingProblem, space: MappingSpace, dominance: bool) -> Space:
+def space_of(problem: MappingProblem, parts: PartSpace, dominance: bool) -> Space:
     """The problem's tables, with the loop orders of all levels and sets of loops: all classes, or without
     the dominated ones."""
+    space = parts.space
     layer = problem.layer
     motions = motions_of(layer)
     looping = [index for index, (_, size) in enumerate(layer.dims) if size > 1]
@@ -196,7 +208,7 @@ def space_of(problem: MappingProblem, space: MappingSpace, dominance: bool) -> S
     temporal = [slot for slot in space.slots if not slot.spatial]
     orders, order_start = _orders(motions, looping, space, dominance)
     return Space(
-        model=tables_of(problem.architecture, layer),
+        model=tables_of(space.architecture, layer),
         objective=OBJECTIVES.index(problem.objective),
         least_cycles=0.0,
         divisors=space.tables.divisors,
@@ -209,6 +221,9 @@ def space_of(problem: MappingProblem, space: MappingSpace, dominance: bool) -> S
         orders=orders,
         order_start=order_start,
         touched=_touched(layer),
+        first=np.array([parts.places.index(place) for place in parts.places], np.int64),
+        last=np.array([bisect_right(parts.places, place) - 1 for place in parts.places], np.int64),
+        prices=np.zeros(len(parts.places)),
     )
 
 
@@ -340,10 +355,12 @@ def nodes_room(space: Space, size: int) -> Nodes:
         child_count=whole(levels),
         leaf_inside=whole((LEAVES, levels, dims)),
         leaf_order=whole((LEAVES, levels)),
+        leaf_bound=real(LEAVES),
         leaf_count=whole(1),
         visited=whole(1),
         floors=real((len(space.runs), len(space.runs))),
         pick=whole((2, dims)),
         allowed=whole(space.divisors.shape),
         tile=whole(dims),
+        held=whole(levels),
     )

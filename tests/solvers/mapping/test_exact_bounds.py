@@ -15,6 +15,7 @@ from solvers.mapping import exact
 from solvers.mapping.exact import spatial
 from solvers.mapping.exact.aggregate import least_cycles, outermost_bandwidths, with_cycles
 from solvers.mapping.exact.bound_kernel import bound_of_assignment
+from solvers.mapping.exact.parts import part_space
 from solvers.mapping.exact.spatial import spreads
 from solvers.mapping.exact.tables import assignment_room, lattice_room, space_of
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_values
@@ -35,10 +36,11 @@ LAYERS = (
 @pytest.mark.parametrize("name", ["eyeriss", "simba", "E_four_level", "D_tpu_like"])
 def test_no_mapping_costs_less_than_its_assignment(name: str, layer: Layer, objective: str) -> None:
     problem = MappingProblem(load_architecture(name), layer, objective, SpaceRules("free"))  # type: ignore[arg-type]
-    space = MappingSpace(problem.architecture, layer, problem.rules)
-    tables = space_of(problem, space, dominance=True)
+    parts = part_space(problem)
+    space = parts.space
+    tables = space_of(problem, parts, dominance=True)
     lattice = lattice_room(tables, prod(tables.divisor_count.tolist()))
-    tables = with_cycles(problem, tables, space, lattice)
+    tables = with_cycles(problem, tables, parts.keeps, lattice)
     room = assignment_room(tables)
     batch = space.sample(range(12), seed=3)
     costs = objective_values(BatchEvaluator(problem.architecture, layer).evaluate(batch), problem.objective)
@@ -54,10 +56,12 @@ def test_no_mapping_costs_less_than_its_assignment(name: str, layer: Layer, obje
 @pytest.mark.parametrize("name", ["eyeriss", "simba", "D_tpu_like"])
 def test_no_mapping_is_faster_than_the_outermost_bandwidth(name: str, layer: Layer) -> None:
     problem = MappingProblem(load_architecture(name), layer, "cycles")
-    space = MappingSpace(problem.architecture, layer, problem.rules)
-    tables = space_of(problem, space, dominance=True)
+    parts = part_space(problem)
+    space = parts.space
+    tables = space_of(problem, parts, dominance=True)
     lattice = lattice_room(tables, prod(tables.divisor_count.tolist()))
-    bounds = [least_cycles(tables, space, lattice, weights) for weights in outermost_bandwidths(tables.model)]
+    bandwidths = outermost_bandwidths(tables.model)
+    bounds = [least_cycles(tables, parts.keeps, lattice, weights) for weights in bandwidths]
     found = BatchEvaluator(problem.architecture, layer).evaluate(space.sample(range(60), seed=1))
     assert found.valid.any()
     assert 0 < max(bounds) <= found.cycles[found.valid].min()
