@@ -270,12 +270,20 @@ class Value:
 
 
 @dataclass(frozen=True)
+class Pooling:
+    """The window of a pooling: its size, and how far it moves, along every spatial axis."""
+
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Node:
     """An operator of a network: its kind (``conv2d``, ``add``, ...), the values it reads and writes.
 
     ``layers`` are the loop nests it asks MACs for: one for most, two for fused attention (scores, values),
     none for element-wise, pooling, concatenation and normalisation, or for an operator nobody here
-    knows (``opaque``).
+    knows (``opaque``). ``pooling`` is the window where the source states one.
     """
 
     name: str
@@ -284,6 +292,7 @@ class Node:
     outputs: tuple[str, ...]
     layers: tuple[Layer, ...] = ()
     opaque: bool = False
+    pooling: Pooling | None = None
 
 
 @dataclass(frozen=True)

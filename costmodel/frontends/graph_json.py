@@ -19,7 +19,7 @@ from costmodel.frontends.operators import (
     matmul_of,
 )
 from costmodel.frontends.safe_json import load_json
-from costmodel.workload import Layer, Network, Node, Value, ValueKind
+from costmodel.workload import Layer, Network, Node, Pooling, Value, ValueKind
 
 _WITHOUT_MACS = frozenset(
     name
@@ -138,16 +138,23 @@ def _node(data: Any, where: str, shapes: Mapping[str, Shape]) -> Node:
     known = all(part in _WITHOUT_MACS for part in tail)
     if head in _LAYERS and not (inputs and outputs):
         raise InputError(f"op {name}", f"inputs and outputs for {head}", f"{inputs} -> {outputs}")
-    if head not in _LAYERS:
-        return Node(name, operator, inputs, outputs, opaque=not known or head not in _WITHOUT_MACS)
-    attrs = data.get("attrs", {})
+    attrs = data.get("attrs") or {}
     if not isinstance(attrs, dict):
         raise InputError(f"op {name}", "an object", attrs, key="attrs")
+    if head not in _LAYERS:
+        opaque = not known or head not in _WITHOUT_MACS
+        return Node(name, operator, inputs, outputs, opaque=opaque, pooling=_pooling(name, attrs))
     layers = _LAYERS[head](name, [shapes[i] for i in inputs], shapes[outputs[0]], attrs)
     return Node(name, operator, inputs, outputs, layers, opaque=not known)
 
 
 Attributes = Mapping[str, Any]
+
+
+def _pooling(name: str, attrs: Attributes) -> Pooling | None:
+    """The window of an operator with a kernel size; without a stride it moves by its size."""
+    size, stride = (_numbers(attrs.get(key, []), f"op {name}", key) for key in ("kernel_size", "stride"))
+    return Pooling(size, stride or size) if size else None
 
 
 def _convolution(name: str, inputs: list[Shape], output: Shape, attrs: Attributes) -> tuple[Layer, ...]:

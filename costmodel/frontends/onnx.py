@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 
 from costmodel.errors import InputError
-from costmodel.frontends.onnx_operators import layers_of
+from costmodel.frontends.onnx_operators import layers_of, pooling_of
 from costmodel.frontends.onnx_shapes import Shape, graph_inputs, load_model, shapes_of
 from costmodel.workload import Network, Node, Value, ValueKind
 
@@ -75,7 +75,7 @@ def _node(node: onnx.NodeProto, name: str, shapes: Mapping[str, Shape], paramete
     operands = [shapes.get(value, ()) for value in node.input]
     layers = layers_of(node, name, operands, shapes.get(outputs[0], ()) if outputs else ())
     operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-    return Node(name, operator, inputs, outputs, layers or (), opaque=layers is None)
+    return Node(name, operator, inputs, outputs, layers or (), layers is None, pooling_of(node))
 
 
 def _captured(node: onnx.NodeProto, outside: set[str]) -> Iterator[str]:

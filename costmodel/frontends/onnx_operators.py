@@ -9,7 +9,7 @@ import onnx
 
 from costmodel.errors import InputError
 from costmodel.frontends.operators import Shape, Window, convolution_of, einsum_of, matmul_of
-from costmodel.workload import Layer, gemm
+from costmodel.workload import Layer, Pooling, gemm
 
 _STANDARD = ("", "ai.onnx")
 
@@ -67,6 +67,15 @@ def layers_of(
     attributes = {attribute.name: attribute for attribute in node.attribute}
     layer = _LAYERS[node.op_type](name, operands, output, attributes)
     return None if layer is None else (layer,)
+
+
+def pooling_of(node: onnx.NodeProto) -> Pooling | None:
+    """The window of a pooling over windows; its stride is 1 unless given."""
+    attributes = {attribute.name: attribute for attribute in node.attribute}
+    size = _numbers(attributes, "kernel_shape")
+    if not node.op_type.endswith("Pool") or not size:
+        return None
+    return Pooling(size, _numbers(attributes, "strides") or (1,) * len(size))
 
 
 def _convolution(name: str, operands: Sequence[Shape], output: Shape, attributes: Attributes) -> Layer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from costmodel.frontends.operators import Shape, Window, convolution_of, linear_of
-from costmodel.workload import Layer, Network, Node, Value, batched_matmul
+from costmodel.workload import Layer, Network, Node, Pooling, Value, batched_matmul
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,10 @@ class NetworkBuilder:
         rows, columns = (
             (size + 2 * pool.padding - pool.kernel + spare) // pool.stride + 1 for size in (rows, columns)
         )
-        return self.operator(name, "max_pool2d", (x,), (*outer, rows, columns))
+        window = Pooling((pool.kernel, pool.kernel), (pool.stride, pool.stride))
+        self._nodes.append(Node(name, "max_pool2d", (x,), (name,), pooling=window))
+        self._shapes[name] = (*outer, rows, columns)
+        return name
 
     def average_pool(self, name: str, x: str, size: int = 1) -> str:
         """Adaptive average pooling to ``size`` x ``size``."""
