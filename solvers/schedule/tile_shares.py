@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
@@ -138,6 +139,10 @@ class Demand:
 
     def shares(self) -> tuple[Share, ...]:
         """The distinct shares of layers with weights, those of a sample on one tile included, sorted."""
+        return self._shares
+
+    @cached_property
+    def _shares(self) -> tuple[Share, ...]:
         found = {
             Share.of(layer, parts, batch) for layer, batch, parts in self.partitions() if layer.has_weights
         }
