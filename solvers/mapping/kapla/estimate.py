@@ -22,7 +22,7 @@ ENDLESS = 2**60
 
 
 class Costs(NamedTuple):
-    """``objective``, and ``edp_pj_cycles`` between equal ones; float64 [n], infinity where tiles do not fit."""
+    """``objective``, ``edp_pj_cycles`` between equal ones: float64 [n], infinity where tiles do not fit."""
 
     objective: Array
     edp_pj_cycles: Array

@@ -12,7 +12,7 @@ Filling = Literal["greedy", "divisors"]
 Stacking = Literal["greedy", "every"]
 
 CHOICES = (("filling", Filling), ("stacking", Stacking))
-COUNTS = (("schemes", 1), ("alike", 1), ("variants", 1), ("stacks", 1), ("starts", 1), ("kicks", 0))
+COUNTS = (("schemes", 1), ("alike", 1), ("variants", 1), ("stacks", 1), ("starts", 1))
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,7 @@ class Params:
     alike no more than ``alike``. ``variants``: of all products of "divisors" as many of each scheme go on.
     ``caution``: the weight that the cost with all open loops at the outermost level has in the choice of
     schemes that go on; with 0 they are chosen as if everything outside fitted.
-    ``polish`` true descends on the objective from the ``starts`` best schemes of different spreads; ``kicks``
-    restarts it up to so often from random steps off the best, while that is far from the lower bound.
+    ``polish`` true descends on the objective from the ``starts`` best schemes of different spreads.
     """
 
     filling: Filling = "divisors"
@@ -40,8 +39,7 @@ class Params:
     stacks: int = 8
     caution: float = 0.1
     polish: bool = True
-    starts: int = 8
-    kicks: int = 0
+    starts: int = 32
 
     def __post_init__(self) -> None:
         for key, choices in CHOICES:

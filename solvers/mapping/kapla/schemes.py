@@ -66,7 +66,7 @@ class Schemes:
         return (self.spatial if slot.spatial else self.temporal)[:, slot.level]
 
     def grown(self, slot: Slot, dims: Array, factors: Array) -> Schemes:
-        """Every row with the factor of one dim (``dims`` [n]) in ``slot`` made another one (``factors`` [n])."""
+        """Every row with the factor of one dim (``dims`` [n]) in ``slot`` made another (``factors`` [n])."""
         rows = np.arange(len(self))
         rest = self.rest.copy()
         block = (self.spatial if slot.spatial else self.temporal).copy()

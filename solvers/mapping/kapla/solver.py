@@ -27,9 +27,10 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     """The best mapping that stacking and caching from the inside out leads to, judged by the cost model.
 
     ``budget.iterations`` is the most schemes that go on from a level to the next, if that is less than
-    ``params.schemes``. When time ends it, what is still open stands at the outermost level. Nothing but
-    the polish's kicks depends on the seed. The status is OPTIMAL only if the objective meets the cost model's
-    lower bound. Loading the compiled code, which a process does once, is not on the clock.
+    ``params.schemes``. When time ends it, what is still open stands at the outermost level. The seed is for
+    problems whose rules leave no scheme: then a mapping is drawn. The status is OPTIMAL only if the objective
+    meets the cost model's lower bound. Loading the compiled code, which a process does once, is not on the
+    clock.
     """
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)
     if reason := obstacle(space):
@@ -52,7 +53,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     best, polished = starts[0], 0
     if params.polish:
         polish = Polish(problem, bound, in_time)
-        best, polished = polish.best(starts, params.kicks, budget.seed), polish.evaluations
+        best, polished = polish.best(starts, 0, budget.seed), polish.evaluations
     objective = objective_of(evaluate(problem.architecture, problem.layer, best), problem.objective)
     return Outcome(
         Status.OPTIMAL if objective <= bound else Status.FEASIBLE,
