@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass
 from math import exp, log
@@ -11,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.mapping.thistle.exponential_cones import Kinds, Rows, minimise
 from solvers.mapping.thistle.signomial import Signomial, monomial
 
 Array = NDArray[np.float64]
@@ -120,73 +120,46 @@ class _Cones:
         self.several = [p for p in posynomials if len(p.terms) > 1]
 
     def solve(self) -> Optimum | None:
-        import clarabel
-        from scipy import sparse
-
-        rows, columns, values, right, kinds = self._cones()
-        width = len(self.column) + sum(len(p.terms) for p in self.several)
-        matrix = sparse.csc_matrix((values, (rows, columns)), shape=(len(right), width))
-        cost = np.zeros(width)
+        rows, goal = Rows(), np.zeros(len(self.column) + sum(len(p.terms) for p in self.several))
         ((powers, coefficient),) = self.program.minimise.terms
         for name, exponent in powers:
-            cost[self.column[name]] = exponent
-        settings = clarabel.DefaultSettings()
-        settings.verbose = False
-        settings.max_threads = 1
-        equalities, inequalities, exponentials = kinds
-        cones = [clarabel.ZeroConeT(equalities), clarabel.NonnegativeConeT(inequalities)]
-        cones += [clarabel.ExponentialConeT()] * exponentials
-        nothing = sparse.csc_matrix((width, width))
-        answer = clarabel.DefaultSolver(nothing, cost, matrix, np.array(right), cones, settings).solve()
+            goal[self.column[name]] = exponent
+        for equality in self.program.equal_to_one:
+            self._add_monomial(rows, equality.terms[0])
+        equations = rows.count
+        self._add_inequalities(rows)
+        kinds = Kinds(equations, rows.count - equations, self._add_exponentials(rows))
+        answer = minimise(goal, rows, kinds)
         if str(answer.status) not in ("Solved", "AlmostSolved"):
             return None
         point = {name: exp(answer.x[index]) for name, index in self.column.items()}
         return Optimum(coefficient * exp(answer.obj_val), point)
 
-    def _cones(self) -> tuple[list[int], list[int], list[float], list[float], tuple[int, int, int]]:
-        """Triplets of A, b, and how many equalities, inequalities and exponential cones there are."""
-        table = _Triplets()
-        for equality in self.program.equal_to_one:
-            self._row(table, equality.terms[0])
+    def _add_inequalities(self, rows: Rows) -> None:
+        """The variables' ranges, single terms at most 1, sums of several at most 1."""
         for name, column in self.column.items():
             if name not in self.program.positive:
-                table.add([(column, -1.0)], 0.0)
-            table.add([(column, 1.0)], LARGEST_LOG)
+                rows.add([0], [column], [-1.0], [0.0])
+            rows.add([0], [column], [1.0], [LARGEST_LOG])
         for posynomial in self.single:
-            self._row(table, posynomial.terms[0])
+            self._add_monomial(rows, posynomial.terms[0])
         term = len(self.column)
         for posynomial in self.several:
             count = len(posynomial.terms)
-            table.add([(term + place, 1.0) for place in range(count)], 1.0)
+            rows.add(np.zeros(count), range(term, term + count), np.ones(count), [1.0])
             term += count
-        equalities = len(self.program.equal_to_one)
-        inequalities = len(table.right) - equalities
-        term = len(self.column)
-        for powers, coefficient in (entry for p in self.several for entry in p.terms):
-            table.add([(self.column[name], -exponent) for name, exponent in powers], log(coefficient))
-            table.add([], 1.0)
-            table.add([(term, -1.0)], 0.0)
-            term += 1
-        exponentials = term - len(self.column)
-        return table.rows, table.columns, table.values, table.right, (equalities, inequalities, exponentials)
 
-    def _row(self, table: _Triplets, entry: tuple[tuple[tuple[str, float], ...], float]) -> None:
+    def _add_exponentials(self, rows: Rows) -> int:
+        """Every term's cone (a y + log c, 1, t); how many."""
+        terms = [entry for posynomial in self.several for entry in posynomial.terms]
+        for place, (powers, coefficient) in enumerate(terms, len(self.column)):
+            columns = [*(self.column[name] for name, _ in powers), place]
+            values = [*(-exponent for _, exponent in powers), -1.0]
+            rows.add([0] * len(powers) + [2], columns, values, [log(coefficient), 1.0, 0.0])
+        return len(terms)
+
+    def _add_monomial(self, rows: Rows, entry: tuple[tuple[tuple[str, float], ...], float]) -> None:
+        """The logarithm of a monomial, at most 0 or equal to it."""
         powers, coefficient = entry
-        table.add([(self.column[name], exponent) for name, exponent in powers], -log(coefficient))
-
-
-class _Triplets:
-    """A sparse matrix and its right-hand side, row by row."""
-
-    def __init__(self) -> None:
-        self.rows: list[int] = []
-        self.columns: list[int] = []
-        self.values: list[float] = []
-        self.right: list[float] = []
-
-    def add(self, entries: Iterable[tuple[int, float]], right: float) -> None:
-        for column, value in entries:
-            self.rows.append(len(self.right))
-            self.columns.append(column)
-            self.values.append(value)
-        self.right.append(right)
+        columns = [self.column[name] for name, _ in powers]
+        rows.add([0] * len(powers), columns, [exponent for _, exponent in powers], [-log(coefficient)])

@@ -6,12 +6,13 @@ of expressions, once a program, so here they are made of arrays; the tests hold 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.mapping.thistle.exponential_cones import Kinds, Rows, minimise
 from solvers.mapping.thistle.program import GeometricProgram, Posynomial
 
 Array = NDArray[Any]
@@ -33,59 +34,19 @@ class Relaxed:
     limit_weights: Array
 
 
-@dataclass
-class _Rows:
-    """The rows ``s = b - A z`` of a cone program, block by block, as triplets."""
-
-    at: list[Array] = field(default_factory=list)
-    column: list[Array] = field(default_factory=list)
-    value: list[Array] = field(default_factory=list)
-    right: list[Array] = field(default_factory=list)
-    count: int = 0
-
-    def add(self, rows: Array, columns: Array, values: Array, right: Array) -> None:
-        self.at.append(np.asarray(rows) + self.count)
-        self.column.append(np.asarray(columns))
-        self.value.append(np.asarray(values, float))
-        self.right.append(np.asarray(right, float))
-        self.count += len(right)
-
-
 def solve(program: GeometricProgram, scale: float) -> Relaxed | None:
     """The optimum of ``program``, whose objective is about ``scale``; None if it is infeasible.
 
     Columns are the logarithms x, for cycles and their product with energy the logarithm of the time in
     scale 1, then one u for each term of each posynomial with ``exp(term) <= u`` (an exponential cone).
     """
-    import clarabel
-    from scipy import sparse
-
-    layout = _Layout(program, scale)
-    rows, cones = _Rows(), []
+    layout, rows = _Layout(program, scale), Rows()
     groups, limits = _linear_rows(layout, rows)
-    cones += [clarabel.ZeroConeT(groups), clarabel.NonnegativeConeT(limits)]
     sums = _sum_rows(layout, rows)
-    cones.append(clarabel.NonnegativeConeT(sums))
-    cones += [clarabel.ExponentialConeT()] * _term_rows(layout, rows)
-    matrix = sparse.csc_matrix(
-        (np.concatenate(rows.value), (np.concatenate(rows.at), np.concatenate(rows.column))),
-        shape=(rows.count, layout.columns),
-    )
-    nothing = sparse.csc_matrix((layout.columns, layout.columns))
-    right = np.concatenate(rows.right)
-    answer = clarabel.DefaultSolver(nothing, layout.goal, matrix, right, cones, _settings()).solve()
+    answer = minimise(layout.goal, rows, Kinds(groups, limits + sums, _term_rows(layout, rows)))
     if str(answer.status) not in ("Solved", "AlmostSolved", "MaxIterations", "InsufficientProgress"):
         return None
     return layout.read(np.array(answer.x), np.array(answer.z)[groups:])
-
-
-def _settings() -> Any:
-    import clarabel
-
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.max_threads = 1
-    return settings
 
 
 class _Layout:
@@ -133,7 +94,7 @@ class _Layout:
         return Relaxed(x, program.at(x), sums[:times], unit * fills, unit * limits)
 
 
-def _linear_rows(layout: _Layout, rows: _Rows) -> tuple[int, int]:
+def _linear_rows(layout: _Layout, rows: Rows) -> tuple[int, int]:
     """The box: how many rows of equations (groups) and of inequalities."""
     box, n = layout.program.box, layout.variables
     every = np.arange(n)
@@ -146,7 +107,7 @@ def _linear_rows(layout: _Layout, rows: _Rows) -> tuple[int, int]:
     return len(box.sums), 2 * n + len(box.limits)
 
 
-def _sum_rows(layout: _Layout, rows: _Rows) -> int:
+def _sum_rows(layout: _Layout, rows: Rows) -> int:
     """The terms of each time (over the time's variable) and of each fill add up to at most 1."""
     first = 1 if layout.costed else 0
     for start, end in zip(layout.starts[first:-1], layout.starts[first + 1 :], strict=True):
@@ -155,7 +116,7 @@ def _sum_rows(layout: _Layout, rows: _Rows) -> int:
     return len(layout.parts) - first
 
 
-def _term_rows(layout: _Layout, rows: _Rows) -> int:
+def _term_rows(layout: _Layout, rows: Rows) -> int:
     """Every term's cone (exponents @ x + log, 1, u); how many."""
     exponents = np.concatenate([part.exponents for part, _ in layout.parts])
     if layout.timed:

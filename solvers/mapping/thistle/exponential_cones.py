@@ -1,0 +1,57 @@
+"""Cone programs as Clarabel takes them: equations, then inequalities, then exponential cones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[Any]
+
+
+class Kinds(NamedTuple):
+    """How many rows are equations and inequalities, and how many exponential cones of three rows follow."""
+
+    equations: int
+    inequalities: int
+    exponentials: int
+
+
+@dataclass
+class Rows:
+    """The rows ``s = right - A z`` of a cone program as triplets, block by block."""
+
+    at: list[Array] = field(default_factory=list)
+    column: list[Array] = field(default_factory=list)
+    value: list[Array] = field(default_factory=list)
+    right: list[Array] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, rows: ArrayLike, columns: ArrayLike, values: ArrayLike, right: ArrayLike) -> None:
+        """As many rows as ``right`` has numbers, and their entries; ``rows`` count from the block's first."""
+        self.at.append(np.asarray(rows, int) + self.count)
+        self.column.append(np.asarray(columns, int))
+        self.value.append(np.asarray(values, float))
+        self.right.append(np.asarray(right, float))
+        self.count += len(self.right[-1])
+
+
+def minimise(goal: Array, rows: Rows, kinds: Kinds) -> Any:
+    """Clarabel's answer to: minimise ``goal @ z`` where s = 0, s >= 0, and s in exponential cones.
+
+    It has ``status``, ``x`` (that is z), ``z`` (the multipliers of the rows) and ``obj_val``.
+    """
+    import clarabel
+    from scipy import sparse
+
+    cones = [clarabel.ZeroConeT(kinds.equations), clarabel.NonnegativeConeT(kinds.inequalities)]
+    cones += [clarabel.ExponentialConeT()] * kinds.exponentials
+    entries = np.concatenate(rows.at), np.concatenate(rows.column)
+    matrix = sparse.csc_matrix((np.concatenate(rows.value), entries), shape=(rows.count, len(goal)))
+    nothing = sparse.csc_matrix((len(goal), len(goal)))
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_threads = 1
+    return clarabel.DefaultSolver(nothing, goal, matrix, np.concatenate(rows.right), cones, settings).solve()
