@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 from typing import Generic, TypeVar
 
 SolutionT = TypeVar("SolutionT")
+
+ROUNDING = 1e-9
+"""A bound above a cost by more than this fraction is wrong, and not a matter of rounding."""
+
+
+class ContradictionError(ArithmeticError):
+    """A bound is above the cost of an answer, or no number: the solver's proof or its answer is wrong."""
 
 
 class Status(StrEnum):
@@ -22,11 +30,11 @@ class Status(StrEnum):
 class Outcome(Generic[SolutionT]):
     """The answer of one solve.
 
-    ``objective`` is the cost model's, re-evaluated; ``bound`` a proven lower bound on the same objective
-    or None; ``program_proven`` whether the solver's own program was solved to proven optimality (None:
-    it has none); ``note`` explains (an INFEASIBLE one names the constraint and its numbers); times in
-    seconds, ``cpu_seconds`` of the solving process; ``solved_by`` names the member of a portfolio that found
-    the solution.
+    ``objective`` is the cost model's, re-evaluated; ``bound`` a proven lower bound on the same objective or
+    None, ContradictionError if above it; ``program_proven`` whether the solver's own program was solved to
+    proven optimality (None: it has none); ``note`` explains (an INFEASIBLE one names the constraint and its
+    numbers); times in seconds, ``cpu_seconds`` of the solving process; ``solved_by`` names the member of a
+    portfolio that found the solution.
     """
 
     status: Status
@@ -46,6 +54,13 @@ class Outcome(Generic[SolutionT]):
             raise ValueError(f"status {self.status} does not go with solution {self.solution!r}")
         if self.status is Status.INFEASIBLE and not self.note:
             raise ValueError("an infeasible outcome must say which constraint cannot be met")
+        if self.bound is not None and not self.admits(self.bound):
+            raise ContradictionError(f"a proven bound of {self.bound} for an answer of {self.objective}")
+
+    def admits(self, bound: float) -> bool:
+        """Whether ``bound`` can be one: no answer, or none that costs less."""
+        objective = inf if self.objective is None else self.objective
+        return bound <= objective or bound - objective <= ROUNDING * abs(objective)
 
     @property
     def gap(self) -> float | None:

@@ -29,10 +29,8 @@ VERSION = " ".join(["2", *(f"{name}-{solver(name).load().VERSION}" for name in M
 """With those of the members: when an answer of theirs can change, so can this one's."""
 
 FAILURES = (InputError, ImportError, ArithmeticError, MemoryError, np.linalg.LinAlgError)
-"""What one member may fail with while others go on: rules it cannot honour, a library, numbers, memory."""
-
-CONTRADICTION = 1e-9
-"""A bound above a cost by more than this fraction is wrong, and not a matter of rounding."""
+"""What one member may fail with while others go on: rules it cannot honour, a library, numbers (a bound above
+its own answer is one of these), memory."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +137,7 @@ class Portfolio:
         return min(objective, max([space_bound(self.problem), *proven]))
 
     def _contradicted(self, answer: Answer) -> bool:
-        return self.best is not None and answer.bound > self.best.objective * (1 + CONTRADICTION)
+        return self.best is not None and not self.best.outcome.admits(answer.bound)
 
     def outcome(self) -> Outcome[Mapping]:
         """The best answer with the best bound, and the seconds and evaluations of all members."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pickle
+from math import inf, nan
 from typing import Any
 
 import pytest
 
-from solvers.outcome import Outcome, Status
+from solvers.outcome import ContradictionError, Outcome, Status
 
 
 def outcome(status: Status, solution: str | None, objective: float | None, **other: Any) -> Outcome[str]:
@@ -44,6 +45,22 @@ def test_infeasible_says_why() -> None:
 def test_gap(objective: float, bound: float | None, gap: float | None) -> None:
     found = outcome(Status.FEASIBLE, "x", objective, bound=bound).gap
     assert found == (None if gap is None else pytest.approx(gap))
+
+
+@pytest.mark.parametrize(
+    ("objective", "bound"),
+    [(10.0, 10.00001), (-10.0, -9.0), (0.0, 1e-300), (10.0, inf), (10.0, nan), (None, nan)],
+)
+def test_a_bound_above_the_answer_is_none(objective: float | None, bound: float) -> None:
+    answered = objective is not None
+    status, solution = (Status.FEASIBLE, "x") if answered else (Status.UNKNOWN, None)
+    with pytest.raises(ContradictionError, match="bound"):
+        outcome(status, solution, objective, bound=bound)
+
+
+@pytest.mark.parametrize(("objective", "bound"), [(10.0, 10.0 + 1e-12), (-10.0, -10.0 + 1e-12), (inf, inf)])
+def test_sums_in_another_order_are_no_contradiction(objective: float, bound: float) -> None:
+    assert outcome(Status.FEASIBLE, "x", objective, bound=bound).bound == bound
 
 
 def test_no_answer_has_no_gap() -> None:
