@@ -1,0 +1,276 @@
+"""KAPLA's layer solver piece by piece: orders, factors, estimates, fillings, distance from the optimum."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations, product
+from math import inf, prod
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costmodel.architecture import Architecture
+from costmodel.architectures import load_architecture
+from costmodel.evaluate import evaluate
+from costmodel.mapping import LevelMapping, Mapping, loops
+from costmodel.mapping import violations as mapping_violations
+from costmodel.workload import Layer, convolution, gemm
+from solvers.budget import Budget
+from solvers.mapping import exact, kapla
+from solvers.mapping.kapla.bottom_up import BottomUp
+from solvers.mapping.kapla.estimate import Estimator, tile_words
+from solvers.mapping.kapla.filling import Filling
+from solvers.mapping.kapla.ladders import ladders
+from solvers.mapping.kapla.orders import stationary_orders
+from solvers.mapping.kapla.schemes import Schemes
+from solvers.mapping.problem import MappingProblem, violations
+from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules
+from solvers.mapping.space import MappingSpace
+
+CONVOLUTION = convolution("c", N=2, K=8, C=4, P=6, Q=6, R=3, S=3)
+PAPER = kapla.Params.paper()
+
+
+def space_of(problem: MappingProblem) -> MappingSpace:
+    return MappingSpace(problem.architecture, problem.layer, problem.rules)
+
+
+def test_one_order_for_every_tensor_that_can_stay() -> None:
+    """Innermost the dims of batch and feature map (weights stay), K (inputs stay) or sums (outputs stay)."""
+    orders = stationary_orders(CONVOLUTION)
+    names = [dim for dim, _ in CONVOLUTION.dims]
+    innermost = {frozenset(names[dim] for dim in order.innermost) for order in orders}
+    assert innermost == {frozenset("NPQ"), frozenset("K"), frozenset("CRS")}
+    assert all(sorted(order.order) == list(range(len(names))) for order in orders)
+    assert all(set(order.order[: len(order.innermost)]) == order.innermost for order in orders)
+
+
+def test_no_order_of_a_product_costs_less_than_the_best_stationary_one(three_levels: Architecture) -> None:
+    """All six orders of the loops at DRAM against the three that are tried."""
+    layer = gemm("g", M=8, N=6, K=10)
+    dims = [dim for dim, _ in layer.dims]
+
+    def energy(order: tuple[int, ...]) -> float:
+        outside = loops((dims[dim], layer.sizes[dims[dim]]) for dim in order)
+        kept = frozenset(tensor.name for tensor in layer.tensors)
+        levels = [LevelMapping((), (), (), kept)] * 2 + [LevelMapping(outside, (), (), kept)]
+        return evaluate(three_levels, layer, Mapping(tuple(levels))).energy_pj
+
+    tried = [energy(order) for order, _ in stationary_orders(layer)]
+    every = [energy(order) for order in permutations(range(3))]
+    assert set(every) == set(tried)
+
+
+RULES = SpaceRules(
+    levels=(
+        LevelRules("Register", temporal=(FactorRule("M", most=1),)),
+        LevelRules("Buffer", temporal=(FactorRule("M", 2, 3),), spatial=(FactorRule("N", 2, 2),)),
+        LevelRules("DRAM", temporal=(FactorRule("M", most=2), FactorRule("K", 2, 4))),
+    )
+)
+
+
+@pytest.mark.parametrize("rules", [SpaceRules(), RULES], ids=["free", "bounded"])
+def test_a_factor_is_allowed_if_and_only_if_later_blocks_can_take_the_rest(
+    rules: SpaceRules, three_levels: Architecture
+) -> None:
+    """Every way to factor every dim over the blocks, listed, against the steps of the ladders."""
+    layer = gemm("g", M=12, N=4, K=8)
+    space = MappingSpace(three_levels, layer, rules)
+    found = list(ladders(space).values())
+    for dim, (_, size) in enumerate(layer.dims):
+        divisors = found[0].divisors[dim].tolist()
+        chains = {
+            factors
+            for factors in product(divisors, repeat=len(found))
+            if prod(factors) == size
+            and all(
+                ladder.slot.least[dim] <= factor <= ladder.slot.most[dim]
+                for ladder, factor in zip(found, factors, strict=True)
+            )
+        }
+        for number, ladder in enumerate(found):
+            seen = {(prod(chain[number:]), chain[number]) for chain in chains}
+            for (row, total), (column, factor) in product(enumerate(divisors), repeat=2):
+                allowed = bool(ladder.allowed[dim, row, column])
+                assert allowed or (total, factor) not in seen
+                if (total, divisors[0]) in {(t, 1) for t, _ in seen}:  # totals that earlier blocks can leave
+                    assert allowed == ((total, factor) in seen)
+
+
+def test_the_next_step_is_the_next_larger_factor_allowed(three_levels: Architecture) -> None:
+    space = MappingSpace(three_levels, gemm("g", M=12, N=4, K=8), RULES)
+    for ladder in ladders(space).values():
+        for dim, divisors in enumerate(ladder.divisors):
+            for row, column in product(range(len(divisors)), repeat=2):
+                larger = [
+                    int(factor)
+                    for place, factor in enumerate(divisors)
+                    if place > column and ladder.allowed[dim, row, place]
+                ]
+                assert ladder.following[dim, row, column] == min(larger, default=0)
+
+
+def test_tile_words_are_those_of_the_tensors() -> None:
+    random = np.random.default_rng(3)
+    layer = convolution("c", N=2, K=8, C=4, P=6, Q=6, R=3, S=3, stride=(2, 1), dilation=(1, 2))
+    sizes = np.array([size for _, size in layer.dims])
+    tiles = random.integers(1, sizes + 1, (50, len(sizes)))
+    words = tile_words(layer, tiles)
+    for tile, found in zip(tiles, words, strict=True):
+        named = {dim: int(size) for (dim, _), size in zip(layer.dims, tile, strict=True)}
+        assert found.tolist() == [tensor.words(named) for tensor in layer.tensors]
+
+
+def grown_at_random(problem: MappingProblem, level: int, rows: int) -> Schemes:
+    """Schemes whose blocks up to the fan-out above ``level`` have random factors, whether they fit or not."""
+    random, space = np.random.default_rng(level), space_of(problem)
+    schemes = Schemes.of_nothing(space)[np.zeros(rows, np.int64)]
+    for slot in ladders(space):
+        if slot.level - slot.spatial > level:
+            continue
+        for dim in range(len(problem.layer.dims)):
+            factors = [
+                random.choice([*[1] * 9, *(f for f in range(1, r + 1) if r % f == 0)])
+                for r in schemes.rest[:, dim]
+            ]
+            schemes = schemes.grown(slot, np.full(rows, dim), np.array(factors))
+    return schemes
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_what_fits_is_what_the_cost_model_says_fits(level: int, three_levels: Architecture) -> None:
+    """With the open loops at DRAM a scheme is a mapping; levels inside ``level`` are not looked at."""
+    problem = MappingProblem(three_levels, convolution("c", K=4, C=4, P=4, Q=1, R=3, S=1))
+    space, outer = space_of(problem), level + 1
+    estimator, schemes = Estimator(problem, space), grown_at_random(problem, level, 300)
+    fits = estimator.fits(schemes, list(ladders(space).values())[-1], outer)
+    batch, sides_fit = estimator.completed(schemes, estimator.outermost)
+    roomy = tuple(
+        replace(hardware, size_words=None) if place < level else hardware
+        for place, hardware in enumerate(three_levels.levels)
+    )
+    architecture = replace(three_levels, levels=roomy)
+    valid = [
+        not mapping_violations(architecture, problem.layer, batch.mapping(row, problem.layer))
+        for row in np.flatnonzero(sides_fit)
+    ]
+    assert fits[sides_fit].tolist() == valid
+    assert 0 < sum(valid) < len(valid)
+
+
+@pytest.mark.parametrize("objective", ["energy", "cycles", "edp"])
+def test_estimates_are_the_cost_models_with_room_outside(objective: Any, three_levels: Architecture) -> None:
+    """The same mapping on the architecture whose buffer has no limit, by the readable model."""
+    problem = MappingProblem(three_levels, CONVOLUTION, objective)
+    space = space_of(problem)
+    estimator, ladder = Estimator(problem, space), list(ladders(space).values())[-1]
+    schemes = grown_at_random(problem, 0, 300)
+    costs = estimator.costs(schemes, ladder, 1)
+    batch, _ = estimator.completed(schemes, 1)
+    register, buffer, dram = three_levels.levels
+    architecture = replace(three_levels, levels=(register, replace(buffer, size_words=None), dram))
+    finite = np.flatnonzero(np.isfinite(costs.objective))
+    assert len(finite)
+    for row in finite:
+        found = evaluate(architecture, CONVOLUTION, batch.mapping(int(row), CONVOLUTION))
+        expected = {"energy": found.energy_pj, "cycles": found.cycles, "edp": found.edp_pj_cycles}
+        assert costs.objective[row] == pytest.approx(expected[objective], rel=1e-12)
+
+
+@pytest.fixture
+def buffer_filling(two_levels: Architecture) -> Filling:
+    """The caching pass of the buffer of 24 words, in front of DRAM."""
+    problem = MappingProblem(two_levels, gemm("g", M=8, N=6, K=4), "energy")
+    space = space_of(problem)
+    ladder = next(ladder for slot, ladder in ladders(space).items() if slot.level == 0 and not slot.spatial)
+    return Filling(Estimator(problem, space), ladder, 1)
+
+
+def test_greedy_growth_ends_where_no_step_helps(buffer_filling: Filling) -> None:
+    start = Schemes.of_nothing(buffer_filling.estimator.space)
+    before = buffer_filling.costs(start).objective[0]
+    grown, costs = buffer_filling.greedy(start)
+    steps = buffer_filling.ladder.steps(grown)
+    rows, dims = np.nonzero(steps)
+    further = grown[rows].grown(buffer_filling.ladder.slot, dims, steps[rows, dims])
+    assert len(further)
+    assert costs.objective[0] < before
+    assert (buffer_filling.costs(further).objective >= costs.objective[0] * (1 - 1e-9)).all()
+
+
+@pytest.mark.parametrize("best", [1, 5])
+def test_products_are_the_best_of_all_factors(buffer_filling: Filling, best: int) -> None:
+    """Every product of divisors in two dims, listed, with the third at 1."""
+    schemes = Schemes.of_nothing(buffer_filling.estimator.space)
+    found, costs = buffer_filling.products(schemes, np.array([[True, True, False]]), best)
+    listed = []
+    for m, n in product([1, 2, 4, 8], [1, 2, 3, 6]):
+        one = schemes
+        for dim, factor in enumerate((m, n)):
+            one = one.grown(buffer_filling.ladder.slot, np.array([dim]), np.array([factor]))
+        listed.append(float(buffer_filling.costs(one).objective[0]))
+    assert inf in listed
+    assert sorted(costs.objective.tolist()) == sorted(listed)[: len(found)]
+    assert len(found) == best
+    assert (found.factors(buffer_filling.ladder.slot)[:, 2] == 1).all()
+
+
+@pytest.mark.parametrize("filling", ["greedy", "divisors"])
+def test_the_papers_scheme_spreads_and_fills(filling: Any) -> None:
+    """Algorithm 1 on a layer with room for reuse: far below the cost of all loops at DRAM, rules obeyed."""
+    architecture, layer = load_architecture("eyeriss"), convolution("c", K=64, C=64, P=28, Q=28, R=3, S=3)
+    problem = MappingProblem(architecture, layer, "energy")
+    outcome = kapla.solve(problem, Budget(), kapla.Params.paper(filling))
+    kept = frozenset(tensor.name for tensor in layer.tensors)
+    serial = Mapping(
+        tuple(
+            LevelMapping(loops(layer.dims) if level == architecture.levels[-1] else (), (), (), kept)
+            for level in architecture.levels
+        )
+    )
+    assert outcome.solution is not None
+    assert outcome.objective is not None
+    assert outcome.objective < evaluate(architecture, layer, serial).energy_pj / 10
+    assert prod(bound for _, bound in outcome.solution.levels[1].spatial) > 84  # half of 14 x 12
+
+
+LAYERS: tuple[Layer, ...] = (
+    convolution("c", K=64, C=64, P=14, Q=14, R=3, S=3),
+    gemm("g", M=64, N=256, K=512),
+)
+
+
+@pytest.mark.parametrize("name", ["eyeriss", "simba"])
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
+def test_near_the_proven_optimum(name: str, layer: Layer) -> None:
+    """As it stands within a few percent; every trick that is switched off costs no less."""
+    problem = MappingProblem(load_architecture(name), layer, "energy")
+    best = exact.solve(problem, Budget()).objective
+    params = [kapla.Params(), kapla.Params(polish=False), kapla.Params.paper()]
+    found = [kapla.solve(problem, Budget(), one).objective or inf for one in params]
+    assert best is not None
+    assert found == sorted(found)
+    assert best <= found[0] * (1 + 1e-9) <= best * 1.05
+
+
+def test_more_time_than_none_is_not_needed(medium_problem: MappingProblem) -> None:
+    """What is open when time ends stands at DRAM: still mappings, and the best comes first."""
+    search = BottomUp(medium_problem, space_of(medium_problem), PAPER)
+    batch, objectives = search.mappings(1, lambda: False)
+    assert len(batch)
+    assert objectives.tolist() == sorted(objectives)
+    mapping = batch.mapping(0, medium_problem.layer)
+    assert violations(medium_problem, mapping) == []
+    found = evaluate(medium_problem.architecture, medium_problem.layer, mapping)
+    assert found.energy_pj == pytest.approx(objectives[0], rel=1e-12)
+
+
+def test_bounds_asked_further_out_are_kept_in_mind(three_levels: Architecture) -> None:
+    """A greedy level may not take what the rules want outside it, nor fill what that will need."""
+    problem = MappingProblem(three_levels, gemm("g", M=8, N=4, K=8), "energy", RULES)
+    for params in (PAPER, kapla.Params(polish=False)):
+        outcome = kapla.solve(problem, Budget(), params)
+        assert outcome.solution is not None
+        assert violations(problem, outcome.solution) == []
