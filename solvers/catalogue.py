@@ -8,6 +8,7 @@ from typing import Any
 
 from costmodel.errors import InputError, did_you_mean
 from solvers.mapping.problem import OBJECTIVES
+from solvers.schedule.objective import OBJECTIVES as SCHEDULE_OBJECTIVES
 from solvers.scratchpad.problem import OBJECTIVES as SCRATCHPAD_OBJECTIVES
 
 
@@ -96,6 +97,30 @@ CATALOGUE: tuple[Entry, ...] = (
         OBJECTIVES,
         False,
         "Thistle's co-design: sizes, fan-outs and tilings in one geometric program, rounded and mapped",
+    ),
+    Entry(
+        "set",
+        "schedule",
+        "solvers.schedule.set_annealing",
+        SCHEDULE_OBJECTIVES,
+        False,
+        "SET's annealing of resource-allocation trees: any mixture of pipelines and layers in turn",
+    ),
+    Entry(
+        "layer_sequential",
+        "schedule",
+        "solvers.schedule.layer_sequential",
+        SCHEDULE_OBJECTIVES,
+        False,
+        "the same annealing over segments whose layers take turns on the whole chip",
+    ),
+    Entry(
+        "layer_pipeline",
+        "schedule",
+        "solvers.schedule.layer_pipeline",
+        SCHEDULE_OBJECTIVES,
+        False,
+        "the same annealing over segments whose layers run side by side as a pipeline",
     ),
     Entry(
         "cosma",

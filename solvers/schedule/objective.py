@@ -8,6 +8,8 @@ from math import exp, inf, isfinite, log
 
 from costmodel.errors import InputError
 
+OBJECTIVES = ("energy", "cycles", "edp", "e2d", "ed2")
+"""Objectives by name; any other exponents can be written in the same way."""
 NAMES = {"energy": (1.0, 0.0), "cycles": (0.0, 1.0), "edp": (1.0, 1.0)}
 PRODUCT = re.compile(r"e(\d*\.?\d*)d(\d*\.?\d*)")
 

@@ -11,6 +11,7 @@ import pytest
 from costmodel.errors import InputError
 from solvers.catalogue import CATALOGUE, solver, solver_names
 from solvers.mapping.problem import OBJECTIVES
+from solvers.schedule.objective import OBJECTIVES as SCHEDULE_OBJECTIVES
 from solvers.scratchpad.problem import OBJECTIVES as SCRATCHPAD_OBJECTIVES
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +29,7 @@ def test_entries_are_found_and_described(entry: object) -> None:
     found = solver(entry.name)  # type: ignore[attr-defined]
     assert found is entry
     assert found.description
-    assert set(found.objectives) <= {*OBJECTIVES, *SCRATCHPAD_OBJECTIVES}
+    assert set(found.objectives) <= {*OBJECTIVES, *SCHEDULE_OBJECTIVES, *SCRATCHPAD_OBJECTIVES}
     assert callable(found.load().solve)
     assert found.load() is sys.modules[found.module]
 

@@ -81,17 +81,18 @@ def search(
         if number >= 0:
             best = _tried(room, leaf, table, prices, (row, number, dram), best)
     for _ in range(table.parts.shape[0]):
-        row = np.argmin(bounds)
-        least = bounds[row]
-        bounds[row] = np.inf
+        cheapest: Int = np.argmin(bounds)
+        least = bounds[cheapest]
+        bounds[cheapest] = np.inf
         if least > best[0]:
             break
-        if least == best[0] and row > best[1]:
+        if least == best[0] and cheapest > best[1]:
             continue
-        fill_ranges(leaf.shape, leaf.sizes, table.parts[row], room.ranges)
-        dram = dram_bytes(room.ranges, leaf, table.parts[row])
-        for number in range(table.counts[_axes_cut(table.parts[row])]):
-            best = _tried(room, leaf, table, prices, (row, number, dram), best)
+        parts = table.parts[cheapest]
+        fill_ranges(leaf.shape, leaf.sizes, parts, room.ranges)
+        dram = dram_bytes(room.ranges, leaf, parts)
+        for number in range(table.counts[_axes_cut(parts)]):
+            best = _tried(room, leaf, table, prices, (cheapest, number, dram), best)
     answer[0][0], answer[0][1] = best[1], best[2]
     _fill_numbers(room, leaf, table, prices, best, answer[1])
 

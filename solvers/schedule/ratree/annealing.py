@@ -17,6 +17,8 @@ from solvers.schedule.ratree.operators import Current, Operators
 
 TRAJECTORY_POINTS = 200
 """How many points of a phase's trajectory are kept."""
+MOST_DRAWS = 1000
+"""A round is lost when so many draws do not apply: the tree may be the only one of its space."""
 
 
 @dataclass(frozen=True)
@@ -125,9 +127,12 @@ class _Run:
 
     def _round(self, temperature: float) -> None:
         """One tree that an operator makes, taken or left; draws that do not apply cost nothing."""
-        tree = None
-        while tree is None:
+        for _ in range(MOST_DRAWS):
             name, tree = self._annealing.operators.draw(self._current, self._random)
+            if tree is not None:
+                break
+        else:
+            return
         counts = self._counts[name]
         counts[0] += 1
         try:

@@ -108,8 +108,8 @@ class Operators:
         if len(path) < 2:
             return None
         parent, (above, place) = path[-1].cut, path[-2]
-        pair = (with_children(parent, others), Leaf(_leaf(path).layer, parent.batch))
-        pair = pair if step > 0 else (pair[1], pair[0])
+        rest, leaf = with_children(parent, others), Leaf(_leaf(path).layer, parent.batch)
+        pair: tuple[Node, Node] = (rest, leaf) if step > 0 else (leaf, rest)
         return rebuilt(
             path[:-2], with_children(above, (*above.children[:place], *pair, *above.children[place + 1 :]))
         )
