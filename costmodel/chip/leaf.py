@@ -6,9 +6,9 @@ the objective of this leaf alone. Unlike the released program's, this search see
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,10 @@ from costmodel.chip.partitions import Parts
 from costmodel.chip.tile_costs import TileCosts
 
 Array = NDArray[Any]
+StreamKind = Literal["outputs", "inputs", "weights"]
+STREAM_KINDS = {"outputs": 0, "inputs": 1, "weights": 2}
 FROM_DRAM = (0,) * 15
-"""What a source from DRAM has in place of its producer's numbers."""
+"""What a stream from or to DRAM has in place of its producer's numbers."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,7 @@ class LeafCost:
     """What a leaf costs over all runs; ``cycles`` and ``tile_cycles`` (the slowest tile's) are of one run.
 
     Energies in pJ: of the tiles, of transfers into and out of their buffers. ``links`` [X * Y * 4] are bytes
-    times DRAM ports. ``held`` [1 + sources, tiles]: bytes of weights, then of one batch of each source;
-    ``senders``: the producer of each source that comes over the NoC, None for what comes from DRAM.
+    times DRAM ports. ``held`` [streams, tiles]: bytes of one batch of each of the layer's streams.
     """
 
     place: Place
@@ -74,7 +75,6 @@ class LeafCost:
     dram_write_bytes: int
     links: Array
     held: Array
-    senders: tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,7 @@ class LeafSearch:
         self, graph: LayerGraph, chip: Chip, tile_costs: TileCosts, exponents: tuple[float, float]
     ) -> None:
         self.graph, self.chip, self._tile_costs = graph, chip, tile_costs
+        self.streams = [streams_of(graph, layer) for layer in range(len(graph.layers))]
         self._shapes = [kernel_shape(layer) for layer in graph.layers]
         self._first_of_shape = same_shapes(graph)
         self._rows: dict[tuple[int, int, int], _Rows] = {}
@@ -109,54 +110,55 @@ class LeafSearch:
 
         ``producers``: where the outputs that come over the NoC are; all other inputs come from DRAM.
         """
-        key = (layer, run, tuple(producers.items()))
+        streams = tuple(self._numbers(stream, run, producers) for stream in self.streams[layer])
+        key = (self._first_of_shape[layer], run, streams)
         if key not in self._known:
-            self._known[key] = self._searched(layer, run, producers)
+            self._known[key] = self._searched(*key)
         return self._known[key]
 
-    def _searched(self, layer: int, run: Run, producers: Mapping[int, Place]) -> LeafCost | None:
+    def _searched(self, layer: int, run: Run, streams: Sequence[Sequence[int]]) -> LeafCost | None:
         from costmodel.chip.leaf_kernel import search
         from costmodel.chip.leaf_values import Leaf, Table
 
         rows = self._fitting(layer, run.batch, run.tiles)
         if not len(rows.parts):
             return None
-        sources = list(_sources(self.graph, layer))
-        numbers = np.array([_numbers(self.graph, source, producers) for source in sources], np.int64)
         sizes = self.graph.layers[layer].sizes(run.batch)
-        numbers = numbers.reshape(-1, 3 + len(FROM_DRAM))
-        leaf = Leaf(self._shapes[layer], sizes, run.first_tile, run.runs, numbers, run.to_dram)
+        leaf = Leaf(self._shapes[layer], sizes, run.first_tile, run.runs, np.array(streams, np.int64))
         energy = run.runs * (rows.tiles_pj + rows.transfers_pj) + rows.weights_pj
         table = Table(rows.parts, energy, rows.cycles, *placement_orders())
-        found = np.zeros(2, np.int64)
-        search(self._room, leaf, table, self._prices, np.zeros(len(rows.parts)), found)
-        senders = tuple(source.producer if source.producer in producers else None for source in sources)
-        return self._counted(leaf, rows, found, senders) if found[0] >= 0 else None
+        found, held = np.zeros(4, np.int64), np.zeros((len(streams), self.chip.tiles), np.int64)
+        search(self._room, leaf, table, self._prices, found, np.zeros(len(rows.parts)), held)
+        return self._found(run, rows, found, held) if found[0] >= 0 else None
 
-    def _counted(self, leaf: Any, rows: _Rows, found: Array, senders: tuple[int | None, ...]) -> LeafCost:
-        from costmodel.chip.leaf_kernel import count
-
-        row, number = found.tolist()
-        parts = rows.parts[row]
+    def _found(self, run: Run, rows: _Rows, found: Array, held: Array) -> LeafCost:
+        row, number, read, written = found.tolist()
+        parts, links = rows.parts[row].tolist(), self._room.mesh.links.copy()
         order = placement_orders()[0][sum(int(part > 1) << axis for axis, part in enumerate(parts)), number]
-        held, dram = np.zeros((1 + len(senders), self.chip.tiles), np.int64), np.zeros(2, np.int64)
-        count(self._room, leaf, parts, order, held, dram)
-        read, written = dram.tolist()
-        links = self._room.mesh.links.copy()
         tile_cycles = int(rows.cycles[row])
-        transfers = leaf.runs * rows.transfers_pj[row] + rows.weights_pj[row]
         return LeafCost(
-            place=Place(leaf.sizes[1], leaf.tile, tuple(parts.tolist()), tuple(order.tolist())),
-            tiles_pj=float(leaf.runs * rows.tiles_pj[row]),
-            transfers_pj=float(transfers),
-            cycles=max(tile_cycles, least_cycles(self.chip, read + written, int(links.max()), leaf.runs)),
+            place=Place(run.batch, run.first_tile, tuple(parts), tuple(order.tolist())),
+            tiles_pj=float(run.runs * rows.tiles_pj[row]),
+            transfers_pj=float(run.runs * rows.transfers_pj[row] + rows.weights_pj[row]),
+            cycles=max(tile_cycles, least_cycles(self.chip, read + written, int(links.max()), run.runs)),
             tile_cycles=tile_cycles,
             dram_read_bytes=read,
             dram_write_bytes=written,
             links=links,
             held=held,
-            senders=senders,
         )
+
+    def _numbers(self, stream: Stream, run: Run, producers: Mapping[int, Place]) -> tuple[int, ...]:
+        """A stream as a row of WIDTH numbers; outputs that no DRAM gets move no times."""
+        times = 1 if stream.pinned else run.runs
+        if stream.kind == "outputs":
+            times = run.runs if run.to_dram else 0
+        head = (STREAM_KINDS[stream.kind], stream.first, stream.end, times)
+        if stream.producer is None or stream.producer not in producers:
+            return (*head, *FROM_DRAM)
+        place = producers[stream.producer]
+        sizes = self.graph.layers[stream.producer].sizes(place.batch)
+        return (*head, 1, place.batch, *sizes, *place.parts, *place.steps, place.tile)
 
     def _fitting(self, layer: int, batch: int, tiles: int) -> _Rows:
         key = (self._first_of_shape[layer], batch, tiles)
@@ -200,45 +202,44 @@ def least_cycles(chip: Chip, dram_bytes: int, busiest: int, runs: int) -> int:
 
 
 @dataclass(frozen=True)
-class Source:
-    """What a layer reads of ``producer`` (None: the network's input), channels ``first`` to before ``end``.
+class Stream:
+    """Data of a layer: channels ``first`` to before ``end`` of its outputs, inputs or weights.
 
-    Where ``first`` is below 0, the producer's channels up to there are those of another source.
+    Inputs, and weights that are activations, are outputs of ``producer``, the network's input if None; where
+    ``first`` is below 0, the producer's channels up to there belong to another stream. Other weights are
+    ``pinned``: they are loaded once and stay.
     """
 
-    of_weights: bool
+    kind: StreamKind
     first: int
     end: int
-    producer: int | None
+    producer: int | None = None
+    pinned: bool = False
 
 
-def _sources(graph: LayerGraph, number: int) -> Iterator[Source]:
-    """Where a layer's data is from, in the order of channels."""
+def streams_of(graph: LayerGraph, number: int) -> tuple[Stream, ...]:
+    """All data of a layer: weights, inputs in the order of channels, outputs."""
     layer = graph.layers[number]
-    first = 0
-    for number in layer.weight_producers:
-        yield Source(True, first, first + graph.layers[number].k, number)
-        first += graph.layers[number].k
-    pieces: list[tuple[int, int | None]] = [(layer.external_c, None)] if layer.external_c else []
-    pieces += [(graph.layers[producer].k, producer) for producer in layer.producers]
-    # every operand of an element-wise layer has the layer's channels, and may be several producers' outputs
-    operand = layer.k if layer.kind == "eltwise" else layer.c
+    weights = [Stream("weights", 0, layer.k, None, True)] if layer.has_weights else []
+    if layer.weight_producers:
+        weights = list(_side_by_side(graph, "weights", layer.weight_producers, layer.k))
+    inputs = _side_by_side(graph, "inputs", layer.producers, layer.c, layer.external_c)
+    if layer.kind == "eltwise":  # every operand has the layer's channels, and may be of several producers
+        inputs = _side_by_side(graph, "inputs", layer.producers, layer.k, layer.external_c)
+    return (*weights, *inputs, Stream("outputs", 0, layer.k))
+
+
+def _side_by_side(
+    graph: LayerGraph, kind: StreamKind, producers: Sequence[int], operand: int, external: int = 0
+) -> Iterator[Stream]:
+    """Outputs one after the other, beginning anew after the ``operand`` channels of each operand."""
+    pieces: list[tuple[int, int | None]] = [(external, None)] if external else []
+    pieces += [(graph.layers[producer].k, producer) for producer in producers]
     first = 0
     for channels, producer in pieces:
-        for begin in range(first - first // operand * operand, -channels, -operand):
-            yield Source(False, begin, begin + channels, producer)
+        for begin in range(first % operand, -channels, -operand):
+            yield Stream(kind, begin, begin + channels, producer)
         first += channels
-
-
-def _numbers(graph: LayerGraph, source: Source, producers: Mapping[int, Place]) -> list[int]:
-    """A source as a row of WIDTH numbers."""
-    from_dram = source.producer is None or source.producer not in producers
-    head = [int(source.of_weights), source.first, source.end]
-    if from_dram or source.producer is None:
-        return [*head, *FROM_DRAM]
-    place = producers[source.producer]
-    sizes = graph.layers[source.producer].sizes(place.batch)
-    return [*head, 1, place.batch, *sizes, *place.parts, *place.steps, place.tile]
 
 
 def _prices(chip: Chip, exponents: tuple[float, float]) -> Any:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from costmodel.chip.leaf_values import (
     DIRECT,
     FIRST,
+    KIND,
     LAST,
-    OF_WEIGHTS,
+    TIMES,
     Leaf,
     Placed,
     Prices,
@@ -20,9 +21,7 @@ from costmodel.chip.leaf_values import (
 )
 from costmodel.chip.ranges_kernel import (
     ANY,
-    INPUTS,
     OUTPUTS,
-    WEIGHTS,
     Four,
     Ranges,
     Two,
@@ -43,8 +42,12 @@ Real = Any
 
 
 @entry
-def search(room: Room, leaf: Leaf, table: Table, prices: Prices, bounds: Array, found: Array) -> None:
-    """Fill ``found``: row of the table (-1: none at all) and number of the order that are the cheapest.
+def search(
+    room: Room, leaf: Leaf, table: Table, prices: Prices, found: Array, bounds: Array, held: Array
+) -> None:
+    """Fill ``found``: the cheapest row of the table (-1: there is none), the number of its order, bytes read
+    from and written to DRAM over all runs; of what was found also the mesh's links, and ``held``
+    [streams, tiles]: bytes of one batch of each stream on every tile.
 
     ``bounds`` [n] is room for what each partition costs at least: partitions come in order of these until no
     other can be cheaper. Of equally cheap ones the first of the table is found.
@@ -69,25 +72,15 @@ def search(room: Room, leaf: Leaf, table: Table, prices: Prices, bounds: Array, 
             if value < least or (value == least and cheapest < found[0]):
                 least = value
                 found[0], found[1] = cheapest, number
-
-
-@entry
-def count(room: Room, leaf: Leaf, parts: Array, order: Array, held: Array, found: Array) -> None:
-    """Fill the mesh's links and ``found``: bytes read from and written to DRAM over all runs.
-
-    ``held`` [1 + sources, tiles]: bytes of weights, then of a batch of each source, on every tile.
-    """
-    placed = Placed(leaf, parts, _steps(parts, order))
+    if found[0] < 0:
+        return
+    parts = table.parts[found[0]]
+    placed = Placed(leaf, parts, _steps(parts, table.orders[_axes_cut(parts), found[1]]))
     fill_ranges(leaf.shape, leaf.sizes, parts, room.ranges)
     fill_links(room, placed)
-    found[0], found[1] = _dram_bytes(room.ranges, leaf, parts)
-    held[:] = 0
-    if leaf.shape.has_weights and not leaf.shape.weights_follow_b:
-        _hold(room.ranges, placed, WEIGHTS, (0, ANY), held[0])
-    for number in range(leaf.sources.shape[0]):
-        source = leaf.sources[number]
-        kind = WEIGHTS if source[OF_WEIGHTS] else INPUTS
-        _hold(room.ranges, placed, kind, (source[FIRST], source[LAST]), held[number + 1])
+    found[2], found[3] = _dram_bytes(room.ranges, leaf, parts)
+    for number in range(leaf.streams.shape[0]):
+        _hold(room.ranges, placed, leaf.streams[number], held[number])
 
 
 @inlined
@@ -149,15 +142,15 @@ def _steps(parts: Array, order: Array) -> Four:
 def _dram_bytes(ranges: Ranges, leaf: Leaf, parts: Array) -> Two:
     """Bytes read and written over all runs; a range that several tiles need is read once."""
     read: Int = 0
-    if leaf.shape.has_weights and not leaf.shape.weights_follow_b:
-        read = volume(ranges, WEIGHTS, (0, leaf.sizes[0]), parts)
-    for number in range(leaf.sources.shape[0]):
-        source = leaf.sources[number]
-        if not source[DIRECT]:
-            kind = WEIGHTS if source[OF_WEIGHTS] else INPUTS
-            read += leaf.runs * volume(ranges, kind, (source[FIRST], source[LAST]), parts)
-    outputs = leaf.sizes[0] * leaf.sizes[1] * leaf.sizes[2] * leaf.sizes[3]
-    return read, leaf.runs * outputs if leaf.to_dram else 0
+    written: Int = 0
+    for number in range(leaf.streams.shape[0]):
+        stream = leaf.streams[number]
+        size = stream[TIMES] * volume(ranges, stream[KIND], (stream[FIRST], stream[LAST]), parts)
+        if stream[KIND] == OUTPUTS:
+            written += size
+        elif not stream[DIRECT]:
+            read += size
+    return read, written
 
 
 @called
@@ -170,41 +163,28 @@ def least_hops(room: Room, leaf: Leaf, parts: Array) -> Int:
     ranges, ports = room.ranges, room.mesh.port_x.shape[0]
     to_all_tiles = _port_distance(room, leaf, parts)
     least: Int = 0
-    if leaf.shape.has_weights and not leaf.shape.weights_follow_b:
-        least = _least_load(ranges, WEIGHTS, (0, leaf.sizes[0]), parts, (to_all_tiles, ports))
-    for number in range(leaf.sources.shape[0]):
-        source = leaf.sources[number]
-        kind = WEIGHTS if source[OF_WEIGHTS] else INPUTS
-        channels = (source[FIRST], source[LAST])
-        if source[DIRECT]:
-            copied = volume(ranges, kind, channels, parts) * (replicas_of(ranges, kind, parts) - 1)
-            least += leaf.runs * ports * copied
-        else:
-            least += leaf.runs * _least_load(ranges, kind, channels, parts, (to_all_tiles, ports))
-    if leaf.to_dram:
-        least += leaf.runs * _smallest(ranges, OUTPUTS, (0, ANY), parts) * to_all_tiles
+    for number in range(leaf.streams.shape[0]):
+        stream = leaf.streams[number]
+        replicas = replicas_of(ranges, stream[KIND], parts)
+        if replicas > 1:
+            size = volume(ranges, stream[KIND], (stream[FIRST], stream[LAST]), parts)
+            least += stream[TIMES] * size * (replicas - 1) * ports
+        elif not stream[DIRECT]:
+            least += stream[TIMES] * _smallest(ranges, stream, parts) * to_all_tiles
     return least
 
 
 @inlined
-def _least_load(ranges: Ranges, kind: Int, channels: Two, parts: Array, distances: Two) -> Int:
-    """``distances``: from all ports to all tiles, and how many ports there are."""
-    replicas = replicas_of(ranges, kind, parts)
-    if replicas > 1:
-        return volume(ranges, kind, channels, parts) * (replicas - 1) * distances[1]
-    return _smallest(ranges, kind, channels, parts) * distances[0]
-
-
-@inlined
-def _smallest(ranges: Ranges, kind: Int, channels: Two, parts: Array) -> Int:
+def _smallest(ranges: Ranges, stream: Array, parts: Array) -> Int:
     """Bytes of the smallest range."""
+    kind = stream[KIND]
     smallest: Int = 1
     for dim in range(4):
         axis, shortest = ranges.axis[kind, dim], ANY
         for part in range(parts[axis] if axis >= 0 else 1):
             first, end = ranges.first[kind, dim, part], ranges.end[kind, dim, part]
             if dim == 0:
-                first, end = max(first, channels[0]), min(end, channels[1])
+                first, end = max(first, stream[FIRST]), min(end, stream[LAST])
             shortest = min(shortest, max(end - first, 0))
         smallest *= shortest
     return smallest
@@ -221,12 +201,13 @@ def _port_distance(room: Room, leaf: Leaf, parts: Array) -> Int:
 
 
 @called
-def _hold(ranges: Ranges, placed: Placed, kind: Int, channels: Two, held: Array) -> None:
-    """Add the bytes of a kind of data and of some channels that every tile holds."""
+def _hold(ranges: Ranges, placed: Placed, stream: Array, held: Array) -> None:
+    """Fill the bytes of a stream that every tile holds."""
     parts = placed.parts
+    held[:] = 0
     for k in range(parts[0]):
         for b in range(parts[1]):
             for h in range(parts[2]):
                 for w in range(parts[3]):
-                    size = size_of(ranges, (kind, k, b, h, w), channels)
-                    held[tile_of(placed, k, b, h, w)] += size
+                    size = size_of(ranges, (stream[KIND], k, b, h, w), (stream[FIRST], stream[LAST]))
+                    held[tile_of(placed, k, b, h, w)] = size

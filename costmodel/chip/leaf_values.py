@@ -11,13 +11,26 @@ from costmodel.chip.ranges_kernel import Four, Ranges, Shape
 
 Array = NDArray[Any]
 
-OF_WEIGHTS, FIRST, LAST, DIRECT, BATCH, SIZES, PARTS, STEPS, TILE, WIDTH = 0, 1, 2, 3, 4, 5, 9, 13, 17, 18
-"""Columns of a source: are its data weights?, the channels that they are, do tiles send them?, and of such a
-producer its batch, K/B/H/W sizes, parts and steps, and its first tile."""
+KIND, FIRST, LAST, TIMES, DIRECT, BATCH, SIZES, PARTS, STEPS, TILE, WIDTH = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    10,
+    14,
+    18,
+    19,
+)
+"""Columns of a stream: are its data outputs (to DRAM), inputs or weights, which channels, how many times do
+they come from or go to DRAM, or is it tiles that send them?, and of such a producer its batch, K/B/H/W sizes,
+parts and steps, and its first tile."""
 
 
 class Leaf(NamedTuple):
-    """One layer on tiles from ``tile`` on: ``sources`` [n, WIDTH], and whether outputs go to DRAM.
+    """One layer on tiles from ``tile`` on, and the ``streams`` [n, WIDTH] of its data.
 
     Everything is counted over ``runs`` batches, for which weights are loaded once.
     """
@@ -26,8 +39,7 @@ class Leaf(NamedTuple):
     sizes: Four
     tile: int
     runs: int
-    sources: Array
-    to_dram: bool
+    streams: Array
 
 
 class Flows(NamedTuple):

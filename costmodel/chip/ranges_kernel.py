@@ -92,68 +92,66 @@ def ceil_divided(value: Int, divisor: Int) -> Int:
 
 @inlined
 def _fill_inputs(shape: Shape, parts: Array, ranges: Ranges) -> None:
+    for dim in range(4):
+        to = dim
+        if shape.kind == TRANSPOSE and dim != 1:
+            source = shape.order[dim - 1 if dim else 0]
+            to = source + 1 if source else 0
+        ranges.axis[INPUTS, to] = dim
     if shape.kind in (CONV, FC):
-        _constant(ranges, INPUTS, 0, shape.c)
-    else:
-        _follow(ranges, INPUTS, 0, 0, parts)
-    for dim in range(1, 4):
-        _follow(ranges, INPUTS, dim, dim, parts)
-    if shape.kind == TRANSPOSE:
-        for dim in range(3):
-            axis = dim + 1 if dim else 0
-            to = shape.order[dim] + 1 if shape.order[dim] else 0
-            _follow(ranges, INPUTS, to, axis, parts)
+        ranges.axis[INPUTS, 0] = -1
+        ranges.first[INPUTS, 0, 0], ranges.end[INPUTS, 0, 0] = 0, shape.c
+    _follow(ranges, INPUTS, parts)
     if shape.kind == GROUPCONV:
         for part in range(parts[0]):
             if ranges.end[INPUTS, 0, part] > 0:
                 first, end = ranges.first[INPUTS, 0, part], ranges.end[INPUTS, 0, part]
                 ranges.first[INPUTS, 0, part] = first // shape.group_k * shape.group_c
                 ranges.end[INPUTS, 0, part] = ceil_divided(end, shape.group_k) * shape.group_c
-    if shape.kind in (CONV, GROUPCONV, POOL):
-        _slide(ranges, 2, parts, shape.stride_h, shape.r, shape.pad_h, shape.input_h)
-        _slide(ranges, 3, parts, shape.stride_w, shape.s, shape.pad_w, shape.input_w)
-    elif shape.kind == FC:
-        _slide(ranges, 2, parts, 1, shape.r, shape.pad_h, shape.r - shape.pad_h)
-        _slide(ranges, 3, parts, 1, shape.s, shape.pad_w, shape.s - shape.pad_w)
+    if shape.kind in (CONV, GROUPCONV, POOL, FC):
+        _slide(shape, parts, ranges)
 
 
 @inlined
 def _fill_weights(shape: Shape, parts: Array, ranges: Ranges) -> None:
     """Weights as C: outputs, H: inputs, W: filter positions; products of activations have them a sample."""
+    ranges.first[WEIGHTS, :, 0] = 0
     if not shape.has_weights:
-        for dim in range(4):
-            _constant(ranges, WEIGHTS, dim, 0)
+        ranges.end[WEIGHTS, :, 0] = 0
         return
-    _follow(ranges, WEIGHTS, 0, 0, parts)
-    _constant(ranges, WEIGHTS, 1, 1)
-    if shape.weights_follow_b:
-        _follow(ranges, WEIGHTS, 1, 1, parts)
-    _constant(ranges, WEIGHTS, 2, shape.group_c if shape.kind == GROUPCONV else shape.c)
-    _constant(ranges, WEIGHTS, 3, shape.r * shape.s)
+    ranges.axis[WEIGHTS, 0] = 0
+    ranges.axis[WEIGHTS, 1] = 1 if shape.weights_follow_b else -1
+    ranges.end[WEIGHTS, 1, 0] = 1
+    ranges.end[WEIGHTS, 2, 0] = shape.group_c if shape.kind == GROUPCONV else shape.c
+    ranges.end[WEIGHTS, 3, 0] = shape.r * shape.s
+    _follow(ranges, WEIGHTS, parts)
+
+
+@called
+def _follow(ranges: Ranges, kind: Int, parts: Array) -> None:
+    """Ranges are those of the outputs in the dims that follow an axis."""
+    for dim in range(4):
+        axis = ranges.axis[kind, dim]
+        for part in range(parts[axis] if axis >= 0 else 0):
+            first, end = ranges.first[OUTPUTS, axis, part], ranges.end[OUTPUTS, axis, part]
+            ranges.first[kind, dim, part] = first if end > first else 0
+            ranges.end[kind, dim, part] = end if end > first else 0
 
 
 @inlined
-def _constant(ranges: Ranges, kind: Int, dim: Int, length: Int) -> None:
-    ranges.first[kind, dim, 0], ranges.end[kind, dim, 0] = 0, length
-
-
-@inlined
-def _follow(ranges: Ranges, kind: Int, dim: Int, axis: Int, parts: Array) -> None:
-    ranges.axis[kind, dim] = axis
-    for part in range(parts[axis]):
-        first, end = ranges.first[OUTPUTS, axis, part], ranges.end[OUTPUTS, axis, part]
-        ranges.first[kind, dim, part] = first if end > first else 0
-        ranges.end[kind, dim, part] = end if end > first else 0
-
-
-@inlined
-def _slide(ranges: Ranges, dim: Int, parts: Array, stride: Int, window: Int, pad: Int, length: Int) -> None:
-    """Input rows or columns under the windows of the outputs, without padding."""
-    for part in range(parts[dim]):
-        first, end = ranges.first[INPUTS, dim, part], ranges.end[INPUTS, dim, part]
-        if end > first:
-            ranges.first[INPUTS, dim, part] = max(first * stride - pad, 0)
-            ranges.end[INPUTS, dim, part] = min((end - 1) * stride + window - pad, length)
+def _slide(shape: Shape, parts: Array, ranges: Ranges) -> None:
+    """Input rows and columns under the windows of the outputs, without padding."""
+    for dim in range(2, 4):
+        stride, window, pad, length = shape.stride_h, shape.r, shape.pad_h, shape.input_h
+        if dim == 3:
+            stride, window, pad, length = shape.stride_w, shape.s, shape.pad_w, shape.input_w
+        if shape.kind == FC:
+            stride, length = 1, window - pad
+        for part in range(parts[dim]):
+            first, end = ranges.first[INPUTS, dim, part], ranges.end[INPUTS, dim, part]
+            if end > first:
+                ranges.first[INPUTS, dim, part] = max(first * stride - pad, 0)
+                ranges.end[INPUTS, dim, part] = min((end - 1) * stride + window - pad, length)
 
 
 @inlined

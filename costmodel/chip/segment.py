@@ -166,7 +166,7 @@ class SegmentEvaluation:
                 "of tiles and PEs"
             )
         self._places[layer] = cost.place
-        held = self._leaf_held(layer, cost)
+        held = self._leaf_held(layer, cost, producers)
         self._check(leaf.layer, held)
         dram = self._chip.dram
         noc_pj = int(cost.links.sum()) / len(self._chip.ports) * self._chip.noc.hop_pj_per_byte
@@ -186,18 +186,20 @@ class SegmentEvaluation:
             leaf=cost,
         )
 
-    def _leaf_held(self, layer: int, cost: LeafCost) -> Held:
-        """Sorts a leaf's inputs by where they come from."""
-        from_dram = np.zeros(self._chip.tiles, np.int64)
+    def _leaf_held(self, layer: int, cost: LeafCost, producers: Mapping[int, Place]) -> Held:
+        """Sorts what a leaf holds by where it comes from."""
+        weights = from_dram = np.zeros(self._chip.tiles, np.int64)
         arriving: list[Array] = []
-        for sender, held in zip(cost.senders, cost.held[1:], strict=True):
-            if sender is None:
+        for stream, held in zip(self._search.streams[layer], cost.held, strict=True):
+            if stream.pinned:
+                weights = held
+            elif stream.producer is not None and stream.producer in producers:
+                above = self._flow.cuts_between(stream.producer, layer)
+                arriving += [np.zeros_like(held)] * (above + 1 - len(arriving))
+                arriving[above] = arriving[above] + held
+            elif stream.kind != "outputs":
                 from_dram = from_dram + held
-                continue
-            above = self._flow.cuts_between(sender, layer)
-            arriving += [np.zeros_like(held)] * (above + 1 - len(arriving))
-            arriving[above] = arriving[above] + held
-        return leaf_held(cost.held[0], from_dram, tuple(arriving), self._chip.tile.output_stream_bytes)
+        return leaf_held(weights, from_dram, tuple(arriving), self._chip.tile.output_stream_bytes)
 
     def _check(self, where: str, held: Held) -> None:
         most, size = held.most, self._chip.tile.buffer.size_bytes

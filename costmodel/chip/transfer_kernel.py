@@ -11,24 +11,21 @@ from costmodel.chip.leaf_values import (
     BATCH,
     DIRECT,
     FIRST,
+    KIND,
     LAST,
-    OF_WEIGHTS,
     PARTS,
     SIZES,
     STEPS,
     TILE,
+    TIMES,
     Placed,
     Room,
 )
 from costmodel.chip.mesh_kernel import Span, route
 from costmodel.chip.ranges_kernel import (
-    ANY,
-    INPUTS,
     OUTPUTS,
-    WEIGHTS,
     Range,
     Ranges,
-    Two,
     bound,
     copies,
     distinct,
@@ -46,20 +43,14 @@ Int = Any
 @called
 def fill_links(room: Room, placed: Placed) -> None:
     """Bytes times DRAM ports on every link; the ranges of the partition are filled in."""
-    leaf = placed.leaf
     room.mesh.links[:] = 0
     clear(room.flows)
-    if leaf.shape.has_weights and not leaf.shape.weights_follow_b:
-        _load(room, placed, WEIGHTS, (0, leaf.sizes[0]), 1)
-    for number in range(leaf.sources.shape[0]):
-        source = leaf.sources[number]
-        kind = WEIGHTS if source[OF_WEIGHTS] else INPUTS
-        if source[DIRECT]:
-            _receive(room, placed, kind, source)
+    for number in range(placed.leaf.streams.shape[0]):
+        stream = placed.leaf.streams[number]
+        if stream[DIRECT]:
+            _receive(room, placed, stream)
         else:
-            _load(room, placed, kind, (source[FIRST], source[LAST]), leaf.runs)
-    if leaf.to_dram:
-        _save(room, placed)
+            _load_or_save(room, placed, stream)
     add_to_links(room)
 
 
@@ -95,65 +86,57 @@ def _reach(room: Room, placed: Placed, which: Range) -> Span:
 
 
 @called
-def _load(room: Room, placed: Placed, kind: Int, channels: Two, times: Int) -> None:
-    """Ranges of ``channels`` from DRAM, so many times; a range goes to all its tiles at once."""
-    ranges, parts = room.ranges, placed.parts
+def _load_or_save(room: Room, placed: Placed, stream: Array) -> None:
+    """Ranges from DRAM, each to all its tiles at once, or outputs to it."""
+    mesh, ranges, parts, kind = room.mesh, room.ranges, placed.parts, stream[KIND]
     for k in range(distinct(ranges, kind, 0, parts)):
         for b in range(distinct(ranges, kind, 1, parts)):
             for h in range(distinct(ranges, kind, 2, parts)):
                 for w in range(distinct(ranges, kind, 3, parts)):
                     which = (kind, k, b, h, w)
-                    size = size_of(ranges, which, channels)
-                    if size > 0:
-                        load(room, _reach(room, placed, which), size * times)
+                    size = size_of(ranges, which, (stream[FIRST], stream[LAST])) * stream[TIMES]
+                    if size == 0:
+                        continue
+                    span = _reach(room, placed, which)
+                    if kind == OUTPUTS:
+                        room.flows.out[span[0], mesh.lowest[span[0]]] += size
+                    else:
+                        load(room, span, size)
 
 
 @called
-def _save(room: Room, placed: Placed) -> None:
-    """Outputs to DRAM."""
-    mesh, parts = room.mesh, placed.parts
-    for k in range(parts[0]):
-        for b in range(parts[1]):
-            for h in range(parts[2]):
-                for w in range(parts[3]):
-                    size = size_of(room.ranges, (OUTPUTS, k, b, h, w), (0, ANY))
-                    tile = tile_of(placed, k, b, h, w)
-                    room.flows.out[mesh.x[tile], mesh.y[tile]] += size * placed.leaf.runs
-
-
-@called
-def _receive(room: Room, placed: Placed, kind: Int, source: Array) -> None:
+def _receive(room: Room, placed: Placed, stream: Array) -> None:
     """What a producer's tiles send: each part, to all tiles that need the same of it, in one tree."""
-    ranges, parts = room.ranges, placed.parts
-    _fill_theirs(ranges, source)
-    _fill_near(room, kind, source, placed)
+    ranges, parts, kind = room.ranges, placed.parts, stream[KIND]
+    _fill_theirs(ranges, stream)
+    _fill_near(room, stream, placed)
     for k in range(distinct(ranges, kind, 0, parts)):
         for b in range(distinct(ranges, kind, 1, parts)):
             for h in range(distinct(ranges, kind, 2, parts)):
                 for w in range(distinct(ranges, kind, 3, parts)):
                     which = (kind, k, b, h, w)
-                    if size_of(ranges, which, (source[FIRST], source[LAST])) > 0:
-                        _receive_range(room, placed, which, source)
+                    if size_of(ranges, which, (stream[FIRST], stream[LAST])) > 0:
+                        _receive_range(room, placed, which, stream)
 
 
 @inlined
-def _receive_range(room: Room, placed: Placed, which: Range, source: Array) -> None:
+def _receive_range(room: Room, placed: Placed, which: Range, stream: Array) -> None:
     ranges, near, mesh = room.ranges, room.near, room.mesh
     span = _reach(room, placed, which)
     at = (_part(ranges, which, 0), _part(ranges, which, 1), _part(ranges, which, 2), _part(ranges, which, 3))
     ports: Int = mesh.port_x.shape[0]
     for k in range(near[0, 0, at[0]], near[1, 0, at[0]] + 1):
-        of_k = ports * _common(ranges, which, 0, source, k)
+        of_k = ports * _common(ranges, which, 0, stream, k)
         for b in range(near[0, 1, at[1]], near[1, 1, at[1]] + 1):
-            of_b = of_k * _common_samples(ranges, which, source, b, placed)
+            of_b = of_k * _common_samples(ranges, which, stream, b, placed)
             if of_b == 0:
                 continue
             for h in range(near[0, 2, at[2]], near[1, 2, at[2]] + 1):
-                of_h = of_b * _common(ranges, which, 2, source, h)
+                of_h = of_b * _common(ranges, which, 2, stream, h)
                 for w in range(near[0, 3, at[3]], near[1, 3, at[3]] + 1):
-                    size = of_h * _common(ranges, which, 3, source, w)
-                    tile = source[TILE] + k * source[STEPS] + b * source[STEPS + 1]
-                    tile += h * source[STEPS + 2] + w * source[STEPS + 3]
+                    size = of_h * _common(ranges, which, 3, stream, w)
+                    tile = stream[TILE] + k * stream[STEPS] + b * stream[STEPS + 1]
+                    tile += h * stream[STEPS + 2] + w * stream[STEPS + 3]
                     route(mesh, mesh.x[tile], mesh.y[tile], span, size, mesh.links)
 
 
@@ -165,29 +148,29 @@ def _part(ranges: Ranges, which: Range, dim: Int) -> Int:
 
 
 @called
-def _fill_theirs(ranges: Ranges, source: Array) -> None:
+def _fill_theirs(ranges: Ranges, stream: Array) -> None:
     """First and end of the producer's parts in each dim."""
     for dim in range(4):
-        size, parts = source[SIZES + dim], source[PARTS + dim]
+        size, parts = stream[SIZES + dim], stream[PARTS + dim]
         for part in range(parts):
             ranges.theirs[0, dim, part] = bound(size, parts, part)
             ranges.theirs[1, dim, part] = bound(size, parts, part + 1)
 
 
 @called
-def _fill_near(room: Room, kind: Int, source: Array, placed: Placed) -> None:
+def _fill_near(room: Room, stream: Array, placed: Placed) -> None:
     """Which of the producer's parts have any of the data that each part needs, along every dim."""
-    ranges, near = room.ranges, room.near
+    ranges, near, kind = room.ranges, room.near, stream[KIND]
     for dim in range(4):
         axis = ranges.axis[kind, dim]
-        last: Int = source[PARTS + dim] - 1
+        last: Int = stream[PARTS + dim] - 1
         for part in range(placed.parts[axis] if axis >= 0 else 1):
             near[0, dim, part], near[1, dim, part] = 0, last
-            if dim == 1 and source[BATCH] != placed.leaf.sizes[1]:
+            if dim == 1 and stream[BATCH] != placed.leaf.sizes[1]:
                 continue
             first, end = ranges.first[kind, dim, part], ranges.end[kind, dim, part]
             if dim == 0:
-                first, end = first - source[FIRST], end - source[FIRST]
+                first, end = first - stream[FIRST], end - stream[FIRST]
             while near[0, dim, part] < last and ranges.theirs[1, dim, near[0, dim, part]] <= first:
                 near[0, dim, part] += 1
             while near[1, dim, part] > 0 and ranges.theirs[0, dim, near[1, dim, part]] >= end:
@@ -195,24 +178,24 @@ def _fill_near(room: Room, kind: Int, source: Array, placed: Placed) -> None:
 
 
 @inlined
-def _common(ranges: Ranges, which: Range, dim: Int, source: Array, part: Int) -> Int:
+def _common(ranges: Ranges, which: Range, dim: Int, stream: Array, part: Int) -> Int:
     """Overlap of a range with the producer's part along one dim."""
     first, end = extent(ranges, which, dim)
     if dim == 0:
-        first, end = first - source[FIRST], end - source[FIRST]
+        first, end = first - stream[FIRST], end - stream[FIRST]
     return max(min(end, ranges.theirs[1, dim, part]) - max(first, ranges.theirs[0, dim, part]), 0)
 
 
 @inlined
-def _common_samples(ranges: Ranges, which: Range, source: Array, part: Int, placed: Placed) -> Int:
+def _common_samples(ranges: Ranges, which: Range, stream: Array, part: Int, placed: Placed) -> Int:
     """Samples over all runs that the producer's part computes and the range needs.
 
     Both repeat: every batch of either falls into the same parts. Where batches differ neither has to be a
     multiple of the other.
     """
-    batch, theirs, runs = placed.leaf.sizes[1], source[BATCH], placed.leaf.runs
+    batch, theirs, runs = placed.leaf.sizes[1], stream[BATCH], placed.leaf.runs
     if theirs == batch:
-        return runs * _common(ranges, which, 1, source, part)
+        return runs * _common(ranges, which, 1, stream, part)
     first, end = extent(ranges, which, 1)
     common: Int = 0
     for run in range(runs):
