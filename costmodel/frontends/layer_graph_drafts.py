@@ -1,0 +1,216 @@
+"""Layers for a chip while they are found: they read channels of others, not yet whole layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from costmodel.chip.layers import LayerGraph, NetworkLayer
+from costmodel.errors import InputError
+
+EXTERNAL = -1
+"""The draft that stands for the network's input."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Channels ``first`` to before ``end`` of what a draft computes."""
+
+    draft: int
+    first: int
+    end: int
+
+    @property
+    def k(self) -> int:
+        return self.end - self.first
+
+
+Parts = tuple[Slice, ...]
+"""Channels side by side."""
+
+
+def channels(parts: Iterable[Slice]) -> int:
+    return sum(part.k for part in parts)
+
+
+def taken(parts: Parts, first: int, end: int) -> Parts:
+    """Channels ``first`` to before ``end`` of the channels of ``parts``."""
+    found, start = [], 0
+    for part in parts:
+        low, high = max(first - start, 0), min(end - start, part.k)
+        if low < high:
+            found.append(Slice(part.draft, part.first + low, part.first + high))
+        start += part.k
+    return joined(found)
+
+
+def joined(parts: Iterable[Slice]) -> Parts:
+    """Neighbouring channels of one draft as one slice."""
+    found: list[Slice] = []
+    for part in parts:
+        if found and found[-1].draft == part.draft and found[-1].end == part.first:
+            found[-1] = replace(found[-1], end=part.end)
+        else:
+            found.append(part)
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A layer for one sample as :class:`NetworkLayer` has it, which reads the channels of ``inputs``.
+
+    ``weights`` are activations that it takes as weights. Element-wise ones on one operand have ``pointwise``;
+    ``foldable`` if they need no other element and may be done where their input is computed.
+    """
+
+    name: str
+    kind: str
+    k: int
+    h: int
+    w: int
+    inputs: Parts
+    input_h: int
+    input_w: int
+    r: int = 1
+    s: int = 1
+    stride_h: int = 1
+    stride_w: int = 1
+    pad_h: int = 0
+    pad_w: int = 0
+    operands: int = 1
+    groups: int = 1
+    order: tuple[int, ...] = (0, 1, 2)
+    weights: Parts = ()
+    pointwise: bool = False
+    foldable: bool = False
+
+    def inputs_of(self, first: int, end: int) -> Parts:
+        """What output channels ``first`` to before ``end`` are computed from."""
+        if self.kind in ("conv", "fc"):
+            return self.inputs
+        if self.kind == "groupconv":
+            group_k, group_c = self.k // self.groups, channels(self.inputs) // self.groups
+            return taken(self.inputs, first // group_k * group_c, -(-end // group_k) * group_c)
+        if self.kind == "transpose":
+            return self.inputs
+        each = (taken(self.inputs, i * self.k + first, i * self.k + end) for i in range(self.operands))
+        return tuple(part for parts in each for part in parts)
+
+
+def layer_graph_of(name: str, drafts: list[Draft], results: Iterable[Slice]) -> LayerGraph:
+    """The layers that ``results`` depend on, activations folded into the layers before them where possible.
+
+    A layer of which others read only some channels becomes one layer for each such part.
+    """
+    kept = _folded(drafts, [part for part in results if part.draft != EXTERNAL])
+    cuts = _cuts(name, kept)
+    layers: list[NetworkLayer] = []
+    numbers: dict[tuple[int, int], int] = {}
+    for index, draft in kept.items():
+        bounds = sorted({0, draft.k, *cuts[index]})
+        for piece, (first, end) in enumerate(pairwise(bounds)):
+            suffix = f"[{piece}]" if len(bounds) > 2 else ""
+            numbers[index, first] = len(layers)
+            layers.append(_layer(draft, suffix, (first, end), numbers))
+    return LayerGraph(name, tuple(layers))
+
+
+def _folded(drafts: list[Draft], results: list[Slice]) -> dict[int, Draft]:
+    """Drafts by number without those that nothing depends on, and without activations that are folded."""
+    kept = _needed(drafts, results)
+    readers: dict[int, set[int]] = {index: set() for index in kept}
+    for index, draft in kept.items():
+        for part in (*draft.inputs, *draft.weights):
+            if part.draft != EXTERNAL:
+                readers[part.draft].add(index)
+    for part in results:
+        readers[part.draft].add(len(drafts))
+    found: dict[int, Draft] = {}
+    folded: dict[int, Parts] = {}
+    for index, draft in kept.items():
+        draft = replace(draft, inputs=_through(folded, draft.inputs), weights=_through(folded, draft.weights))
+        alone = all(part.draft != EXTERNAL and readers[part.draft] == {index} for part in kept[index].inputs)
+        if draft.foldable and alone and channels(draft.inputs) == draft.k:
+            folded[index] = draft.inputs
+        else:
+            found[index] = draft
+    return found
+
+
+def _needed(drafts: list[Draft], results: list[Slice]) -> dict[int, Draft]:
+    needed = {part.draft for part in results}
+    for index in range(len(drafts) - 1, -1, -1):
+        if index in needed:
+            needed |= {part.draft for part in (*drafts[index].inputs, *drafts[index].weights)}
+    return {index: drafts[index] for index in sorted(needed - {EXTERNAL})}
+
+
+def _through(folded: dict[int, Parts], parts: Parts) -> Parts:
+    """Slices of folded activations as the slices of what these were folded into."""
+    found: list[Slice] = []
+    for part in parts:
+        found += taken(folded[part.draft], part.first, part.end) if part.draft in folded else (part,)
+    return tuple(found)
+
+
+def _cuts(name: str, drafts: dict[int, Draft]) -> dict[int, set[int]]:
+    """Where the outputs of drafts are cut, as their readers need it; cuts go on to what the parts read."""
+    cuts: dict[int, set[int]] = {index: set() for index in (*drafts, EXTERNAL)}
+    for index in reversed(drafts):
+        draft = drafts[index]
+        _check_cuts(f"network {name}", draft, cuts[index])
+        bounds = sorted({0, draft.k, *cuts[index]})
+        for first, end in pairwise(bounds):
+            for part in (*draft.inputs_of(first, end), *taken(draft.weights, first, end)):
+                size = drafts[part.draft].k if part.draft != EXTERNAL else 0
+                cuts[part.draft] |= {part.first, part.end} - {0, size}
+    return cuts
+
+
+def _check_cuts(where: str, draft: Draft, cuts: set[int]) -> None:
+    group_k = draft.k // draft.groups
+    if cuts and (draft.kind == "transpose" or (draft.groups > 1 and any(cut % group_k for cut in cuts))):
+        raise InputError(where, "consumers that read whole groups of channels", sorted(cuts), key=draft.name)
+
+
+def _layer(
+    draft: Draft, suffix: str, piece: tuple[int, int], numbers: dict[tuple[int, int], int]
+) -> NetworkLayer:
+    """The layer that computes channels ``piece`` of a draft, from layers by (draft, first channel)."""
+    first, end = piece
+    inputs, weights = draft.inputs_of(first, end), taken(draft.weights, first, end)
+    groups = draft.groups * (end - first) // draft.k if draft.groups > 1 else 1
+    return NetworkLayer(
+        name=f"{draft.name}{suffix}",
+        kind="conv" if draft.kind == "groupconv" and groups == 1 else draft.kind,
+        c=channels(inputs),
+        k=end - first,
+        h=draft.h,
+        w=draft.w,
+        r=draft.r,
+        s=draft.s,
+        stride_h=draft.stride_h,
+        stride_w=draft.stride_w,
+        pad_h=draft.pad_h,
+        pad_w=draft.pad_w,
+        input_h=draft.input_h,
+        input_w=draft.input_w,
+        operands=draft.operands,
+        groups=groups,
+        order=draft.order,
+        external_c=channels(part for part in inputs if part.draft == EXTERNAL),
+        producers=_producers(inputs, numbers),
+        weight_producers=_producers(weights, numbers),
+    )
+
+
+def _producers(parts: Parts, numbers: dict[tuple[int, int], int]) -> tuple[int, ...]:
+    """The layers that compute exactly the channels of ``parts``, in their order."""
+    return tuple(
+        number
+        for part in parts
+        if part.draft != EXTERNAL
+        for (draft, first), number in numbers.items()
+        if draft == part.draft and part.first <= first < part.end
+    )

@@ -1,0 +1,61 @@
+"""Networks for chips by name or from a file: layer graphs for one sample, whatever they are read from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from costmodel.chip.layers import LayerGraph
+from costmodel.errors import InputError, did_you_mean
+from costmodel.networks.library import load_network, network_names
+
+_OF_THE_PAPER = {
+    "set-resnet50": "resnet",
+    "set-googlenet": "goog",
+    "set-inception-resnet": "ires",
+    "set-pnasnet": "pnas",
+    "set-transformer": "trans",
+    "set-resnet152": "resnet152",
+    "set-alexnet": "alexnet",
+    "set-vgg19": "vgg",
+    "set-zfnet": "zfnet",
+    "set-transformer-cell": "trans_cell",
+    "set-bert": "bert",
+    "set-gpt-prefill": "gpt_prefill",
+    "set-gpt-decode": "gpt_decode",
+    "set-lstm": "lstm",
+}
+"""The layer graphs of the released SET program; the first five are those of the paper's evaluation."""
+
+
+def layer_graph_names() -> list[str]:
+    """The networks that :func:`load_layer_graph` knows by name: SET's, then the library's."""
+    return [*_OF_THE_PAPER, *network_names()]
+
+
+def load_layer_graph(name_or_path: str | Path) -> LayerGraph:
+    """The layers of a network for one sample, and whose outputs each of them reads.
+
+    One of :func:`layer_graph_names` (or the released SET program's name of its network), a layer graph in
+    JSON, or any file that :func:`costmodel.networks.load_network` reads: ONNX, an operator graph. Raises
+    InputError for an unknown name, a file that cannot be read, and a node that no schedule can have.
+    """
+    from costmodel.conventions.set_isca2023.layers import graph_from_json, load_graph
+    from costmodel.frontends.layer_graph import layer_graph
+
+    name = str(name_or_path)
+    if name in (*_OF_THE_PAPER, *_OF_THE_PAPER.values()) and name not in network_names():
+        return load_graph(_OF_THE_PAPER.get(name, name))
+    if name.endswith((".json", ".json.gz")) and "layers" in (content := _json(name)):
+        return graph_from_json(content, name)
+    if not name.endswith((".onnx", ".json", ".json.gz", ".yaml", ".yml")) and name not in network_names():
+        known = layer_graph_names()
+        raise InputError("network", f"a file, or one of {', '.join(known)}", name, did_you_mean(name, known))
+    return layer_graph(load_network(name))
+
+
+def _json(path: str) -> Any:
+    from costmodel.frontends.safe_json import load_json
+
+    content = load_json(path)
+    return content if isinstance(content, dict) else {}

@@ -1,0 +1,350 @@
+"""Networks as layer graphs: against the released program's graphs, by counting, and node by node."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costmodel.chip.layers import LayerGraph, NetworkLayer
+from costmodel.conventions.set_isca2023.layers import load_graph
+from costmodel.errors import InputError
+from costmodel.frontends.graph_json import read_graph
+from costmodel.frontends.layer_graph import layer_graph
+from costmodel.networks import load_network, network_names
+from costmodel.networks.builder import Convolution, NetworkBuilder, Pool
+from costmodel.networks.inception import googlenet
+from costmodel.networks.layer_graphs import layer_graph_names, load_layer_graph
+from costmodel.workload import Network, batched_matmul, gemm
+
+DATA = Path(__file__).parents[2] / "data"
+
+
+def shape(layer: NetworkLayer) -> tuple[Any, ...]:
+    window = layer.r, layer.s, layer.stride_h, layer.stride_w, layer.pad_h, layer.pad_w
+    sizes = layer.c, layer.k, layer.h, layer.w, layer.input_h, layer.input_w
+    return layer.kind, sizes, window, layer.operands, layer.groups, layer.order, layer.external_c
+
+
+def structure(graph: LayerGraph) -> Counter[Any]:
+    """Every layer with all that it is computed from, without names: equal for equal graphs."""
+    found: list[Any] = []
+    for layer in graph.layers:
+        inputs = sorted(found[i] for i in layer.producers)
+        weights = sorted(found[i] for i in layer.weight_producers)
+        found.append(hash((shape(layer), tuple(inputs), tuple(weights))))
+    return Counter(found)
+
+
+def macs(graph: LayerGraph) -> int:
+    return sum(layer.operations for layer in graph.layers if layer.has_weights)
+
+
+def weight_bytes(graph: LayerGraph) -> int:
+    layers = [layer for layer in graph.layers if layer.has_weights and not layer.weight_producers]
+    return sum(layer.k * layer.group_c * layer.r * layer.s for layer in layers)
+
+
+def kinds(graph: LayerGraph) -> dict[str, int]:
+    return dict(Counter(layer.kind for layer in graph.layers))
+
+
+@pytest.mark.parametrize("name", network_names())
+def test_macs_and_weights_are_those_of_the_network(name: str) -> None:
+    network, graph = load_network(name), load_layer_graph(name)
+    assert macs(graph) == network.macs
+    values = {value.name: value for value in network.values}
+    read = {input_ for node in network.nodes if node.layers for input_ in node.inputs}
+    assert weight_bytes(graph) == sum(
+        v.elements for n, v in values.items() if n in read and v.kind == "parameter"
+    )
+
+
+def resnet50_of_2015() -> Network:
+    """ResNet-50 as first published, and as the released program has it: strides in the first 1x1."""
+    build = NetworkBuilder("resnet50")
+    x = build.convolution("conv1", build.input("image", (1, 3, 224, 224)), Convolution(64, 7, stride=2))
+    x = build.max_pool("maxpool", x, Pool(3, 2, padding=1))
+    for stage, (channels, depth) in enumerate(((64, 3), (128, 4), (256, 6), (512, 3))):
+        for i in range(depth):
+            stride, name = (2 if stage and not i else 1), f"{stage}.{i}"
+            y = build.convolution(f"{name}.a", x, Convolution(channels, 1, stride))
+            y = build.convolution(f"{name}.b", y, Convolution(channels, 3))
+            y = build.convolution(f"{name}.c", y, Convolution(4 * channels, activation=""))
+            if not i:
+                x = build.convolution(f"{name}.br", x, Convolution(4 * channels, 1, stride, activation=""))
+            x = build.add(f"{name}.add", y, x, "relu")
+    build.linear("fc", build.average_pool("avgpool", x), 1000)
+    return build.network()
+
+
+def test_convolutional_networks_are_the_released_programs() -> None:
+    # operands of a sum and branches of a concatenation in any order
+    assert structure(layer_graph(resnet50_of_2015())) == structure(load_graph("resnet"))
+    # the paper's third branch is 5x5; the library's last pooling is 2x2, as in deployed networks
+    released = load_graph("goog")
+    pool = next(i for i, layer in enumerate(released.layers) if shape(layer)[:2] == ("pool", LAST_POOL))
+    layers = list(released.layers)
+    layers[pool] = replace(layers[pool], r=2, s=2)
+    expected = LayerGraph("goog", tuple(layers))
+    assert structure(layer_graph(googlenet(third_branch=5))) == structure(expected)
+
+
+LAST_POOL = (832, 832, 7, 7, 14, 14)
+
+
+def test_attention_is_the_released_programs() -> None:
+    """The released BERT: one block of width 1024, 16 heads, 512 tokens, and a projection."""
+    build = NetworkBuilder("bert")
+    ids, table = build.input("ids", (1, 512)), build.parameter("table", (1000, 1024))
+    x = build.operator("embedding", "embedding", (table, ids), (1, 512, 1024))
+    parts = tuple(build.linear(part, x, 1024) for part in ("query", "key", "value"))
+    y = build.linear("output", build.attention("attention", parts, 16), 1024)
+    x = build.add("add1", x, y)
+    y = build.linear("contract", build.linear("expand", x, 2048, "gelu"), 1024)
+    build.linear("projection", build.add("add2", x, y), 1000)
+    network = build.network()
+    graph = layer_graph(network)
+    # keys are projected and transposed head by head, the softmax is a layer
+    assert structure(graph) == structure(load_graph("bert"))
+    assert macs(graph) == network.macs
+
+
+def test_sources_of_one_network_give_one_graph() -> None:
+    expected = structure(load_layer_graph("resnet50"))
+    assert structure(load_layer_graph(DATA / "onnx" / "resnet50_stripped.onnx")) == expected
+    assert structure(load_layer_graph(DATA / "graphs" / "resnet50.json.gz")) == expected
+    for name in ("resnet18", "bert_base"):
+        fused, raw = (read_graph(DATA / "graphs" / f"{name}{kind}.json.gz") for kind in ("", ".raw"))
+        assert structure(layer_graph(fused)) == structure(layer_graph(raw))
+    mobile = structure(load_layer_graph("mobilenet_v2"))
+    assert structure(load_layer_graph(DATA / "onnx" / "mobilenet_v2_stripped.onnx")) == mobile
+
+
+@pytest.mark.parametrize("name", ["amoebanet_d", "gpt2_small", "vit_b_16"])
+def test_graph_files(name: str) -> None:
+    network = read_graph(DATA / "graphs" / f"{name}.json.gz")
+    assert macs(layer_graph(network)) == network.macs
+
+
+def test_attention_of_onnx() -> None:
+    network = load_network(DATA / "onnx" / "bert_l2_stripped.onnx", 1)
+    graph = layer_graph(network)
+    assert macs(graph) == network.macs
+    products = [layer for layer in graph.layers if layer.weight_producers]
+    assert len(products) == 4
+    # scores read transposed keys, one head each; values are read as they are
+    sources = [{graph.layers[i].kind for i in layer.weight_producers} for layer in products]
+    assert sources == [{"transpose"}, {"conv"}] * 2
+
+
+def test_names() -> None:
+    assert layer_graph_names()[:5] == [
+        "set-resnet50",
+        "set-googlenet",
+        "set-inception-resnet",
+        "set-pnasnet",
+        "set-transformer",
+    ]
+    assert load_layer_graph("set-resnet50") == load_layer_graph("resnet") == load_graph("resnet")
+    # of a name that both have, the library's
+    assert load_layer_graph("alexnet") == layer_graph(load_network("alexnet"))
+    assert load_layer_graph("set-alexnet") == load_graph("alexnet") != load_layer_graph("alexnet")
+    with pytest.raises(InputError, match="Did you mean set-resnet50"):
+        load_layer_graph("set-resnet5")
+
+
+def test_layer_graph_files(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text('{"name": "mine", "layers": [{"name": "a"}]}')
+    with pytest.raises(InputError, match=r"mine.json.*layers\[0\].*type"):
+        load_layer_graph(path)
+
+
+# --- node by node
+
+
+def start(name: str = "net", channels: int = 8) -> tuple[NetworkBuilder, str]:
+    build = NetworkBuilder(name)
+    x = build.convolution("conv", build.input("image", (1, 3, 8, 8)), Convolution(channels, 3, activation=""))
+    return build, x
+
+
+def by_name(build: NetworkBuilder) -> dict[str, NetworkLayer]:
+    graph = layer_graph(build.network())
+    return {layer.name: layer for layer in graph.layers}
+
+
+def test_an_activation_is_folded_where_nobody_else_reads_its_input() -> None:
+    build, x = start()
+    y = build.operator("relu", "relu", (x,), (1, 8, 8, 8))
+    build.convolution("next", y, Convolution(4))
+    assert list(by_name(build)) == ["conv", "next"]
+    build.convolution("other", x, Convolution(4))
+    assert list(by_name(build)) == ["conv", "relu", "next", "other"]
+
+
+def test_a_chain_of_activations_is_one_layer_on_its_input() -> None:
+    build, x = start()
+    swish = build.operator("sigmoid", "sigmoid", (x,), (1, 8, 8, 8))
+    swish = build.operator("mul", "mul", (x, swish), (1, 8, 8, 8))
+    build.convolution("next", swish, Convolution(4))
+    assert list(by_name(build)) == ["conv", "next"]
+    build.add("sum", x, build.convolution("same", x, Convolution(8)))
+    layers = by_name(build)
+    assert [layer.kind for layer in layers.values()] == ["conv", "ptp", "conv", "conv", "eltwise"]
+    assert layers["mul"].producers == (0,)
+
+
+def test_a_normalisation_in_pieces_is_one_layer() -> None:
+    build = NetworkBuilder("norm")
+    tokens = (1, 6, 16)
+    x = build.linear("fc", build.input("x", tokens), 16)
+    one = (1, 6, 1)
+    mean = build.operator("mean", "ReduceMean", (x,), one)
+    shifted = build.operator("sub", "Sub", (x, mean), tokens)
+    variance = build.operator(
+        "variance", "ReduceMean", (build.operator("pow", "Pow", (shifted,), tokens),), one
+    )
+    scale = build.operator("sqrt", "Sqrt", (variance,), one)
+    y = build.operator("div", "Div", (shifted, scale), tokens)
+    y = build.operator("gain", "Mul", (y, build.parameter("gamma", (16,))), tokens)
+    build.linear("next", y, 4)
+    layers = by_name(build)
+    assert {name: layer.kind for name, layer in layers.items()} == {
+        "fc": "conv",
+        "gain": "ptp",
+        "next": "conv",
+    }
+    assert layers["next"].producers == (1,)
+
+
+def test_poolings_and_means() -> None:
+    build, x = start()
+    build.max_pool("max", x, Pool(3, 2, padding=1))
+    build.average_pool("average", x, 2)
+    build.operator("global", "GlobalAveragePool", (x,), (1, 8, 1, 1))
+    build.operator("mean", "mean", (x,), (1, 8))
+    layers = by_name(build)
+    window = {n: (lay.r, lay.stride_h, lay.pad_h, lay.input_h, lay.h) for n, lay in layers.items()}
+    assert window["max"] == (3, 2, 0, 8, 4)
+    assert window["average"] == (4, 4, 0, 8, 2)
+    assert window["global"] == window["mean"] == (8, 8, 0, 8, 1)
+
+
+def test_a_scale_of_every_channel_is_an_activation_as_weight() -> None:
+    build, x = start()
+    gate = build.convolution("gate", build.average_pool("squeeze", x), Convolution(8, activation="sigmoid"))
+    build.operator("excite", "mul", (x, gate), (1, 8, 8, 8))
+    layers = by_name(build)
+    excite = layers["excite"]
+    assert (excite.kind, excite.groups, excite.producers, excite.weight_producers) == (
+        "groupconv",
+        8,
+        (0,),
+        (2,),
+    )
+    # the only multiply-accumulates that the network does not count
+    network = build.network()
+    assert sum(one.operations for one in layers.values() if one.has_weights) == network.macs + 8 * 8 * 8
+
+
+def test_readers_of_some_channels_split_the_layer() -> None:
+    build, x = start()
+    halves = [build.operator(f"half{i}", "slice", (x,), (1, 4, 8, 8)) for i in range(2)]
+    pool = build.operator("pool", "adaptive_avg_pool2d", (halves[1],), (1, 4, 2, 2))
+    third = build.operator("part", "slice", (pool,), (1, 1, 2, 2))
+    build.convolution("a", halves[0], Convolution(2))
+    build.convolution("b", third, Convolution(2))
+    layers = by_name(build)
+    sizes = {name: layer.k for name, layer in layers.items()}
+    assert sizes == {"conv[0]": 4, "conv[1]": 1, "conv[2]": 3, "pool[0]": 1, "pool[1]": 3, "a": 2, "b": 2}
+    assert layers["a"].producers == (0,)
+
+
+def test_packed_projections() -> None:
+    build = NetworkBuilder("packed")
+    x = build.input("x", (1, 6, 16))
+    y = build.attention("attention", (build.linear("qkv", x, 48),), 4)
+    build.linear("output", y, 16)
+    network = build.network()
+    graph = layer_graph(network)
+    layers = {layer.name: layer for layer in graph.layers}
+    # queries, keys of four heads, values
+    assert [layers[f"qkv[{i}]"].k for i in range(6)] == [16, 4, 4, 4, 4, 16]
+    scores, values = layers["attention.scores"], layers["attention.values"]
+    assert (scores.c, scores.k, scores.groups) == (16, 4 * 6, 4)
+    assert (values.c, values.k, values.groups) == (4 * 6, 16, 4)
+    assert [graph.layers[i].name for i in values.weight_producers] == ["qkv[5]"]
+    assert macs(graph) == network.macs
+
+
+def test_heads_that_share_keys() -> None:
+    build = NetworkBuilder("grouped-query")
+    x = build.input("x", (1, 6, 16))
+    q, k, v = build.linear("q", x, 16), build.linear("k", x, 8), build.linear("v", x, 8)
+    scores = batched_matmul("scores", B=4, M=6, N=6, K=4)
+    s = build.operator("scores", "MatMul", (q, k), (1, 4, 6, 6), scores)
+    s = build.operator("softmax", "Softmax", (s,), (1, 4, 6, 6))
+    values = batched_matmul("values", B=4, M=6, N=4, K=6)
+    build.operator("values", "MatMul", (s, v), (1, 4, 6, 4), values)
+    graph = layer_graph(build.network())
+    layers = {layer.name: layer for layer in graph.layers}
+    names = [[graph.layers[i].name for i in layers[one].weight_producers] for one in ("scores", "values")]
+    turned = ["scores.transposed.0", "scores.transposed.0", "scores.transposed.1", "scores.transposed.1"]
+    assert names == [turned, ["v[0]", "v[0]", "v[1]", "v[1]"]]
+
+
+def test_products_across_tokens_read_a_transposed_input() -> None:
+    build = NetworkBuilder("mixer")
+    x = build.linear("fc", build.input("x", (1, 6, 16)), 16)
+    weights = build.parameter("w", (10, 6))
+    build.operator("mix", "MatMul", (weights, x), (1, 10, 16), gemm("mix", M=10, N=16, K=6))
+    layers = by_name(build)
+    assert [layer.kind for layer in layers.values()] == ["conv", "transpose", "conv"]
+    assert (layers["mix"].c, layers["mix"].h, layers["mix"].k) == (6, 16, 10)
+
+
+def test_rows_one_after_the_other() -> None:
+    build = NetworkBuilder("rows")
+    parts = [
+        build.linear(name, build.input(f"in_{name}", (1, rows, 8)), 4) for name, rows in (("a", 3), ("b", 5))
+    ]
+    build.linear("next", build.operator("cat", "cat", tuple(parts), (1, 8, 4)), 2)
+    layers = by_name(build)
+    assert [(one.kind, one.pad_h, one.input_h, one.h) for one in layers.values()][2:4] == [
+        ("pool", 0, 3, 8),
+        ("pool", 3, 5, 8),
+    ]
+    assert layers["cat"].kind == "eltwise"
+
+
+def test_a_flattened_image() -> None:
+    build, x = start()
+    build.linear("fc", x, 10)
+    fc = by_name(build)["fc"]
+    assert (fc.kind, fc.c, fc.r, fc.s, fc.input_h, fc.input_w) == ("fc", 8, 8, 8, 8, 8)
+
+
+def test_what_a_schedule_cannot_have_is_named() -> None:
+    build, x = start()
+    build.operator("grow", "upsample_nearest2d", (x,), (1, 8, 16, 16))
+    with pytest.raises(InputError, match=r"network net: node grow \(upsample_nearest2d\)"):
+        by_name(build)
+    build, x = start()
+    build.operator("pool", "max_pool2d", (x,), (1, 8, 0, 4))
+    with pytest.raises(InputError, match="node pool"):
+        by_name(build)
+    build, x = start()
+    y = build.max_pool("half", x, Pool(2, 2))
+    build.operator("add", "add", (x, y), (1, 8, 8, 8))
+    with pytest.raises(InputError, match=r"node add \(add\).*operands of one shape"):
+        by_name(build)
+    with pytest.raises(InputError, match=r"node conv1 .*one sample.*batch of 1"):
+        layer_graph(load_network("resnet18", 2))
+    for name, what in (("deeplabv3_resnet50", "a dilation of 1"), ("s3d", "one or two spatial axes")):
+        with pytest.raises(InputError, match=rf"node conv.*{what}"):
+            load_layer_graph(DATA / "graphs" / f"{name}.json.gz")
