@@ -56,10 +56,6 @@ class _Move(NamedTuple):
     distance: tuple[int, ...]
     trips: int
 
-    @property
-    def moves(self) -> bool:
-        return any(self.distance)
-
 
 def iterations(level: LevelScheme, outer: LevelScheme) -> tuple[int, ...]:
     """How often each update of a level runs until it covers a buffer of ``outer``, the next level.
@@ -145,7 +141,7 @@ def _accesses(
     asked = _asked(tensor, level, transfers)
     # outputs have no forwarding: each buffer adds its own part
     joined = transfers.forward and not tensor.output
-    from_next = brought_words(_box(tensor, pieces), moves) if joined else words * asked
+    from_next = brought_words(_union(tensor, level, pieces), moves) if joined else words * asked
     passed = words * level.parallelism - from_next if joined else 0
     rotated = _rotated_words(tensor, level, words, inner, transfers)
     return Accesses(
@@ -210,8 +206,17 @@ def _offsets(tensor: TensorTile, level: LevelScheme) -> list[tuple[int, ...]]:
     ]
 
 
+def _union(tensor: TensorTile, level: LevelScheme, offsets: Sequence[tuple[int, ...]]) -> Region:
+    """What the tiles of all buffers cover; every stack must move one dim of the tensor at most."""
+    for stack in level.stacks:
+        if sum(map(bool, _along(tensor, stack.shifts))) > 1:
+            expected = f"stacks that move one dim of tensor{{{tensor.name}}}, where buffers forward it"
+            raise InputError(f"level {level.name}", expected, dict(stack.shifts), key="stack")
+    return _box(tensor, offsets)
+
+
 def _box(tensor: TensorTile, offsets: Sequence[tuple[int, ...]]) -> Region:
-    """What tiles at ``offsets`` cover together; every stack must move one dim of the tensor at most."""
+    """The positions along each dim of tiles at ``offsets``."""
     return tuple(
         frozenset(offset[axis] + position for offset in offsets for position in range(size))
         for axis, (_, size) in enumerate(tensor.sizes)

@@ -46,8 +46,8 @@ def _content() -> dict[str, Any]:
 def graph_of(name: str, content: Any) -> LayerGraph:
     """The layer graph of one network of the file; training layers are InputErrors.
 
-    Inputs there hold their padding: what exceeds the rows and columns that there are is padding, half of it on
-    either side. A layer may read fewer rows than there are.
+    Inputs there hold their padding: what exceeds the rows and columns that there are is padding, half of it
+    on either side. A layer may read fewer rows than there are.
     """
     given = field(content, "input", dict, name)
     layers: list[NetworkLayer] = []
