@@ -10,7 +10,7 @@ from collections.abc import Iterator
 MARK = "archsweep-pack:"
 SUFFIXES = (".parquet", ".yaml")
 """The report is drawn anew where the rows arrive."""
-TABLES = ("layers", "scratchpads", "schedules", "designs")
+TABLES = ("layers", "scratchpads", "tile_costs", "schedules", "designs")
 """Folders of a run folder; designs last, for they rest on the rows of the others."""
 
 

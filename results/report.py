@@ -6,7 +6,7 @@ The page is the same for the same rows and lock file: it carries no date of its 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -30,7 +30,9 @@ from results.report_spending import spending_section
 
 REPORT_FILE = "report.html"
 
-SECTIONS: tuple[Callable[[RunData], Section | None], ...] = (
+SectionOf = Callable[[RunData], Section | None]
+
+SECTIONS: tuple[SectionOf, ...] = (
     front_section,
     designs_section,
     parallel_section,
@@ -57,13 +59,20 @@ def write_report(run_folder: Path, objectives: tuple[str, ...] | None = None) ->
     return path
 
 
-def build_page(run: RunData) -> str:
+def write_schedules_page(run_folder: Path, path: Path) -> Path:
+    """Write a page of the run's schedules alone to ``path``, whole or not at all; raises as write_report."""
+    page = build_page(RunData.read(run_folder), (schedules_section, failures_section, provenance_section))
+    write_whole(path, lambda file: file.write_text(page, encoding="utf-8"))
+    return path
+
+
+def build_page(run: RunData, parts: Sequence[SectionOf] = SECTIONS) -> str:
     """The whole page, plotly.js included once."""
     from plotly.offline import get_plotlyjs
 
     study = run.lock.get("study")
     study = study if isinstance(study, dict) else {}
-    sections = [section for build in SECTIONS if (section := build(run)) is not None]
+    sections = [section for build in parts if (section := build(run)) is not None]
     links = [Markup(f'<a href="#{section.key}">{escape(section.title)}</a>') for section in sections]
     return Template(_asset("report.html")).substitute(
         title=escape(str(study.get("name") or run.path.name)),

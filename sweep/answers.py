@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sys import intern
 from typing import Any
 
+from sweep.schedule_task import ScheduleTask
 from sweep.scratchpad_task import ScratchpadTask
 from sweep.work import Task
 
@@ -106,12 +107,56 @@ class ScratchpadAnswer:
         return self.status in FOUND
 
 
-Answer = MappingAnswer | ScratchpadAnswer
+@dataclass(frozen=True, slots=True)
+class ScheduleAnswer:
+    """What designs need of a ``schedules`` row; without a schedule the numbers are 0."""
+
+    status: str
+    cached: bool
+    remark: str
+    cpu_seconds: float
+    objective: float
+    energy_pj: float
+    cycles: int
+    energy_bound_pj: float
+    """Proven, as is the next; 0, which is always true, where the solver proved nothing."""
+    cycles_bound: float
+    dram_bytes: int
+    noc_hop_bytes: int
+    parts_pj: tuple[tuple[str, float], ...]
+    """The energy by part of the chip."""
+
+    @classmethod
+    def of(cls, row: ReadOnlyDict[str, Any]) -> ScheduleAnswer:
+        parts = (row.get("energy_by_part_pj") or {}).items()
+        return cls(
+            status=intern(row["status"]),
+            cached=bool(row.get("cached")),
+            remark=_remark(row),
+            cpu_seconds=row.get("cpu_seconds") or 0.0,
+            objective=row.get("objective") or 0.0,
+            energy_pj=row.get("energy_pj") or 0.0,
+            cycles=row.get("cycles") or 0,
+            energy_bound_pj=row.get("energy_bound_pj") or 0.0,
+            cycles_bound=row.get("cycles_bound") or 0.0,
+            dram_bytes=row.get("dram_bytes") or 0,
+            noc_hop_bytes=row.get("noc_hop_bytes") or 0,
+            parts_pj=tuple((intern(name), pj) for name, pj in parts),
+        )
+
+    @property
+    def scheduled(self) -> bool:
+        return self.status in FOUND
+
+
+Answer = MappingAnswer | ScratchpadAnswer | ScheduleAnswer
 
 
 def answer_of(task: Task, row: ReadOnlyDict[str, Any]) -> Answer:
     """What designs need of the task's ``row``."""
-    return ScratchpadAnswer.of(row, task) if isinstance(task, ScratchpadTask) else MappingAnswer.of(row)
+    if isinstance(task, ScratchpadTask):
+        return ScratchpadAnswer.of(row, task)
+    return ScheduleAnswer.of(row) if isinstance(task, ScheduleTask) else MappingAnswer.of(row)
 
 
 def _remark(row: ReadOnlyDict[str, Any]) -> str:

@@ -109,3 +109,38 @@ def solve_scratchpad(
     settings = ScratchpadSettings(parameters, inputs_on_host, in_place, bits, alignment)
     limit = Budget(wall_seconds, seed=seed)
     solve_and_print(ScratchpadRequest(graph, budget, solver, settings, limit, params, batch), as_json)
+
+
+@solve_app.command("schedule")
+def solve_schedule(
+    chip: Annotated[str, typer.Option(help="A library chip or a file.")],
+    network: Annotated[str, typer.Option(help="A network with dataflow: of the library or a file.")],
+    batch: Annotated[int, typer.Option(min=1, help="Samples to schedule.")] = 1,
+    solver: Annotated[str, typer.Option(help="See 'archsweep list solvers', family schedule.")] = "set",
+    objective: Annotated[str, typer.Option(help="energy, cycles, edp, or a product such as e2d.")] = "edp",
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds; the best schedule counts.")] = 4,
+    seed: Seed = 0,
+    wall_seconds: Annotated[float, typer.Option(help="Time limit of each seed.")] = 600.0,
+    iterations: Annotated[int | None, typer.Option(min=1, help="Limit on what the solver counts.")] = None,
+    params: Params = "{}",
+    tile_solver: Annotated[str, typer.Option(help="Mapping solver for what a tile computes.")] = "cosa",
+    most_partitions: Annotated[
+        int | None, typer.Option(min=1, help="Ways to cut a layer among tiles that are looked at; all.")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes; 1 solves in this one.")] = 1,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Run folder to keep; tile costs beside it are reused."),
+    ] = None,
+    chart: Annotated[Path | None, typer.Option(help="Draw the schedule into this HTML file.")] = None,
+    as_json: JsonOut = False,
+) -> None:
+    """Find who computes which layer of a network when, on a chip of tiles."""
+    from sweep.command_line_schedule import ScheduleRequest
+    from sweep.command_line_schedule import solve_schedule as solve_and_print
+
+    schedule = {"solver": solver, "objective": objective, "batch": batch, "seeds": seeds, "seed": seed}
+    limits = {"wall_seconds": wall_seconds, "iterations": iterations, "most_partitions": most_partitions}
+    mapping = {"solver": tile_solver}
+    request = ScheduleRequest(chip, network, {**schedule, **limits}, mapping, workers, output, chart)
+    solve_and_print(request, params, as_json)

@@ -25,7 +25,8 @@ from results.report import write_report
 from results.store import RunFolder
 from sweep.command_line import WorkFailedError
 from sweep.output import read_from, written_to
-from sweep.plan import Plan, plan, predict
+from sweep.plan import Plan, plan
+from sweep.prediction import predict
 from sweep.run import Observer
 from sweep.session import Place, run_study
 from sweep.study import load_study
@@ -161,6 +162,8 @@ def run_and_report(name: str, options: RunOptions) -> None:
 
 def _headline(plan: Plan) -> str:
     asked = " and ".join(f"{count} {ASKED[table]}" for table, count in plan.asked.items())
+    if plan.tile_lots:
+        asked += f", after {plan.tile_lots} lots of tile costs"
     if plan.at_most:
         return f"at most {len(plan.designs)} designs, {asked}, {plan.open} solves"
     text = (
@@ -182,6 +185,7 @@ def show_plan(name: str, workers: int, output: str | None, as_json: bool) -> Non
         "designs": len(planned.designs),
         "infeasible_designs": planned.infeasible,
         **{f"{table.removesuffix('s')}_solves": planned.asked.get(table, 0) for table in ASKED},
+        "tile_cost_solves": planned.tile_lots,
         "distinct_solves": planned.distinct,
         "open_solves": planned.open,
         "at_most": planned.at_most,

@@ -21,18 +21,18 @@ def check_environment(completion: Completion) -> None:
 
 def answer_row(completion: Completion) -> dict[str, Any]:
     """The columns of a row that the solve decides; an error makes a failed row."""
-    row: dict[str, Any] = {
-        "worker": completion.worker,
-        "attempts": completion.attempts,
-        "cached": False,
-        "finished_at": datetime.now(UTC),
-    }
+    row = {"worker": completion.worker, "attempts": completion.attempts}
     if completion.error is None:
-        return row | dict(completion.value)
+        return {**row, **_now(), **completion.value}
     error = completion.error
-    return row | {
-        "status": "failed",
-        "error": f"{error.type}: {error.message}",
-        "wall_seconds": completion.wall_seconds,
-        "cpu_seconds": completion.cpu_seconds,
-    }
+    spent = {"wall_seconds": completion.wall_seconds, "cpu_seconds": completion.cpu_seconds}
+    return {**row, **failed_row(f"{error.type}: {error.message}"), **spent}
+
+
+def failed_row(error: str) -> dict[str, Any]:
+    """The columns of a row whose solve failed, or could not begin, for this reason."""
+    return {"status": "failed", "error": error, **_now()}
+
+
+def _now() -> dict[str, Any]:
+    return {"cached": False, "finished_at": datetime.now(UTC)}

@@ -1,30 +1,23 @@
-"""What a study will cost, before anything runs: designs, distinct solves, core-hours, wall time."""
+"""What a study asks for, before anything runs: designs, solves, and which of these are still open."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import islice
 from pathlib import Path
-from statistics import fmean
 
 from costmodel.errors import InputError
 from costmodel.networks import load_network, unsupported_operators
 from costmodel.technology import energy_inversions
 from sweep.design_ledger import DesignLedger
 from sweep.hardware import mapped_on
+from sweep.schedule_task import ScheduleTask
 from sweep.search import check_feasible, design_space, designs, warm_start
-from sweep.simulated_run import Cluster
-from sweep.simulation import Forecast, forecast
 from sweep.space import Design
 from sweep.study import OptunaSearch, Study
-from sweep.work import Task, answer_task, ids_by_table, stored_answers
+from sweep.tile_table import TileTable
+from sweep.work import ids_by_table, stored_answers
 from sweep.workload import workload_of
-
-PILOT_SOLVES = 5
-PILOT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -49,7 +42,8 @@ class Proposed:
 class Plan:
     """``asked`` solves, by the table of their answers; ``distinct`` ones, and of these ``open`` ones.
 
-    ``distinct``: after de-duplication, ``open``: not in the store yet.
+    ``distinct``: after de-duplication, ``open``: not in the store yet. ``tile_lots`` of both are tile costs
+    that schedules wait for, many in one solve.
     """
 
     designs: Proposed
@@ -62,6 +56,7 @@ class Plan:
     """What a reader of the results should know: operators not counted, energy tables turned upside down."""
     at_most: bool = False
     """An Optuna search takes no more than these; ``infeasible`` is of as many random ones."""
+    tile_lots: int = 0
 
     @property
     def requested(self) -> int:
@@ -90,12 +85,13 @@ def plan(study: Study, store: Path | None = None) -> Plan:
     warnings = (*_uncounted(study), *count.inverted.values(), *_not_warm(study))
     proposed = Proposed(study, count.designs)
     if isinstance(study.search, OptunaSearch) and count.designs < design_space(study).size:
-        most = count.most_solves * count.designs
-        asked = count.asked(count.designs)
-        return Plan(proposed, count.infeasible, asked, most, most, warnings, at_most=True)
-    distinct = sum(map(len, count.tasks.values()))
-    asked = count.asked(count.designs - count.infeasible)
-    return Plan(proposed, count.infeasible, asked, distinct, distinct - len(known), warnings)
+        asked, lots = count.asked(count.designs), count.tile_lots(store, ())
+        most = count.most_solves * count.designs + lots
+        return Plan(proposed, count.infeasible, asked, most, most, warnings, at_most=True, tile_lots=lots)
+    asked, lots = count.asked(count.designs - count.infeasible), count.tile_lots(store, known)
+    distinct = sum(map(len, count.tasks.values())) + lots
+    open_solves = distinct - len(known)
+    return Plan(proposed, count.infeasible, asked, distinct, open_solves, warnings, tile_lots=lots)
 
 
 def _not_warm(study: Study) -> list[str]:
@@ -106,9 +102,10 @@ def _not_warm(study: Study) -> list[str]:
 
 
 def _uncounted(study: Study) -> list[str]:
+    """Operators without layers; in a study of chips there are none, its networks are refused with them."""
     return [
         f"{choice.shown}: {warning}"
-        for choice in study.networks
+        for choice in (study.networks if study.architecture else ())
         for warning in unsupported_operators(load_network(choice.network, choice.batch))
     ]
 
@@ -121,6 +118,8 @@ class _Count:
         self.tasks: dict[str, set[str]] = {}
         """Identities by the table of their rows."""
         self.obstacle = ""
+        self._schedules: dict[tuple[str, ...], list[ScheduleTask]] = {}
+        """By what they need tile costs for: seeds have them in common."""
         self.inverted: dict[str, str] = {}
         self._name = study.base
         self._ledger = DesignLedger(study, workload_of(study))
@@ -138,79 +137,20 @@ class _Count:
             self.infeasible += 1
             self.obstacle = self._ledger.workload.obstacle(design) or self.obstacle
             return
+        for task in needed:
+            if isinstance(task, ScheduleTask):
+                key = task.on.id, task.network.id, str(task.batch)
+                self._schedules.setdefault(key, []).append(task)
         tasks = ids_by_table(needed)
         self.most_solves = max(self.most_solves, sum(map(len, tasks.values())))
         for table, ids in tasks.items():
             self.tasks.setdefault(table, set()).update(ids)
 
-
-@dataclass(frozen=True)
-class Prediction:
-    """How long the ``open`` solves will take, from the ``seconds`` of some that ``source`` names."""
-
-    open: int
-    seconds: tuple[float, ...]
-    source: str
-
-    @property
-    def seconds_per_solve(self) -> float:
-        return fmean(self.seconds)
-
-    @property
-    def core_hours(self) -> float:
-        """Of the solves alone."""
-        return self.open * self.seconds_per_solve / 3600
-
-    def on(self, workers: int) -> Forecast | None:
-        """The run on so many workers, simulated; None where nothing is left to solve."""
-        return _simulated(self.seconds, self.open, workers) if self.open else None
-
-    def wall_seconds(self, workers: int) -> float:
-        run = self.on(workers)
-        return run.wall_seconds if run else 0.0
-
-
-@lru_cache(maxsize=16)
-def _simulated(seconds: tuple[float, ...], solves: int, workers: int) -> Forecast:
-    return forecast(seconds, solves, Cluster(workers))
-
-
-def predict(study: Study, planned: Plan, store: Path | None = None) -> Prediction:
-    """Seconds per solve: those of the study's own answers in the store, else of a few pilot solves."""
-    if store is not None and store.is_dir():
-        ledger = DesignLedger(study, workload_of(study))
-        tasks = (task for design in planned.designs for task in ledger.tasks(design))
-        known = stored_answers(store, ids_by_table(tasks), ("task_id", "wall_seconds"))
-        seconds = tuple(row["wall_seconds"] for row in known.values() if row["wall_seconds"] is not None)
-        if len(seconds) >= PILOT_SOLVES:
-            return Prediction(planned.open, seconds, f"{len(seconds)} solves in {store}")
-    seconds = _pilot(_spread(study, planned))
-    return Prediction(planned.open, seconds, f"{len(seconds)} pilot solves on this machine")
-
-
-def _spread(study: Study, planned: Plan) -> list[Task]:
-    """A few different tasks, from all over the study."""
-    ledger = DesignLedger(study, workload_of(study))
-    stride = max(1, (planned.designs.count - planned.infeasible) // PILOT_SOLVES)
-    solvable = (tasks for design in planned.designs if (tasks := ledger.tasks(design)))
-    chosen: dict[str, Task] = {}
-    for number, tasks in enumerate(islice(solvable, 0, None, stride)):
-        for position in range(0, len(tasks), max(1, len(tasks) // PILOT_SOLVES)):
-            task = tasks[(position + number) % len(tasks)]
-            chosen[task.id] = task
-    tasks = list(chosen.values())
-    return tasks[:: max(1, len(tasks) // PILOT_SOLVES)][:PILOT_SOLVES]
-
-
-def _pilot(chosen: list[Task]) -> tuple[float, ...]:
-    """Wall seconds of the tasks, after one that only warms up."""
-    answer_task(chosen[0].content)
-    start = time.perf_counter()
-    seconds: list[float] = []
-    for task in chosen:
-        before = time.perf_counter()
-        answer_task(task.content)
-        seconds.append(time.perf_counter() - before)
-        if time.perf_counter() - start > PILOT_SECONDS:
-            break
-    return tuple(seconds)
+    def tile_lots(self, store: Path | None, known: Collection[str]) -> int:
+        """Solves of tile costs that schedules which are not ``known`` wait for."""
+        table, lots = TileTable(store), set[str]()
+        for tasks in self._schedules.values():
+            if any(task.id not in known for task in tasks):
+                needed = table.tasks(tasks[0].on.source, tasks[0].demand)
+                lots.update(tile.id for tile in needed)
+        return len(lots)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,20 @@ from clusters.runtime import Runtime, complete_all
 from results.schema import ANSWER_TABLES, ANSWERED
 from results.store import RunFolder, RunWriter
 from sweep.answers import answer_of
-from sweep.completions import answer_row, check_environment
+from sweep.completions import answer_row, check_environment, failed_row
 from sweep.design_ledger import DesignLedger
 from sweep.design_row import Row, design_row, infeasible_row
 from sweep.lock import study_id
 from sweep.plan import Plan
 from sweep.pruning import BoundsPruning, without_mapping
+from sweep.schedule_task import ScheduleTask
 from sweep.search import Search
 from sweep.space import Design
 from sweep.study import Study
 from sweep.task import MappingTask
+from sweep.tile_needs import TileNeeds
+from sweep.tile_table import TileTable
+from sweep.tile_task import TileTask
 from sweep.work import Task, ids_by_table, stored_answers
 from sweep.workload import workload_of
 
@@ -49,7 +54,8 @@ class Run:
         self.ledger = DesignLedger(study, workload_of(study))
         self.pruning = BoundsPruning(study, self.ledger.workload) if study.search.prune_by_bounds else None
         self._study_id = study_id(study)
-        self._solving: dict[str, Task] = {}
+        self._solving: dict[str, Task | TileTask] = {}
+        self._needs, self._ready = TileNeeds(TileTable(store)), deque[ScheduleTask]()
         folder = RunFolder(writer.path)
         rows = [
             row
@@ -66,17 +72,26 @@ class Run:
             task = self._solving.pop(completion.key)
             row = self._identity(task) | answer_row(completion)
             self.writer.append(task.table, row)
-            self._record(task, row)
+            if isinstance(task, TileTask):
+                self.observer.answered(row)
+                self._ready.extend(self._needs.answered(task, row))
+            else:
+                self._record(task, row)
 
     def _submissions(self, search: Search, runtime: Runtime) -> Iterator[tuple[str, Any] | None]:
         """The solves nobody has done yet; None where it is better to know more before the next design."""
         while not search.finished:
             yield from self._while_busy(search, runtime)
+            yield from self._prepared()
             batch = [(design, self.ledger.tasks(design)) for design in search.ask()]
             stored = self._stored(task for _, tasks in batch for task in tasks)
             for design, tasks in batch:
                 yield from self._while_busy(search, runtime)
+                yield from self._prepared()
                 yield from self._open(design, tasks, stored)
+        while self._ready or self._needs:
+            yield from self._prepared()
+            yield None
 
     def _while_busy(self, search: Search, runtime: Runtime) -> Iterator[None]:
         """Let workers that have enough to do finish some, where proposals or discards follow from that."""
@@ -99,9 +114,32 @@ class Run:
         for task in new:
             if found := stored.get(task.id):
                 self._reuse(task, found)
+            elif isinstance(task, ScheduleTask):
+                yield from self._ask_for_tiles(task)
             else:
                 self._solving[task.id] = task
                 yield task.id, task.content
+
+    def _ask_for_tiles(self, task: ScheduleTask) -> Iterator[tuple[str, Any]]:
+        """The tile costs that a schedule needs come first; without any it is ready at once."""
+        for tile in self._needs.asked_by(task):
+            self._solving[tile.id] = tile
+            yield tile.id, tile.content
+        if self._needs.ready(task):
+            self._ready.append(task)
+            yield from self._prepared()
+
+    def _prepared(self) -> Iterator[tuple[str, Any]]:
+        """The schedules whose tile costs are there; those that lack one have a failed row instead."""
+        while self._ready:
+            task = self._ready.popleft()
+            if missing := self._needs.unknown(task):
+                row = self._identity(task) | failed_row(f"{missing} tile costs could not be had")
+                self.writer.append(task.table, row)
+                self._record(task, row)
+            else:
+                self._solving[task.id] = task
+                yield task.id, self._needs.payload(task)
 
     def _without_solves(self, design: Design, tasks: list[Task], stored: Collection[str]) -> Row | None:
         """The row of a design that breaks a constraint, can have no answer, or is discarded by its bounds."""
@@ -133,7 +171,7 @@ class Run:
         self._search.tell(row)
         self.observer.designed(row)
 
-    def _identity(self, task: Task) -> dict[str, Any]:
+    def _identity(self, task: Task | TileTask) -> dict[str, Any]:
         """The columns of the task's row that are known before its solve."""
         return {"task_id": task.id, "study": self.study.name, **task.columns}
 

@@ -9,13 +9,15 @@ from pydantic import Field, field_validator
 from costmodel.frontends.file_keys import Keys
 from solvers.budget import Budget
 from solvers.schedule.objective import Objective
+from solvers.schedule.tile_shares import Pruning
 
 
 class ScheduleChoice(Keys):
     """Schedule every network with ``seeds`` seeds, ``seed`` the first; the best schedule counts.
 
     ``batch``: samples of networks that name none; ``objective``: energy, cycles, edp, or a product as e2d;
-    ``tiles``: what maps a tile's share of a layer.
+    ``least_utilization`` and ``most_partitions``: which ways to cut a layer among tiles are worth a look,
+    see :class:`Pruning`. What a tile computes is mapped as the study's ``mapping`` block says.
     """
 
     solver: str = "set"
@@ -26,12 +28,18 @@ class ScheduleChoice(Keys):
     params: dict[str, Any] = Field(default_factory=dict)
     wall_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 600.0
     iterations: Annotated[int, Field(ge=1)] | None = None
+    least_utilization: Annotated[float, Field(ge=0, le=1, strict=False)] = Pruning.least_utilization
+    most_partitions: Annotated[int, Field(ge=1)] | None = Pruning.most
 
     @field_validator("objective")
     @classmethod
     def _known(cls, objective: str) -> str:
         Objective.named(objective)
         return objective
+
+    @property
+    def pruning(self) -> Pruning:
+        return Pruning(self.least_utilization, self.most_partitions)
 
     @property
     def budgets(self) -> list[Budget]:

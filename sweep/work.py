@@ -9,13 +9,20 @@ from typing import Any
 
 from results.answers import find_answers
 from results.schema import ANSWER_TABLES
+from sweep.schedule_task import ScheduleTask, run_schedule_task
 from sweep.scratchpad_task import ScratchpadTask, run_scratchpad_task
 from sweep.task import MappingTask, run_task
 from sweep.tile_task import run_tile_task
 
-Task = MappingTask | ScratchpadTask
+Task = MappingTask | ScratchpadTask | ScheduleTask
+"""What designs ask for."""
 
-RUN = {"mapping": run_task, "scratchpad": run_scratchpad_task, "tile_costs": run_tile_task}
+RUN = {
+    "mapping": run_task,
+    "scratchpad": run_scratchpad_task,
+    "schedule": run_schedule_task,
+    "tile_costs": run_tile_task,
+}
 """What answers the content of a task, by its kind."""
 
 

@@ -35,12 +35,16 @@ class Workload(Protocol):
 def solved_how(study: Study) -> Any:
     """How the study's tasks are solved, versions of solvers and models included, as plain JSON data."""
     from sweep.layer_work import solve_settings
+    from sweep.schedule_work import schedule_solves
 
-    return solve_settings(study).content
+    if study.schedule is None:
+        return solve_settings(study).content
+    return [solve_settings(study).content, schedule_solves(study)[0].content]
 
 
 def workload_of(study: Study) -> Workload:
     """The study's workload; InputError for what the study names and cannot have."""
     from sweep.layer_work import LayerWork, demands
+    from sweep.schedule_work import ScheduleWork
 
-    return LayerWork(study, demands(study))
+    return ScheduleWork(study) if study.chip else LayerWork(study, demands(study))

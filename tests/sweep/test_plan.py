@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from costmodel.errors import InputError
-from sweep.plan import PILOT_SOLVES, plan, predict
+from sweep.pilot import PILOT_SOLVES
+from sweep.plan import plan
+from sweep.prediction import predict
 from sweep.search import designs
 from sweep.session import Place, run_study
 from sweep.study import AxisChoices, Study, load_study

@@ -25,7 +25,8 @@ from results.report import build_page
 from results.report_data import RunData
 from results.store import RunFolder, RunWriter
 from sweep.command_line import main
-from sweep.plan import plan, predict
+from sweep.plan import plan
+from sweep.prediction import predict
 from sweep.run import Observer, Run
 from sweep.scratchpad_plans import off_chip_pj_per_byte
 from sweep.search import search_of

@@ -1,0 +1,37 @@
+"""Schedules counted by the chip model: what every scheduler is judged by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costmodel.chip import Chip, ChipEvaluator, LayerGraph, TileCosts
+from solvers.schedule.objective import Objective
+
+
+@dataclass(frozen=True, eq=False)
+class ChipModel:
+    """A chip, and what a layer of the problem's network costs on its tiles."""
+
+    chip: Chip
+    tile_costs: TileCosts
+
+    @property
+    def name(self) -> str:
+        return self.chip.name
+
+    @property
+    def tiles(self) -> int:
+        return self.chip.tiles
+
+    def evaluator(self, graph: LayerGraph, batch: int, objective: Objective) -> ChipEvaluator:
+        """For searches: remembers leaves and segments."""
+        exponents = objective.energy_exponent, objective.cycles_exponent
+        return ChipEvaluator(graph, self.chip, batch, self.tile_costs, exponents)
+
+    def judge(self, graph: LayerGraph, batch: int, objective: Objective) -> ChipEvaluator:
+        """For results: a new evaluator, which remembers nothing of any search."""
+        return self.evaluator(graph, batch, objective)
+
+    def bound(self, graph: LayerGraph, batch: int, objective: Objective) -> float | None:
+        """A proven lower bound on the objective of every tree; None: there is none."""
+        return None

@@ -1,0 +1,126 @@
+"""What ``archsweep solve schedule`` does: a study of one chip and one network, and its best schedule."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from results.report import write_schedules_page
+from results.schedule_text import text_chart
+from results.store import RunFolder
+from sweep.command_line import WorkFailedError
+from sweep.command_line_run import ProgressBar, terminate_as_interrupt
+from sweep.session import Place, run_study
+from sweep.solver_options import solver_params
+from sweep.study import Study
+
+FAMILY = "schedule"
+SHOWN = ("status", "objective", "bound", "gap", "energy_pj", "cycles", "dram_bytes", "noc_hop_bytes")
+KEPT = (*SHOWN, "objective_name", "utilization", "energy_by_part_pj", "tree", "spatial_temporal", "search")
+OF_SEEDS = ("seed", "status", "objective", "gap", "energy_pj", "cycles", "cpu_seconds", "error")
+
+
+@dataclass(frozen=True)
+class ScheduleRequest:
+    """The command's options; ``schedule`` and ``mapping`` as a study's blocks of these names.
+
+    ``output``: the run folder to keep; None: none is kept. ``chart``: where to draw the S-T chart.
+    """
+
+    chip: str
+    network: str
+    schedule: dict[str, Any]
+    mapping: dict[str, Any]
+    workers: int
+    output: Path | None = None
+    chart: Path | None = None
+
+    def study(self, params: str) -> Study:
+        """InputError for what is wrong with any of them, naming the option."""
+        solver_params(self.schedule["solver"], FAMILY, params)
+        name = self.output.name if self.output else "schedule"
+        schedule = {**self.schedule, "params": json.loads(params)}
+        return Study.model_validate(
+            {
+                "name": name,
+                "networks": [self.network],
+                "chip": self.chip,
+                "objectives": ["energy_pj", "cycles"],
+                "schedule": schedule,
+                "mapping": self.mapping,
+            }
+        )
+
+
+def solve_schedule(request: ScheduleRequest, params: str, as_json: bool) -> None:
+    """Solve and print; a network without a schedule ends with status 1 and the reason."""
+    study = request.study(params)
+    place = Place(in_process=True) if request.workers == 1 else Place(workers=request.workers)
+    with terminate_as_interrupt(), _folder(request.output) as path:
+        with ProgressBar() as bar:
+            folder = run_study(study, path, place, observer=bar)
+        answer = solved(folder)
+        if request.chart:
+            write_schedules_page(folder.path, request.chart)
+    if as_json:
+        print(json.dumps(answer))
+    elif answer["tree"] is not None:
+        _print_answer(answer)
+    if answer["tree"] is None:
+        raise WorkFailedError(f"no schedule: {answer['note']}")
+
+
+@contextmanager
+def _folder(output: Path | None) -> Iterator[Path]:
+    """The run folder; one that nobody wants is gone after the block."""
+    if output is not None:
+        yield output
+        return
+    with tempfile.TemporaryDirectory(prefix="archsweep-") as scratch:
+        yield Path(scratch) / "schedule"
+
+
+def solved(folder: RunFolder) -> dict[str, Any]:
+    """The JSON object that ``archsweep solve schedule --json`` prints: the best seed's answer, all seeds."""
+    (design,) = folder.read_rows("designs")
+    rows = {row["task_id"]: row for row in folder.read_rows("schedules")}
+    (network,) = design["networks"].values()
+    seeds = [rows[task_id] for task_id in network["seeds"]]
+    best = rows.get(network.get("schedule", ""), dict.fromkeys(KEPT))
+    lots = folder.read("tile_costs", ["cpu_seconds", "cached"]).to_pylist()
+    return {
+        **{name: best[name] for name in KEPT},
+        "cpu_seconds": sum(row["cpu_seconds"] or 0.0 for row in seeds),
+        "tile_cpu_seconds": sum(row["cpu_seconds"] or 0.0 for row in lots),
+        "seeds": [{name: row[name] for name in OF_SEEDS} for row in seeds],
+        "note": design["note"] or design["error"] or "",
+    }
+
+
+def _print_answer(answer: dict[str, Any]) -> None:
+    console = Console()
+    table = Table(show_header=False, box=None)
+    for key in (*SHOWN, "cpu_seconds", "tile_cpu_seconds"):
+        table.add_row(key.replace("_", " "), _shown(answer[key]))
+    console.print(table)
+    seeds = Table("seed", "status", answer["objective_name"], "CPU s", box=None)
+    for row in answer["seeds"]:
+        texts = (_shown(row[name]) for name in ("seed", "status", "objective", "cpu_seconds"))
+        seeds.add_row(*texts)
+    console.print(seeds)
+    console.print(answer["tree"].expandtabs(2), markup=False, highlight=False)
+    print(text_chart(answer["spatial_temporal"]))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.5g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,114 @@
+"""Pilot solves: a few tasks of a study timed in this process, long ones only in part."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass, replace
+from math import prod
+from typing import Any
+
+from solvers.catalogue import solver
+from solvers.schedule.tile_costs import ShareCost
+from solvers.schedule.tile_shares import Demand, Share
+from sweep.schedule_task import ScheduleTask
+from sweep.task import checked_params
+from sweep.tile_table import LOT
+from sweep.tile_task import TileTask
+from sweep.work import Task, answer_task
+
+PILOT_SOLVES = 5
+PILOT_SECONDS = 10.0
+PILOT_SHARES = 6
+"""Tile costs that stand for a lot of LOT."""
+MIXED = 20
+"""Seconds that stand for a study whose solves are tile costs and schedules."""
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """Wall ``seconds`` of solves as the study's are mixed, from ``solves`` that were timed."""
+
+    seconds: tuple[float, ...]
+    solves: int
+
+
+def pilot(tasks: list[Task], tile_share: float) -> Pilot:
+    """Time the tasks, after one that only warms up; ``tile_share`` of the study's solves are tile costs."""
+    schedules = [task for task in tasks if isinstance(task, ScheduleTask)]
+    if schedules:
+        return _mixed(_lot_seconds(schedules[0]) if tile_share else (), _timed_in_part(schedules), tile_share)
+    seconds = _timed([task.content for task in tasks if not isinstance(task, ScheduleTask)])
+    return Pilot(seconds, len(seconds))
+
+
+def _mixed(lots: tuple[float, ...], schedules: tuple[float, ...], tile_share: float) -> Pilot:
+    """Seconds of lots and of schedules, in the proportion in which the study has them."""
+    of_lots = min(MIXED - 1, max(1, round(MIXED * tile_share))) if lots else 0
+    mixed = [lots[place % len(lots)] for place in range(of_lots)]
+    mixed += [schedules[place % len(schedules)] for place in range(MIXED - of_lots)]
+    return Pilot(tuple(mixed), len(lots) + len(schedules))
+
+
+def _timed(contents: list[dict[str, Any]]) -> tuple[float, ...]:
+    answer_task(contents[0])
+    start = time.perf_counter()
+    seconds: list[float] = []
+    for content in contents:
+        before = time.perf_counter()
+        answer_task(content)
+        seconds.append(time.perf_counter() - before)
+        if time.perf_counter() - start > PILOT_SECONDS:
+            break
+    return tuple(seconds)
+
+
+def _lot_seconds(task: ScheduleTask) -> tuple[float, ...]:
+    """Of a few tile costs each, as if they were a lot."""
+    shares = task.demand.shares()
+    stride = max(1, len(shares) // (2 * PILOT_SHARES))
+    parts = shares[::stride][:PILOT_SHARES], shares[stride // 2 :: stride][:PILOT_SHARES]
+    contents = [TileTask(task.on.source, part).content for part in parts if part]
+    return tuple(spent * LOT / PILOT_SHARES for spent in _timed(contents))
+
+
+def _timed_in_part(tasks: list[ScheduleTask]) -> tuple[float, ...]:
+    """Seconds of whole schedule solves, from as many rounds as fit into the pilot's time.
+
+    Tile costs are not known yet: ideal ones take their place, with which a round takes as long.
+    """
+    share = PILOT_SECONDS / (len(tasks) + 1)
+    _part(tasks[0], share)
+    return tuple(_part(task, share) for task in tasks)
+
+
+def _part(task: ScheduleTask, wall_seconds: float) -> float:
+    """Seconds of a solve, extrapolated where it does not end within ``wall_seconds``."""
+    content = task.payload(ideal_costs(task.demand))
+    budget = task.solve.budget
+    content["budget"] = asdict(replace(budget, wall_seconds=min(wall_seconds, budget.wall_seconds)))
+    before = time.perf_counter()
+    answer = answer_task(content)
+    spent = time.perf_counter() - before
+    done = sum(phase["rounds"] for phase in answer.get("search") or ())
+    whole = _rounds(task)
+    return min(spent * max(1.0, whole / done), budget.wall_seconds) if done and whole else spent
+
+
+def _rounds(task: ScheduleTask) -> int:
+    """Rounds of a whole solve; 0 for a solver that does not count any."""
+    module, params = solver(task.solve.solver).load(), json.loads(task.solve.params)
+    given = checked_params(task.solve.solver, params)
+    if not hasattr(given, "rounds"):
+        return 0
+    phases = len(module.spaces_of(given)) if hasattr(module, "spaces_of") else 1
+    whole: int = given.rounds(len(task.network.graph.layers)) * phases
+    limit = task.solve.budget.iterations
+    return whole if limit is None else min(whole, limit)
+
+
+def ideal_costs(demand: Demand) -> dict[Share, ShareCost]:
+    """What shares would cost on tiles whose MACs are always busy and whose buffers are free."""
+    tile = demand.tile
+    macs = {share: prod((*share[:6], share.b, share.groups)) for share in demand.shares()}
+    return {share: ShareCost(n * tile.mac_pj, -(-n // tile.macs)) for share, n in macs.items()}

@@ -1,0 +1,206 @@
+"""Schedule tasks: one network's samples on one chip, by one solver with one seed, and what answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Mapping as ReadOnlyDict
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+from costmodel.chip import Chip, ChipEvaluation, LayerGraph, NetworkLayer
+from costmodel.ratree import Rectangle
+from solvers.budget import Budget
+from solvers.catalogue import solver
+from solvers.outcome import Outcome
+from solvers.schedule.chip_model import ChipModel
+from solvers.schedule.objective import Objective
+from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, phases_as_json
+from solvers.schedule.tile_costs import ShareCost, ShareCosts, TabledTileCosts
+from solvers.schedule.tile_shares import Demand, Pruning, Share
+from sweep import VERSION
+from sweep.task import check_versions, checked_params, content_hash, solve_columns, solve_content
+from sweep.tile_task import TileSource
+
+
+@dataclass(frozen=True)
+class ScheduleSolve:
+    """Which solver answers, for which objective; ``params`` is its complete Params as canonical JSON."""
+
+    solver: str
+    objective: str
+    params: str
+    budget: Budget
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        return {"objective": self.objective, **solve_content(self.solver, self.params, self.budget)}
+
+
+@dataclass(frozen=True, eq=False)
+class ScheduledNetwork:
+    """A network under the name that the study shows, and its content, which all its tasks share."""
+
+    name: str
+    graph: LayerGraph
+
+    @cached_property
+    def content(self) -> list[dict[str, Any]]:
+        """The layers as plain JSON data, not to be changed; trees name layers, so names are part of it."""
+        return [asdict(layer) for layer in self.graph.layers]
+
+    @cached_property
+    def id(self) -> str:
+        return content_hash(self.content)
+
+
+@dataclass(frozen=True, eq=False)
+class TiledChip:
+    """A chip, what maps layers on its tiles, and which partitions are worth a look."""
+
+    chip: Chip
+    source: TileSource
+    pruning: Pruning
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        """What answers depend on, as plain JSON data: no name, clock, or inside of a tile but its source."""
+        bare = replace(self.chip, name="", frequency_ghz=1.0, tile=replace(self.chip.tile, architecture=None))
+        return {"chip": bare.to_json(), "tile_source": self.source.id, "pruning": asdict(self.pruning)}
+
+    @cached_property
+    def id(self) -> str:
+        return content_hash(self.content)
+
+
+@dataclass(frozen=True, eq=False)
+class ScheduleTask:
+    """Schedule a batch of a network on a chip; equal contents have equal :attr:`id`.
+
+    ``demand``: the tile costs of this network, batch and chip, which have to be known before.
+    """
+
+    network: ScheduledNetwork
+    on: TiledChip
+    demand: Demand
+    solve: ScheduleSolve
+
+    table = "schedules"
+
+    @property
+    def batch(self) -> int:
+        return self.demand.batch
+
+    @cached_property
+    def id(self) -> str:
+        return content_hash(["schedule", self.network.id, self.batch, self.on.id, self.solve.content])
+
+    def payload(self, costs: ShareCosts) -> dict[str, Any]:
+        """What travels to a worker, as plain data: what the answer depends on, and the tile costs."""
+        return {
+            "kind": "schedule",
+            "archsweep_version": VERSION,
+            "layers": self.network.content,
+            "batch": self.batch,
+            **self.on.content,
+            "tile_costs": [(*share, *_cost_numbers(cost)) for share, cost in costs.items()],
+            **self.solve.content,
+        }
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns of a ``schedules`` row that the task decides."""
+        settings = self.on.source.settings.content
+        return {
+            "network": self.network.name,
+            "network_content": self.network.id,
+            "batch": self.batch,
+            "chip_id": self.on.id,
+            "chip": self.on.content["chip"],
+            "tile_mapper": {**settings, "source_id": self.on.source.id, "pruning": asdict(self.on.pruning)},
+            **solve_columns(self.solve.content),
+            "objective_name": self.solve.objective,
+        }
+
+
+def _cost_numbers(cost: ShareCost | None) -> tuple[Any, ...]:
+    return (None, None, False) if cost is None else (cost.energy_pj, cost.cycles, cost.proven)
+
+
+def run_schedule_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
+    """Answer a task from its :meth:`ScheduleTask.payload`; runs on a worker, returns plain data.
+
+    Raises VersionMismatchError, and whatever the solver raises: the runtime makes that a failed completion.
+    """
+    check_versions(content)
+    chip, graph = Chip.from_json(content["chip"]), _graph(content["layers"])
+    known = _share_costs(content["tile_costs"])
+    costs = TabledTileCosts(graph, chip.tile, known, pruning=Pruning(**content["pruning"]))
+    objective = Objective.named(content["objective"])
+    problem = ScheduleProblem(graph, ChipModel(chip, costs), content["batch"], objective)
+    params = checked_params(content["solver"], content["params"])
+    outcome = solver(content["solver"]).load().solve(problem, Budget(**content["budget"]), params)
+    return answer_columns(problem, outcome)
+
+
+def _graph(layers: Iterable[ReadOnlyDict[str, Any]]) -> LayerGraph:
+    listed = [field.name for field in fields(NetworkLayer) if str(field.type).startswith("tuple")]
+    return LayerGraph(
+        "", tuple(NetworkLayer(**{**layer, **{key: tuple(layer[key]) for key in listed}}) for layer in layers)
+    )
+
+
+def _share_costs(rows: Iterable[tuple[Any, ...]]) -> ShareCosts:
+    width = len(Share._fields)
+    return {Share(*row[:width]): None if row[width] is None else ShareCost(*row[width:]) for row in rows}
+
+
+def answer_columns(problem: ScheduleProblem, outcome: Outcome[ScheduleSolution]) -> dict[str, Any]:
+    """The columns of a ``schedules`` row that the solve decides (see ``results/schema.py``)."""
+    columns: dict[str, Any] = {
+        "status": str(outcome.status),
+        "objective": outcome.objective,
+        "bound": outcome.bound,
+        "gap": outcome.gap,
+        "cpu_seconds": outcome.cpu_seconds,
+        "wall_seconds": outcome.wall_seconds,
+        "note": outcome.note or None,
+    }
+    return columns if outcome.solution is None else columns | _measured(problem, outcome.solution)
+
+
+def _measured(problem: ScheduleProblem, solution: ScheduleSolution) -> dict[str, Any]:
+    """What the chip model says of the answer, counted from nothing."""
+    evaluation = problem.judge().evaluate(solution.tree)
+    assert isinstance(evaluation, ChipEvaluation)
+    chip = evaluation.chip
+    return {
+        "energy_pj": evaluation.energy_pj,
+        "cycles": evaluation.cycles,
+        "edp_pj_cycles": evaluation.energy_pj * evaluation.cycles,
+        "dram_bytes": evaluation.dram_bytes,
+        "noc_hop_bytes": round(evaluation.noc_hop_bytes),
+        "utilization": 1 - evaluation.bubble_tile_cycles / (chip.tiles * evaluation.cycles),
+        "energy_by_part_pj": evaluation.parts_pj,
+        "tree": solution.text,
+        "spatial_temporal": _by_leaf(evaluation.spatial_temporal(problem.graph.producers)),
+        "search": phases_as_json(solution.phases),
+    }
+
+
+def _by_leaf(rectangles: Iterable[Rectangle]) -> list[dict[str, Any]]:
+    """The S-T graph with the rectangles of a leaf together: they differ in samples and start alone."""
+    leaves: dict[str, dict[str, Any]] = {}
+    for one in sorted(rectangles, key=lambda rectangle: rectangle.first_sample):
+        leaf = leaves.setdefault(
+            one.layer,
+            {
+                "layer": one.layer,
+                "samples": one.end_sample - one.first_sample,
+                "tiles": [one.first_tile, one.end_tile],
+                "cycles": one.end - one.start,
+                "starts": [],
+            },
+        )
+        leaf["starts"].append(one.start)
+    return list(leaves.values())

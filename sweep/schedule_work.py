@@ -1,0 +1,171 @@
+"""A study of chips: every network scheduled on each design, by as many seeds as the study asks for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from functools import cached_property
+
+from costmodel.chip import Chip, Tile
+from costmodel.networks.layer_graphs import load_layer_graph
+from costmodel.errors import InputError
+from solvers.catalogue import solver
+from solvers.mapping.rules import SpaceRules
+from solvers.schedule.tile_shares import Demand
+from sweep.answers import Answer, ScheduleAnswer
+from sweep.design_row import Row, complete, without_answer
+from sweep.layer_work import solve_settings
+from sweep.schedule_task import ScheduledNetwork, ScheduleSolve, ScheduleTask, TiledChip
+from sweep.space import Design
+from sweep.study import NetworkChoice, Study
+from sweep.task import SolveSettings, canonical_json, checked_params
+from sweep.tile_task import TileSource
+from sweep.work import Task
+
+FAMILY = "schedule"
+
+
+def schedule_solves(study: Study) -> list[ScheduleSolve]:
+    """The study's scheduler with complete, checked parameters, once for each seed."""
+    choice = study.schedule
+    assert choice is not None
+    solver(choice.solver, FAMILY)
+    params = canonical_json(asdict(checked_params(choice.solver, choice.params)))
+    return [ScheduleSolve(choice.solver, choice.objective, params, budget) for budget in choice.budgets]
+
+
+def _tile_mapper(study: Study) -> SolveSettings:
+    """What maps layers on tiles; InputError for rules, which tile costs do not know."""
+    settings = solve_settings(study)
+    if settings.rules != SpaceRules():
+        expected = "a mapping block without rules on tiles: keep, padding, constraints"
+        raise InputError(f"study {study.name}", expected, settings.rules.describe(), key="mapping")
+    return settings
+
+
+class ScheduleWork:
+    """The workload of a study of chips: a schedule a network and seed; the best of each network counts."""
+
+    def __init__(self, study: Study) -> None:
+        assert study.schedule is not None
+        self._choice = study.schedule
+        self._networks = study.networks
+        self._solves = schedule_solves(study)
+        self._mapper = _tile_mapper(study)
+        self._loaded = {
+            choice.shown: ScheduledNetwork(choice.shown, load_layer_graph(choice.network))
+            for choice in study.networks
+        }
+        self._demands: dict[tuple[str, Tile, int], Demand] = {}
+        self.asked = {"schedules": len(study.networks) * len(self._solves)}
+
+    def tasks(self, design: Design) -> list[Task]:
+        """For one network after the other, a task a seed."""
+        on = self._on(design.chip)
+        return [
+            ScheduleTask(self._loaded[network.shown], on, self._demand(network, on), solve)
+            for network in self._networks
+            for solve in self._solves
+        ]
+
+    def _on(self, chip: Chip) -> TiledChip:
+        architecture = chip.tile.architecture
+        if architecture is None:
+            raise InputError(chip.name, "an architecture to map layers on", "none", key="tile.architecture")
+        return TiledChip(chip, TileSource(architecture, self._mapper), self._choice.pruning)
+
+    def _demand(self, network: NetworkChoice, on: TiledChip) -> Demand:
+        """Equal ones are one value, which lists its shares once."""
+        tile, tiles = replace(on.chip.tile, architecture=None), on.chip.tiles
+        key = network.shown, tile, tiles
+        if key not in self._demands:
+            batch = self._choice.batch if network.batch is None else network.batch
+            graph = self._loaded[network.shown].graph
+            self._demands[key] = Demand(graph, tile, tiles, batch, on.pruning)
+        return self._demands[key]
+
+    def obstacle(self, design: Design) -> str:
+        """Nothing is known of a chip before a solve."""
+        return ""
+
+    def bounds(self, tasks: Sequence[Task]) -> tuple[float, float]:
+        """None are known before tile costs are."""
+        return 0.0, 0.0
+
+    def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[Answer]) -> Row:
+        """The columns that follow from the answers to :meth:`tasks`: sums of the best schedules.
+
+        A network has an answer where one of its seeds has; its bounds are the best that any seed proved.
+        """
+        found = [answer for answer in answers if isinstance(answer, ScheduleAnswer)]
+        seeds = len(self._solves)
+        networks = [
+            _Scheduled(choice, task_ids[first : first + seeds], found[first : first + seeds])
+            for choice, first in zip(self._networks, range(0, len(found), seeds), strict=True)
+        ]
+        row: Row = {"networks": {one.choice.shown: one.row for one in networks}}
+        if reasons := [one.reason for one in networks if not one.scheduled]:
+            return row | without_answer(reasons)
+        return row | _totals(design, networks)
+
+
+class _Scheduled:
+    """One network of a design and the answers of its seeds."""
+
+    def __init__(
+        self, choice: NetworkChoice, task_ids: Sequence[str], answers: Sequence[ScheduleAnswer]
+    ) -> None:
+        self.choice, self.task_ids, self.answers = choice, task_ids, answers
+
+    @property
+    def scheduled(self) -> bool:
+        return any(answer.scheduled for answer in self.answers)
+
+    @cached_property
+    def place(self) -> int:
+        """Of the best seed; the first of equal ones."""
+        found = [place for place, answer in enumerate(self.answers) if answer.scheduled]
+        return min(found, key=lambda place: self.answers[place].objective)
+
+    @property
+    def best(self) -> ScheduleAnswer:
+        return self.answers[self.place]
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The highest that a seed proved, at most what was found."""
+        energy = max(answer.energy_bound_pj for answer in self.answers)
+        cycles = max(answer.cycles_bound for answer in self.answers)
+        return min(energy, self.best.energy_pj), min(cycles, self.best.cycles)
+
+    @property
+    def row(self) -> Row:
+        """The network's entry in the design's row."""
+        row: Row = {"seeds": list(self.task_ids)}
+        if self.scheduled:
+            row |= {"schedule": self.task_ids[self.place]}
+            row |= {"energy_pj": self.best.energy_pj, "cycles": self.best.cycles}
+        return row
+
+    @property
+    def reason(self) -> tuple[str, str]:
+        """(status, sentence) of a network without a schedule; infeasible only where every seed says so."""
+        told = next((a for a in self.answers if a.status != "infeasible"), self.answers[0])
+        return told.status, f"{self.choice.shown}: {told.status}: {told.remark}"
+
+
+def _totals(design: Design, networks: Sequence[_Scheduled]) -> Row:
+    """Sums over the networks with their weights, one after the other."""
+    energy = sum(one.choice.weight * one.best.energy_pj for one in networks)
+    cycles = round(sum(one.choice.weight * one.best.cycles for one in networks))
+    energy_bound = sum(one.choice.weight * one.bounds[0] for one in networks)
+    cycles_bound = sum(one.choice.weight * one.bounds[1] for one in networks)
+    parts: Counter[str] = Counter()
+    for one in networks:
+        parts.update({name: one.choice.weight * pj for name, pj in one.best.parts_pj})
+    return complete(design, (energy, cycles), (energy_bound, min(cycles_bound, cycles))) | {
+        "energy_by_level_pj": dict(parts),
+        "dram_bytes": round(sum(one.choice.weight * one.best.dram_bytes for one in networks)),
+        "noc_hop_bytes": round(sum(one.choice.weight * one.best.noc_hop_bytes for one in networks)),
+    }
