@@ -137,6 +137,13 @@ class ChipEvaluator:
             segments.append(self._segment(child, below))
         return ChipEvaluation(given, self.chip, tree.subbatches, tuple(segments))
 
+    def segment(self, segment: Node) -> NodeCost:
+        """What a child of a root T cut costs, whatever is around it; NotPossibleError as for schedules.
+
+        It is taken to be one of this network: that its layers and batches fit together is not looked at.
+        """
+        return self._segment(segment, {})
+
     def _segment(self, segment: Node, groups: dict[Path, int]) -> NodeCost:
         key = segment, tuple(sorted(groups.items()))
         if len(self._segments) >= MOST_REMEMBERED:
