@@ -41,6 +41,7 @@ _LIBRARY: dict[str, Callable[[int], Network]] = {
     "cosa_alexnet": cosa_alexnet,
     "thistle_resnet18": thistle_resnet18,
 }
+TRAINING = ".training"
 _SUFFIXES = (".onnx", ".json", ".json.gz", ".yaml", ".yml")
 
 
@@ -54,11 +55,16 @@ def load_network(name_or_path: str | Path, batch: int | None = None) -> Network:
     ``.json.gz``, Timeloop problem ``.yaml`` (one node).
 
     ``batch`` is the number of images or sequences; None is 1 for a built-in network and a file's own
-    otherwise. Raises InputError for an unknown name (with near names), a file that cannot be read, and a
-    batch that the file cannot take.
+    otherwise. After ``.training`` stand the layers of a training step (see
+    :func:`costmodel.networks.training.training_network`). Raises InputError for an unknown name (with near
+    names), a file that cannot be read, and a batch that the file cannot take.
     """
     if batch is not None and (type(batch) is not int or batch < 1):
         raise InputError(f"network {name_or_path}", "a whole batch of at least 1", batch, key="batch")
+    if str(name_or_path).endswith(TRAINING):
+        from costmodel.networks.training import training_network
+
+        return training_network(load_network(str(name_or_path).removesuffix(TRAINING)), batch or 1)
     if built_in := _built_in(str(name_or_path)):
         return built_in(batch or 1)
     if str(name_or_path).endswith(_SUFFIXES):

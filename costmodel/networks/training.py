@@ -14,7 +14,8 @@ from typing import Literal
 
 from costmodel.chip.layers import LayerGraph, NetworkLayer
 from costmodel.errors import InputError
-from costmodel.workload import Layer, Role, Tensor, convolution
+from costmodel.networks.layer_lists import layer_list
+from costmodel.workload import Layer, Network, Role, Tensor, convolution
 
 Part = Literal["forward", "error", "update", "sum"]
 """What a layer of a training graph is for; ``sum`` adds the errors of a tensor that several layers read."""
@@ -100,6 +101,17 @@ def forward_nest(layer: NetworkLayer, batch: int) -> Layer:
         stride=(layer.stride_h, layer.stride_w),
         groups=layer.groups,
     )
+
+
+def training_network(network: Network, batch: int) -> Network:
+    """The layers with weights of a training step, forward, errors and updates, as a list without dataflow.
+
+    ``network`` must be for one sample. Raises InputError for one that has no training graph.
+    """
+    from costmodel.frontends.layer_graph import layer_graph
+
+    graph = training_graph(layer_graph(network))
+    return layer_list(graph.name, (layer.nest(batch) for layer in graph.layers if layer.has_products))
 
 
 def training_graph(graph: LayerGraph, input_error: bool = False) -> TrainingGraph:

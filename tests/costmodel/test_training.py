@@ -14,6 +14,7 @@ from costmodel.conventions.nn_dataflow.networks import FILE, graph_of, load_netw
 from costmodel.errors import InputError
 from costmodel.frontends.layer_graph import layer_graph
 from costmodel.frontends.safe_json import load_json
+from costmodel.networks import load_layer
 from costmodel.networks import load_network as load_library_network
 from costmodel.networks.training import TrainingGraph, TrainingLayer, forward_nest, training_graph
 from costmodel.workload import Layer, Tensor
@@ -216,6 +217,17 @@ def test_training_the_librarys_networks(name: str) -> None:
     training = training_graph(layer_graph(network))
     first = sum(one.operations for one in training.of("forward") if one.has_products and not one.producers)
     assert training.macs == 3 * network.macs - first
+
+
+def test_training_by_name() -> None:
+    """``NETWORK.training`` wherever a network's name may stand, and its layers after it."""
+    forward, training = load_library_network("resnet18", 4), load_library_network("resnet18.training", 4)
+    assert training.name == "resnet18.training"
+    assert len(training.layers) == 3 * len(forward.layers) - 1
+    assert training.macs == 3 * forward.macs - forward.layers[0].macs
+    update = load_layer("resnet18.training/layer1.0.conv1.update")
+    assert update.output.name == "Weights"
+    assert update.macs == load_layer("resnet18/layer1.0.conv1").macs
 
 
 def test_products_of_activations_are_refused() -> None:
