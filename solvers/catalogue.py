@@ -99,6 +99,14 @@ CATALOGUE: tuple[Entry, ...] = (
         "Thistle's co-design: sizes, fan-outs and tilings in one geometric program, rounded and mapped",
     ),
     Entry(
+        "nvdla",
+        "tile",
+        "solvers.schedule.nvdla_tile",
+        OBJECTIVES,
+        False,
+        "SET's exhaustive mapper of NVDLA-style tiles: what a chip's tile takes for its share of a layer",
+    ),
+    Entry(
         "set",
         "schedule",
         "solvers.schedule.set_annealing",

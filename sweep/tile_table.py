@@ -11,8 +11,14 @@ from typing import Any
 from clusters.runtime import Runtime, complete_all
 from results.store import RunWriter
 from results.tile_costs import Costs, costs_of, stored_tile_costs
-from solvers.catalogue import solver
-from solvers.schedule.tile_costs import ShareCost, ShareCosts, TabledTileCosts, TileMapper, architecture_of
+from solvers.schedule.tile_costs import (
+    ShareCost,
+    ShareCosts,
+    TabledTileCosts,
+    TileMapper,
+    architecture_of,
+    tile_solver,
+)
 from solvers.schedule.tile_shares import Demand, Share
 from sweep.completions import answer_row, check_environment
 from sweep.task import SolveSettings, canonical_json
@@ -24,7 +30,7 @@ LOT = 32
 
 def tile_source(demand: Demand, mapper: TileMapper) -> TileSource:
     """What answers the demand: its tile, and the solver; InputError for a tile without an architecture."""
-    module = solver(mapper.solver, "mapping").load()
+    module = tile_solver(mapper.solver).load()
     params = asdict(module.Params() if mapper.params is None else mapper.params)
     settings = SolveSettings(mapper.solver, mapper.objective, canonical_json(params), mapper.budget)
     return TileSource(architecture_of(demand.tile), settings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,12 +12,13 @@ from costmodel.chip.geometry import same_shapes
 from costmodel.chip.hardware import Tile
 from costmodel.chip.layers import LayerGraph, NetworkLayer
 from costmodel.chip.partitions import Parts
-from costmodel.chip.tile_costs import TileFloor, TileRows
-from costmodel.errors import InputError
+from costmodel.chip.tile_costs import TileFloor, TileRows, table_floor
+from costmodel.errors import InputError, did_you_mean
 from costmodel.evaluate import evaluate
 from solvers.budget import Budget
-from solvers.catalogue import solver
+from solvers.catalogue import Entry, solver, solver_names
 from solvers.mapping.problem import MappingProblem, Objective, executed_layer
+from solvers.outcome import Outcome
 from solvers.schedule.tile_shares import Demand, Pruning, Share, useful_partitions, vector_operations
 
 
@@ -30,13 +31,22 @@ class ShareCost:
     proven: bool = False
 
 
+@dataclass(frozen=True)
+class TileProblem:
+    """Compute ``share`` on a tile with the least ``objective``, energy in pJ, cycles, or their product."""
+
+    architecture: Architecture
+    share: Share
+    objective: Objective = "edp"
+
+
 ShareCosts = Mapping[Share, ShareCost | None]
 """None: proven or found to have no mapping on the tile."""
 
 
 @dataclass(frozen=True)
 class TileMapper:
-    """A mapping solver of the catalogue, asked for the least ``objective`` within ``budget`` for every share.
+    """A solver of :func:`tile_solver`, asked for the least ``objective`` within ``budget`` for every share.
 
     ``params`` are the solver's; its defaults if None.
     """
@@ -47,11 +57,15 @@ class TileMapper:
     budget: Budget = field(default_factory=lambda: Budget(wall_seconds=10.0))
 
     def cost(self, architecture: Architecture, share: Share) -> ShareCost | None:
-        """The cost model's numbers of the mapping found; None where there is none."""
-        module = solver(self.solver, "mapping").load()
+        """The cost model's numbers of the mapping found, or the tile solver's; None where there is none."""
+        entry = tile_solver(self.solver)
+        params = entry.load().Params() if self.params is None else self.params
+        if entry.family == "tile":
+            own = TileProblem(architecture, share, self.objective)
+            found: Outcome[ShareCost] = entry.load().solve(own, self.budget, params)
+            return found.solution
         problem = MappingProblem(architecture, share.layer(), self.objective)
-        params = module.Params() if self.params is None else self.params
-        outcome = module.solve(problem, self.budget, params)
+        outcome = entry.load().solve(problem, self.budget, params)
         if outcome.solution is None:
             return None
         executed = executed_layer(problem, outcome.solution)
@@ -60,6 +74,14 @@ class TileMapper:
 
     def costs(self, architecture: Architecture, shares: Iterable[Share]) -> dict[Share, ShareCost | None]:
         return {share: self.cost(architecture, share) for share in shares}
+
+
+def tile_solver(name: str) -> Entry:
+    """A solver that tile costs can be from: one for mappings, or one of the family "tile" for shares."""
+    names = [*solver_names("tile"), *solver_names("mapping")]
+    if name not in names:
+        raise InputError("tile solver", f"one of {', '.join(names)}", name, did_you_mean(name, names))
+    return solver(name)
 
 
 class MissingShareError(LookupError):
@@ -95,22 +117,12 @@ class TabledTileCosts:
         cost = self._cost(Share.of(it, (1, 1, 1, 1), 1))
         return float(cost.cycles) if cost else it.operations / self.tile.macs
 
-    def floor(self, layer: int, batches: Iterable[int], tiles: int) -> TileFloor:
-        """Least energy and tile-cycles a sample over all rows for ``batches`` and up to ``tiles`` tiles.
-
-        Every schedule picks one of these rows, so nothing is below. Raises InputError where there is no row.
-        """
-        energy, cycles = [], []
-        for batch in batches:
-            for count in range(1, tiles + 1):
-                rows = self.rows(layer, batch, count)
-                if len(rows.parts):
-                    energy.append(rows.energy_pj.min() / batch)
-                    cycles.append(rows.cycles.min() * count / batch)
-        if not energy:
-            name = self.graph.layers[layer].name
-            raise InputError("tile costs", "a layer that some number of tiles can compute", name)
-        return TileFloor(float(min(energy)), float(min(cycles)))
+    def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
+        """Least energy and tile-cycles a sample over all rows: every schedule picks from them."""
+        key = (self._ids[layer], tuple(batches), tiles)
+        if key not in self._floors:
+            self._floors[key] = table_floor(self, *key)
+        return self._floors[key]
 
     @cached_property
     def _ids(self) -> list[int]:
@@ -118,6 +130,10 @@ class TabledTileCosts:
 
     @cached_property
     def _rows(self) -> dict[tuple[int, int, int], TileRows]:
+        return {}
+
+    @cached_property
+    def _floors(self) -> dict[tuple[int, tuple[int, ...], int], TileFloor]:
         return {}
 
     @cached_property

@@ -57,7 +57,7 @@ class TileMapper:
             return self._without_weights(layer, share)
         work = _workload(layer, share)
         if work not in self._known:
-            self._known[work] = self._searched(work)
+            self._known[work] = self.searched(work)
         return self._known[work]
 
     def _without_weights(self, layer: NetworkLayer, share: Share) -> TileCost:
@@ -66,7 +66,8 @@ class TileMapper:
         energy = operations * self._tile.vector_operation_pj
         return TileCost(energy, -(-operations // self._tile.vector_units), 0.0, 0.0, 0.0, energy)
 
-    def _searched(self, work: tuple[int, ...]) -> TileCost | None:
+    def searched(self, work: tuple[int, ...]) -> TileCost | None:
+        """The cheapest nest of a workload as in :class:`.intra_tile_values.Workload`; None: none fits."""
         from costmodel.conventions.set_isca2023.intra_tile_kernel import best_nest
         from costmodel.conventions.set_isca2023.intra_tile_values import Problem, Workload
 

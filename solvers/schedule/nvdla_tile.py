@@ -1,0 +1,85 @@
+"""The exhaustive mapper of NVDLA-style tiles that SET's evaluator has (section 4.2.2), for any such tile.
+
+Its loop nests and counts are those of the released program: PEs pass weights or inputs on to their neighbours
+over a bus, which a stack of levels cannot say. So its costs are its own, and no mapping stands behind them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costmodel.architecture import ALL_ROLES, Architecture, StorageLevel
+from costmodel.conventions.set_isca2023.hardware import Buffer, Tile
+from costmodel.conventions.set_isca2023.intra_tile import TileMapper
+from costmodel.errors import InputError
+from solvers.budget import Budget, Stopwatch
+from solvers.outcome import Outcome, Status
+from solvers.schedule.tile_costs import ShareCost, TileProblem
+
+VERSION = "1"
+
+EXPONENTS = {"energy": -1, "cycles": 0, "edp": 1}
+"""The objectives as the released program numbers them."""
+FORM = (("outputs",), ("weights",), ("inputs",), ("outputs",), ALL_ROLES)
+"""What the levels of such a tile keep, innermost first."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """The bus between the PEs; defaults are SET's (src/main.cpp:187-262), at 12 nm."""
+
+    bus_pj_per_byte: float = 0.018
+    bus_bytes_per_cycle: int = 16
+
+    def __post_init__(self) -> None:
+        if not self.bus_pj_per_byte >= 0:
+            raise InputError("nvdla", "at least 0 pJ", self.bus_pj_per_byte, key="bus_pj_per_byte")
+        if not self.bus_bytes_per_cycle >= 1:
+            raise InputError("nvdla", "at least 1 byte", self.bus_bytes_per_cycle, key="bus_bytes_per_cycle")
+
+
+def solve(problem: TileProblem, budget: Budget, params: Params = Params()) -> Outcome[ShareCost]:
+    """The cheapest of the mapper's loop nests; InputError for an architecture of another form.
+
+    ``budget`` is not used: all nests of a share take microseconds.
+    """
+    watch = Stopwatch()
+    mapper = TileMapper(nvdla_tile(problem.architecture, params), EXPONENTS[problem.objective])
+    found = mapper.searched(tuple(problem.share))
+    if found is None:
+        note = "no loop nest fits the buffers of a PE: they must hold all channels of a vector of outputs"
+        return Outcome(Status.INFEASIBLE, None, None, None, watch.cpu_seconds, watch.wall_seconds, note)
+    cost = ShareCost(found.energy_pj, found.cycles)
+    value = {"energy": cost.energy_pj, "cycles": float(cost.cycles), "edp": cost.energy_pj * cost.cycles}
+    times = watch.cpu_seconds, watch.wall_seconds
+    return Outcome(Status.FEASIBLE, cost, value[problem.objective], None, *times)
+
+
+def nvdla_tile(architecture: Architecture, params: Params = Params()) -> Tile:
+    """The tile that an architecture in the form of ``chips/tiles/nvdla.yaml`` describes."""
+    levels = architecture.levels
+    if tuple(level.keeps for level in levels) != FORM or levels[3].fanout_x != levels[3].fanout_y:
+        expected = "an NVDLA-style tile: accumulators, weight, activation and output buffers, a square of PEs"
+        raise InputError(f"architecture {architecture.name}", expected, [level.name for level in levels])
+    accumulators, weights, activations, outputs, shared = levels
+    lanes = activations.fanout
+    return Tile(
+        vector=accumulators.fanout,
+        lanes=lanes,
+        grid=outputs.fanout_x,
+        mac_pj=architecture.compute.energy_pj,
+        bus_pj_per_byte=params.bus_pj_per_byte,
+        bus_bytes_per_cycle=params.bus_bytes_per_cycle,
+        activation=_buffer(activations),
+        weight=_buffer(weights),
+        output=_buffer(accumulators, lanes),
+        output_shared=_buffer(outputs),
+        shared=_buffer(shared),
+        shared_bytes_per_cycle=int(shared.read_bandwidth or 2**31),
+    )
+
+
+def _buffer(level: StorageLevel, instances: int = 1) -> Buffer:
+    """A level of bytes; energies are those of one."""
+    pj = level.read_energy_pj / level.block_size, level.write_energy_pj / level.block_size
+    return Buffer((level.size_words or 0) * instances, *pj)
