@@ -125,7 +125,7 @@ def test_useful_partitions_use_tiles_well_and_fit() -> None:
         assert [used[parts] for parts in found] == sorted((used[parts] for parts in found), reverse=True)
         assert useful_partitions(one, batch, tiles, EDGE, Pruning(most=2)) == found[:2]
     # in a small buffer only what is cut enough
-    small = load_chip("set-edge", {"tile.buffer.size": "64 KiB"}).tile
+    small = load_chip("set-edge", {"tile.buffer.size": "80 KiB"}).tile
     room = small.buffer.size_bytes - small.output_stream_bytes
     fitting = useful_partitions(one, 8, 16, small, Pruning(0.5))
     assert fitting
