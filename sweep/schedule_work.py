@@ -8,14 +8,14 @@ from dataclasses import asdict, replace
 from functools import cached_property
 
 from costmodel.chip import Chip, Tile
-from costmodel.networks.layer_graphs import load_layer_graph
 from costmodel.errors import InputError
+from costmodel.networks.layer_graphs import load_layer_graph
 from solvers.catalogue import solver
 from solvers.mapping.rules import SpaceRules
+from solvers.schedule.tile_costs import tile_solver
 from solvers.schedule.tile_shares import Demand
 from sweep.answers import Answer, ScheduleAnswer
 from sweep.design_row import Row, complete, without_answer
-from sweep.layer_work import solve_settings
 from sweep.schedule_task import ScheduledNetwork, ScheduleSolve, ScheduleTask, TiledChip
 from sweep.space import Design
 from sweep.study import NetworkChoice, Study
@@ -37,11 +37,13 @@ def schedule_solves(study: Study) -> list[ScheduleSolve]:
 
 def _tile_mapper(study: Study) -> SolveSettings:
     """What maps layers on tiles; InputError for rules, which tile costs do not know."""
-    settings = solve_settings(study)
-    if settings.rules != SpaceRules():
+    choice = study.mapping
+    tile_solver(choice.solver)
+    if choice.rules != SpaceRules():
         expected = "a mapping block without rules on tiles: keep, padding, constraints"
-        raise InputError(f"study {study.name}", expected, settings.rules.describe(), key="mapping")
-    return settings
+        raise InputError(f"study {study.name}", expected, choice.rules.describe(), key="mapping")
+    params = canonical_json(asdict(checked_params(choice.solver, choice.solver_params)))
+    return SolveSettings(choice.solver, choice.objective, params, choice.budget)
 
 
 class ScheduleWork:
