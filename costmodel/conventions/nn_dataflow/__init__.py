@@ -4,10 +4,18 @@ Row-stationary mapping on one node's PE array, blocked loops at its buffer and r
 (stanford-mast/nn_dataflow at commit 198a527); ``docs/kapla.md`` has the rules. No study uses this.
 """
 
-from costmodel.conventions.nn_dataflow.blocking import Blocking, NotFittingError, SchemeCost, scheme_cost
+from costmodel.conventions.nn_dataflow.blocking import (
+    Blocking,
+    Delivery,
+    NotFittingError,
+    SchemeCost,
+    scheme_cost,
+)
 from costmodel.conventions.nn_dataflow.cases import SchemeCase, read_schemes
 from costmodel.conventions.nn_dataflow.hardware import Hardware, UnitCosts
+from costmodel.conventions.nn_dataflow.hops import corner_layout, unit_hops
 from costmodel.conventions.nn_dataflow.layers import LEVELS, LOOPS, TENSORS, LayerShape
+from costmodel.conventions.nn_dataflow.partition import Partition, partitions, share
 from costmodel.conventions.nn_dataflow.row_stationary import ProcessingPass, processing_passes
 
 __all__ = [
@@ -15,14 +23,20 @@ __all__ = [
     "LOOPS",
     "TENSORS",
     "Blocking",
+    "Delivery",
     "Hardware",
     "LayerShape",
     "NotFittingError",
+    "Partition",
     "ProcessingPass",
     "SchemeCase",
     "SchemeCost",
     "UnitCosts",
+    "corner_layout",
+    "partitions",
     "processing_passes",
     "read_schemes",
     "scheme_cost",
+    "share",
+    "unit_hops",
 ]

@@ -52,6 +52,21 @@ class Blocking:
 
 
 @dataclass(frozen=True)
+class Delivery:
+    """What lies between DRAM and the nodes: word-hops to bring each tensor to its nodes once (see hops.py).
+
+    ``shared[tensor]`` nodes get a word with one access of DRAM, where words are forwarded.
+    """
+
+    unit_hops: Words = (0, 0, 0)
+    shared: Counts = (1, 1, 1)
+
+    def hops(self, fetches: Counts) -> float:
+        """Word-hops of a scheme that fetches the tensors so often."""
+        return sum(unit * times for unit, times in zip(self.unit_hops, fetches, strict=True))
+
+
+@dataclass(frozen=True)
 class SchemeCost:
     """What a scheme costs: ``accesses[level][tensor]`` in words on all nodes, cycles, energy by part.
 
@@ -86,15 +101,14 @@ def scheme_cost(
     unit: ProcessingPass,
     blocking: Blocking,
     hardware: Hardware,
-    hops: float = 0.0,
-    shared: Counts = (1, 1, 1),
+    delivery: Delivery | None = None,
 ) -> SchemeCost:
     """The cost of running ``unit`` under blocked loops on every node.
 
-    ``hops`` are word-hops on the network; ``shared[tensor]`` nodes get a word with one access of DRAM.
     Raises NotFittingError when buffer or registers are too small, InputError for factors that do not cover
     the pass's trips.
     """
+    delivery = delivery or Delivery()
     if any(total < trips for total, trips in zip(blocking.totals, unit.loop_counts, strict=True)):
         raise InputError("blocking", f"factors that multiply to {unit.loop_counts}", blocking.totals)
     fetches = (fetched(blocking, unit, AT_DRAM), fetched(blocking, unit, AT_GBUF))
@@ -103,7 +117,7 @@ def scheme_cost(
     _check_fits("buffer", held[AT_DRAM], hardware.buffer_words)
     _check_fits("registers", held[AT_GBUF], hardware.register_words)
     nodes, passes, costs = hardware.node_count, prod(blocking.totals), hardware.costs
-    accesses = _accesses(unit, fetches, kept, passes, shared)
+    accesses = _accesses(unit, fetches, kept, passes, delivery.shared)
     accesses = tuple(tuple(words * nodes for words in level) for level in accesses)
     cycles = (
         unit.cycles * passes,
@@ -119,7 +133,7 @@ def scheme_cost(
         *cycles,
         operation_energy=operations * costs.operation,
         access_energy=sum(cost * sum(words) for cost, words in zip(costs.levels, accesses, strict=True)),
-        noc_energy=hops * costs.hop,
+        noc_energy=delivery.hops(fetches[AT_DRAM]) * costs.hop,
         static_energy=max(cycles) * costs.idle_cycle,
     )
 
