@@ -24,8 +24,8 @@ from sweep.completions import answer_row, check_environment
 from sweep.task import SolveSettings, canonical_json
 from sweep.tile_task import TileSource, TileTask
 
-LOT = 32
-"""Shares a task: seconds of work for a solver that takes a tenth of one, and few rows."""
+LOTS = {"mapping": 32, "tile": 4096}
+"""Shares a task, by the family of the solver: seconds of work, and few rows."""
 
 
 def tile_source(demand: Demand, mapper: TileMapper) -> TileSource:
@@ -56,8 +56,9 @@ class TileTable:
         """The tasks whose answers the demand waits for, those that an earlier demand made included."""
         waiting, asked = self.open_shares(source, demand), self._asked.setdefault(source.id, {})
         new = [share for share in waiting if share not in asked]
-        for first in range(0, len(new), LOT):
-            task = TileTask(source, tuple(new[first : first + LOT]))
+        lot = LOTS[tile_solver(source.settings.solver).family]
+        for first in range(0, len(new), lot):
+            task = TileTask(source, tuple(new[first : first + lot]))
             asked |= dict.fromkeys(task.shares, task)
         return list({asked[share].id: asked[share] for share in waiting}.values())
 

@@ -142,7 +142,7 @@ class TabledTileCosts:
 
     def _tabulated(self, layer: NetworkLayer, batch: int, tiles: int) -> TileRows:
         rows = []
-        for parts in useful_partitions(layer, batch, tiles, self.tile, self.pruning):
+        for parts in map(tuple, useful_partitions(layer, batch, tiles, self.tile, self.pruning).tolist()):
             cost = self._part(layer, parts, batch)
             if cost is not None:
                 rows.append((parts, cost.energy_pj * tiles, cost.cycles))

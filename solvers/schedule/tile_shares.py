@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.chip.geometry import same_shapes
 from costmodel.chip.hardware import Tile
 from costmodel.chip.layers import LayerGraph, NetworkLayer
-from costmodel.chip.partitions import Parts, factorizations, utilization
+from costmodel.chip.partitions import Parts, factorizations
 from costmodel.errors import InputError
 from costmodel.workload import Layer, convolution
+
+Array = NDArray[Any]
+Four = tuple[int, int, int, int]
 
 
 class Share(NamedTuple):
@@ -35,11 +40,17 @@ class Share(NamedTuple):
 
     @staticmethod
     def of(layer: NetworkLayer, parts: Parts, batch: int) -> Share:
-        """The largest share of ``layer`` (with weights) for ``batch`` samples cut into ``parts``.
+        """The largest share of ``layer`` (with weights) for ``batch`` samples cut into ``parts``."""
+        k, b, h, w = (-(-size // part) for size, part in zip(layer.sizes(batch), parts, strict=True))
+        return Share.of_part(layer, (k, b, h, w))
+
+    @staticmethod
+    def of_part(layer: NetworkLayer, part: Four) -> Share:
+        """The share of a part of ``layer``: so many K, samples, rows and columns of its outputs.
 
         With activations as weights no two samples have the same ones: each is a group of its own.
         """
-        k, b, h, w = _largest(layer, parts, batch)
+        k, b, h, w = part
         groups = -(-k // layer.group_k) if layer.groups > 1 else 1
         k = layer.group_k if groups > 1 else k
         if layer.weight_producers:
@@ -65,7 +76,8 @@ class Share(NamedTuple):
 
 def vector_operations(layer: NetworkLayer, parts: Parts, batch: int) -> int:
     """Element operations of the largest share of a layer without weights."""
-    return prod(_largest(layer, parts, batch)) * layer.operands * layer.r * layer.s
+    largest = (-(-size // part) for size, part in zip(layer.sizes(batch), parts, strict=True))
+    return prod(largest) * layer.operands * layer.r * layer.s
 
 
 @dataclass(frozen=True)
@@ -89,28 +101,37 @@ class Pruning:
 
 def useful_partitions(
     layer: NetworkLayer, batch: int, tiles: int, tile: Tile, pruning: Pruning = Pruning()
-) -> tuple[Parts, ...]:
-    """Partitions of ``layer`` among ``tiles`` tiles that are worth a look, the best used first."""
-    used = {parts: utilization(layer.sizes(batch), parts) for parts in factorizations(tiles)}
-    room = tile.buffer.size_bytes - tile.output_stream_bytes
-    fitting = [parts for parts in used if held_bytes(layer, parts, batch) <= room]
-    ranked = sorted(fitting or used, key=lambda parts: -used[parts])
-    well = [parts for parts in ranked if used[parts] >= pruning.least_utilization] or ranked[:1]
-    return tuple(well[: pruning.most])
+) -> Array:
+    """Partitions [n, 4] of ``layer`` among ``tiles`` tiles that are worth a look, the best used first."""
+    parts, sizes = _factorizations(tiles), np.array(layer.sizes(batch))
+    largest = -(-sizes // parts)
+    shares = sizes / (largest * parts)
+    used = shares[:, 0] * shares[:, 1] * shares[:, 2] * shares[:, 3]
+    fits = held_bytes(layer, largest) <= tile.buffer.size_bytes - tile.output_stream_bytes
+    if fits.any():
+        parts, used = parts[fits], used[fits]
+    ranked = np.argsort(-used, kind="stable")
+    well = int(np.count_nonzero(used >= pruning.least_utilization)) or 1
+    return parts[ranked[: well if pruning.most is None else min(well, pruning.most)]]
 
 
-def held_bytes(layer: NetworkLayer, parts: Parts, batch: int) -> int:
-    """Bytes of inputs and weights of the largest share, as if no window reached over the image's edges."""
-    k, b, h, w = _largest(layer, parts, batch)
-    rows = min((h - 1) * layer.stride_h + layer.r, layer.input_h)
-    columns = min((w - 1) * layer.stride_w + layer.s, layer.input_w)
+def held_bytes(layer: NetworkLayer, part: Array) -> Array:
+    """Bytes of inputs and weights of parts [n, 4] of K, samples, rows and columns of outputs.
+
+    As if no window reached over the image's edges.
+    """
+    k, b, h, w = part.T
+    rows = np.minimum((h - 1) * layer.stride_h + layer.r, layer.input_h)
+    columns = np.minimum((w - 1) * layer.stride_w + layer.s, layer.input_w)
     if layer.kind == "transpose":
-        return k * b * h * w
+        rows, columns = h, w
+    held: Array = b * rows * columns
     if not layer.has_weights:
-        return k * b * rows * columns * layer.operands
-    groups = -(-k // layer.group_k) if layer.groups > 1 else 1
-    weights = k * layer.group_c * layer.r * layer.s * (b if layer.weight_producers else 1)
-    return groups * layer.group_c * b * rows * columns + weights
+        held *= k * layer.operands
+        return held
+    held *= layer.group_c * (-(-k // layer.group_k) if layer.groups > 1 else 1)
+    held += k * layer.group_c * layer.r * layer.s * (b if layer.weight_producers else 1)
+    return held
 
 
 def batches_of(batch: int) -> tuple[int, ...]:
@@ -128,29 +149,32 @@ class Demand:
     batch: int
     pruning: Pruning = field(default_factory=Pruning)
 
-    def partitions(self) -> Iterator[tuple[NetworkLayer, int, Parts]]:
-        """Every (layer, batch, partition), of layers that cost the same only the first."""
-        for index in dict.fromkeys(same_shapes(self.graph)):
-            layer = self.graph.layers[index]
-            for batch in batches_of(self.batch):
-                for tiles in range(1, self.tiles + 1):
-                    found = useful_partitions(layer, batch, tiles, self.tile, self.pruning)
-                    yield from ((layer, batch, parts) for parts in found)
-
     def shares(self) -> tuple[Share, ...]:
         """The distinct shares of layers with weights, those of a sample on one tile included, sorted."""
         return self._shares
 
     @cached_property
     def _shares(self) -> tuple[Share, ...]:
-        found = {
-            Share.of(layer, parts, batch) for layer, batch, parts in self.partitions() if layer.has_weights
-        }
-        whole = {Share.of(layer, (1, 1, 1, 1), 1) for layer in self.graph.layers if layer.has_weights}
-        return tuple(sorted(found | whole))
+        found: set[Share] = set()
+        for index in dict.fromkeys(same_shapes(self.graph)):
+            layer = self.graph.layers[index]
+            if layer.has_weights:
+                parts = np.unique(self._parts(layer), axis=0).tolist()
+                found |= {Share.of_part(layer, part) for part in [*parts, layer.sizes(1)]}
+        return tuple(sorted(found))
+
+    def _parts(self, layer: NetworkLayer) -> Array:
+        """The largest parts [n, 4] of all partitions, of K, samples, rows and columns."""
+        return np.concatenate(
+            [
+                -(-np.array(layer.sizes(batch)) // partitions)
+                for batch in batches_of(self.batch)
+                for tiles in range(1, self.tiles + 1)
+                for partitions in [useful_partitions(layer, batch, tiles, self.tile, self.pruning)]
+            ]
+        )
 
 
-def _largest(layer: NetworkLayer, parts: Parts, batch: int) -> tuple[int, int, int, int]:
-    """K, B, H and W of the largest part."""
-    k, b, h, w = (-(-size // part) for size, part in zip(layer.sizes(batch), parts, strict=True))
-    return k, b, h, w
+@cache
+def _factorizations(tiles: int) -> Array:
+    return np.array(factorizations(tiles))

@@ -6,10 +6,12 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costmodel.chip.hardware import Tile
 from costmodel.chip.layers import LayerGraph, NetworkLayer
 from costmodel.chip.partitions import factorizations, utilization
 from costmodel.chips import load_chip, load_tile
@@ -36,6 +38,15 @@ PLAIN: dict[str, Any] = {"r": 1, "s": 1, "stride_h": 1, "stride_w": 1, "pad_h": 
 def layer(kind: str = "conv", c: int = 8, k: int = 8, size: int = 6, **changes: Any) -> NetworkLayer:
     sizes = {"c": c, "k": k, "h": size, "w": size, "input_h": size, "input_w": size, "external_c": c}
     return NetworkLayer("layer", kind, **{**sizes, **PLAIN, **changes})
+
+
+def held(one: NetworkLayer, parts: tuple[int, ...], batch: int) -> int:
+    largest = [-(-size // part) for size, part in zip(one.sizes(batch), parts, strict=True)]
+    return int(held_bytes(one, np.array([largest]))[0])
+
+
+def useful(one: NetworkLayer, batch: int, tiles: int, tile: Tile, *pruning: Pruning) -> list[tuple[int, ...]]:
+    return list(map(tuple, useful_partitions(one, batch, tiles, tile, *pruning).tolist()))
 
 
 @st.composite
@@ -97,13 +108,13 @@ def test_held_bytes_are_those_of_the_largest_part(
         )
         if one.has_weights:
             groups = {channel // one.group_k for channel in k}
-            held = len(groups) * one.group_c * len(b) * span + len(k) * one.group_c * one.r * one.s
+            bytes_here = len(groups) * one.group_c * len(b) * span + len(k) * one.group_c * one.r * one.s
         else:
-            held = len(k) * one.operands * len(b) * span
-        most = max(most, held)
-    assert most <= held_bytes(one, parts, batch)
+            bytes_here = len(k) * one.operands * len(b) * span
+        most = max(most, bytes_here)
+    assert most <= held(one, parts, batch)
     if one.groups == 1:
-        assert most == held_bytes(one, parts, batch)
+        assert most == held(one, parts, batch)
 
 
 def test_activations_as_weights_are_a_group_a_sample() -> None:
@@ -118,19 +129,19 @@ def test_activations_as_weights_are_a_group_a_sample() -> None:
 def test_useful_partitions_use_tiles_well_and_fit() -> None:
     one = layer(c=64, k=48, size=28, r=3, s=3, pad_h=1, pad_w=1)
     for batch, tiles in ((1, 7), (4, 12), (8, 16)):
-        found = useful_partitions(one, batch, tiles, EDGE)
+        found = useful(one, batch, tiles, EDGE)
         used = {parts: utilization(one.sizes(batch), parts) for parts in factorizations(tiles)}
         well = {parts for parts in used if used[parts] >= 0.75}
         assert set(found) == (well or {max(used, key=lambda parts: used[parts])})
         assert [used[parts] for parts in found] == sorted((used[parts] for parts in found), reverse=True)
-        assert useful_partitions(one, batch, tiles, EDGE, Pruning(most=2)) == found[:2]
+        assert useful(one, batch, tiles, EDGE, Pruning(most=2)) == found[:2]
     # in a small buffer only what is cut enough
     small = load_chip("set-edge", {"tile.buffer.size": "80 KiB"}).tile
     room = small.buffer.size_bytes - small.output_stream_bytes
-    fitting = useful_partitions(one, 8, 16, small, Pruning(0.5))
+    fitting = useful(one, 8, 16, small, Pruning(0.5))
     assert fitting
-    assert {held_bytes(one, parts, 8) <= room for parts in fitting} == {True}
-    assert len(fitting) < len(useful_partitions(one, 8, 16, EDGE, Pruning(0.5)))
+    assert {held(one, parts, 8) <= room for parts in fitting} == {True}
+    assert len(fitting) < len(useful(one, 8, 16, EDGE, Pruning(0.5)))
 
 
 def test_the_demand_has_every_share_that_rows_ask_for() -> None:
