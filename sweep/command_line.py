@@ -222,7 +222,10 @@ def cluster_show(
 @app.command("list")
 def list_(
     what: Annotated[
-        str, typer.Argument(help="solvers, networks, architectures, studies, layers/NETWORK or schema.")
+        str,
+        typer.Argument(
+            help="solvers, networks, architectures, chips, chip-networks, studies, layers/NETWORK or schema."
+        ),
     ],
     as_json: JsonOut = False,
 ) -> None:

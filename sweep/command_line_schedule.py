@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from costmodel.frontends.file_keys import check_keys
 from results.report import write_schedules_page
 from results.schedule_text import text_chart
 from results.store import RunFolder
@@ -48,16 +49,9 @@ class ScheduleRequest:
         solver_params(self.schedule["solver"], FAMILY, params)
         name = self.output.name if self.output else "schedule"
         schedule = {**self.schedule, "params": json.loads(params)}
-        return Study.model_validate(
-            {
-                "name": name,
-                "networks": [self.network],
-                "chip": self.chip,
-                "objectives": ["energy_pj", "cycles"],
-                "schedule": schedule,
-                "mapping": self.mapping,
-            }
-        )
+        asked = {"name": name, "networks": [self.network], "chip": self.chip}
+        blocks = {"schedule": schedule, "mapping": self.mapping}
+        return check_keys(Study, {**asked, "objectives": ["energy_pj", "cycles"], **blocks}, "solve schedule")
 
 
 def solve_schedule(request: ScheduleRequest, params: str, as_json: bool) -> None:

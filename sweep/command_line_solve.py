@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.architectures import architecture_names, load_architecture
+from costmodel.chips import chip_names, load_chip
 from costmodel.conventions.nn_dataflow.cases import is_scheme_file
 from costmodel.conventions.set_isca2023.cases import TreeCase, is_tree_file, read_trees
 from costmodel.conventions.set_isca2023.cases import evaluated_line as tree_line
@@ -16,12 +17,14 @@ from costmodel.errors import InputError
 from costmodel.frontends.timeloop_case import read_timeloop_case
 from costmodel.frontends.timeloop_reference import Case, evaluated_line, read_cases
 from costmodel.networks import load_layer, load_network, network_names
+from costmodel.networks.layer_graphs import layer_graph_names, load_layer_graph
 from costmodel.workload import distinct_layers
 from results.schema import schema_markdown
 from solvers.catalogue import CATALOGUE
 from solvers.mapping.problem import MappingProblem, violations
 from solvers.mapping.rules import SpaceRules
 from sweep.command_line_schemes import evaluate_schemes
+from sweep.hardware import mapped_on
 from sweep.study import load_study, study_names
 from sweep.timeloop_space import level_rules
 
@@ -107,6 +110,8 @@ def listing(what: str) -> list[dict[str, Any]]:
         "solvers": _solvers,
         "networks": _networks,
         "architectures": _architectures,
+        "chips": _chips,
+        "chip-networks": _chip_networks,
         "studies": _studies,
     }
     if what.startswith("layers/"):
@@ -137,6 +142,31 @@ def _architectures() -> Iterable[dict[str, Any]]:
         architecture = load_architecture(name)
         levels = " > ".join(level.name for level in reversed(architecture.levels))
         yield {"name": name, "mac_units": architecture.mac_units, "levels": levels}
+
+
+def _chips() -> Iterable[dict[str, Any]]:
+    for name in chip_names():
+        chip = load_chip(name)
+        tile = mapped_on(chip)
+        yield {
+            "name": name,
+            "mesh": f"{chip.columns}x{chip.rows}",
+            "tile": tile.name,
+            "tile_mac_units": tile.mac_units,
+            "tile_buffer_bytes": chip.tile.buffer.size_bytes,
+            "dram_bytes_per_cycle": chip.dram.bytes_per_cycle,
+        }
+
+
+def _chip_networks() -> Iterable[dict[str, Any]]:
+    """Of the library's networks those whose every operator a schedule can have."""
+    for name in layer_graph_names():
+        try:
+            graph = load_layer_graph(name)
+        except InputError:
+            continue
+        macs = sum(layer.operations for layer in graph.layers if layer.has_weights)
+        yield {"name": name, "layers": len(graph.layers), "macs": macs}
 
 
 def _studies() -> Iterable[dict[str, Any]]:

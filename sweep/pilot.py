@@ -9,18 +9,18 @@ from math import prod
 from typing import Any
 
 from solvers.catalogue import solver
-from solvers.schedule.tile_costs import ShareCost
+from solvers.schedule.tile_costs import ShareCost, tile_solver
 from solvers.schedule.tile_shares import Demand, Share
 from sweep.schedule_task import ScheduleTask
 from sweep.task import checked_params
-from sweep.tile_table import LOT
+from sweep.tile_table import LOTS
 from sweep.tile_task import TileTask
 from sweep.work import Task, answer_task
 
 PILOT_SOLVES = 5
 PILOT_SECONDS = 10.0
 PILOT_SHARES = 6
-"""Tile costs that stand for a lot of LOT."""
+"""Tile costs that stand for a whole lot."""
 MIXED = 20
 """Seconds that stand for a study whose solves are tile costs and schedules."""
 
@@ -66,10 +66,11 @@ def _timed(contents: list[dict[str, Any]]) -> tuple[float, ...]:
 def _lot_seconds(task: ScheduleTask) -> tuple[float, ...]:
     """Of a few tile costs each, as if they were a lot."""
     shares = task.demand.shares()
+    lot = min(len(shares), LOTS[tile_solver(task.on.source.settings.solver).family])
     stride = max(1, len(shares) // (2 * PILOT_SHARES))
     parts = shares[::stride][:PILOT_SHARES], shares[stride // 2 :: stride][:PILOT_SHARES]
     contents = [TileTask(task.on.source, part).content for part in parts if part]
-    return tuple(spent * LOT / PILOT_SHARES for spent in _timed(contents))
+    return tuple(spent * lot / PILOT_SHARES for spent in _timed(contents))
 
 
 def _timed_in_part(tasks: list[ScheduleTask]) -> tuple[float, ...]:

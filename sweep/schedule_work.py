@@ -35,7 +35,7 @@ def schedule_solves(study: Study) -> list[ScheduleSolve]:
     return [ScheduleSolve(choice.solver, choice.objective, params, budget) for budget in choice.budgets]
 
 
-def _tile_mapper(study: Study) -> SolveSettings:
+def tile_mapper(study: Study) -> SolveSettings:
     """What maps layers on tiles; InputError for rules, which tile costs do not know."""
     choice = study.mapping
     tile_solver(choice.solver)
@@ -54,7 +54,7 @@ class ScheduleWork:
         self._choice = study.schedule
         self._networks = study.networks
         self._solves = schedule_solves(study)
-        self._mapper = _tile_mapper(study)
+        self._mapper = tile_mapper(study)
         self._loaded = {
             choice.shown: ScheduledNetwork(choice.shown, load_layer_graph(choice.network))
             for choice in study.networks

@@ -35,11 +35,11 @@ class Workload(Protocol):
 def solved_how(study: Study) -> Any:
     """How the study's tasks are solved, versions of solvers and models included, as plain JSON data."""
     from sweep.layer_work import solve_settings
-    from sweep.schedule_work import schedule_solves
+    from sweep.schedule_work import schedule_solves, tile_mapper
 
     if study.schedule is None:
         return solve_settings(study).content
-    return [solve_settings(study).content, schedule_solves(study)[0].content]
+    return [tile_mapper(study).content, schedule_solves(study)[0].content]
 
 
 def workload_of(study: Study) -> Workload:

@@ -1,0 +1,98 @@
+"""``archsweep solve schedule`` and the lists of what it takes: what they print, and how they end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from costmodel.ratree import leaves, parse_tree
+
+Command = Callable[..., tuple[int, str, str]]
+
+CHAIN = {
+    "name": "chain",
+    "layers": [
+        {"name": name, "type": "conv", "K": 16, "H": 4, "W": 4, "R": 1, "S": 1, "sH": 1, "sW": 1}
+        | {"pad_h": 0, "pad_w": 0, "ifmap_real": [16, 4, 4], "ifm_prevs": before}
+        | {"external_C": 0 if before else 16}
+        for name, before in (("a", []), ("b", [0]))
+    ],
+}
+
+
+@pytest.fixture
+def solve(command_line: Command, tmp_path: Path) -> Command:
+    (tmp_path / "chain.json").write_text(json.dumps(CHAIN))
+
+    def run(*options: str) -> tuple[int, str, str]:
+        given = ("--chip", "set-edge", "--network", "chain.json", "--most-partitions", "1")
+        params = () if "--params" in options else ("--params", '{"beta": 2}')
+        return command_line("solve", "schedule", *given, *params, *options)
+
+    return run
+
+
+def test_json_holds_the_best_schedule_and_every_seed(solve: Command, tmp_path: Path) -> None:
+    status, out, errors = solve("--batch", "2", "--seeds", "3", "--objective", "ed2", "--json")
+    assert status == 0
+    answer = json.loads(out)
+    assert [row["seed"] for row in answer["seeds"]] == [0, 1, 2]
+    assert answer["objective"] == min(row["objective"] for row in answer["seeds"])
+    assert answer["objective"] == pytest.approx(answer["energy_pj"] * answer["cycles"] ** 2)
+    assert sum(answer["energy_by_part_pj"].values()) == pytest.approx(answer["energy_pj"])
+    assert [leaf.layer for leaf in leaves(parse_tree(answer["tree"]))] == ["a", "b"]
+    assert "3 schedules to find" in errors.replace("\n", " ")
+    assert [path.name for path in tmp_path.iterdir()] == ["chain.json"]
+
+
+def test_text_has_the_tree_and_a_chart_and_html_can_be_kept(solve: Command, tmp_path: Path) -> None:
+    status, out, _ = solve("--seeds", "1", "--chart", "chart.html", "-o", "runs/mine")
+    assert status == 0
+    assert "a a   b b" in out
+    page = (tmp_path / "chart.html").read_text(encoding="utf-8")
+    assert "schedule-chart" in page
+    assert "Pareto front" not in page
+    assert (tmp_path / "runs" / "mine" / "schedules").is_dir()
+    # the next one finds the tile costs, and the schedule itself
+    _, _, errors = solve("--seeds", "2", "-o", "runs/again")
+    assert "1 in the store, 1 to solve" in errors.replace("\n", " ")
+
+
+def test_a_network_without_a_schedule_ends_with_status_1(solve: Command, tmp_path: Path) -> None:
+    large = {"R": 61, "S": 61, "ifmap_real": [4096, 64, 64], "external_C": 4096}
+    (tmp_path / "chain.json").write_text(json.dumps({"layers": [CHAIN["layers"][0] | large]}))  # type: ignore[operator]
+    status, out, errors = solve("--seeds", "1", "--json", "--params", '{"beta": 1}')
+    assert status == 1
+    assert json.loads(out)["tree"] is None
+    assert "no schedule: chain.json: " in errors
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--chip", "set-egde"), "Did you mean set-edge"),
+        (("--network", "resnet5"), "Did you mean resnet50"),
+        (("--solver", "cosa"), "--solver: expected one of set, layer_sequential, layer_pipeline"),
+        (("--objective", "speed"), "energy, cycles, edp"),
+        (("--params", "{"), "a JSON object"),
+        (("--params", '{"speed": 1}'), "parameters of set"),
+        (("--tile-solver", "cosma"), "expected one of nvdla, auto, cosa"),
+    ],
+)
+def test_wrong_input_is_named(solve: Command, options: tuple[str, ...], said: str) -> None:
+    status, out, errors = solve(*options)
+    assert (status, out) == (2, "")
+    assert said in errors.replace("\n", " ")
+    assert "Traceback" not in errors
+
+
+def test_chips_and_their_networks_are_listed(command_line: Command) -> None:
+    _, chips, _ = command_line("list", "chips", "--json")
+    found = {row["name"]: row for row in json.loads(chips)}
+    assert (found["set-edge"]["mesh"], found["set-edge"]["dram_bytes_per_cycle"]) == ("4x4", 16)
+    _, networks, _ = command_line("list", "chip-networks", "--json")
+    layers = {row["name"]: row["layers"] for row in json.loads(networks)}
+    assert layers["resnet50"] == layers["set-resnet50"] == 72

@@ -1,0 +1,377 @@
+"""Studies of chips: what their rows count, checked by counting the stored trees again, and what is solved.
+
+The network: a -> b -> c -> a + c, 1 x 1 convolutions over 8 x 8 pixels, two samples, on 2 or 4 tiles.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+
+from clusters.in_process import InProcessRuntime
+from costmodel.chip import ChipEvaluator
+from costmodel.chips import FOLDER as CHIPS
+from costmodel.chips import load_chip
+from costmodel.errors import InputError
+from costmodel.networks.layer_graphs import load_layer_graph
+from costmodel.ratree import parse_tree
+from results.report import build_page
+from results.report_data import RunData
+from results.store import RunFolder, RunWriter
+from solvers.schedule.tile_costs import TileMapper, solved_costs
+from solvers.schedule.tile_shares import Demand, Pruning
+from sweep.pilot import ideal_costs
+from sweep.plan import plan
+from sweep.prediction import predict
+from sweep.run import Observer, Run
+from sweep.schedule_task import ScheduleTask
+from sweep.search import designs, search_of
+from sweep.session import Place, run_study
+from sweep.study import Study, load_study
+from sweep.tile_task import TileTask
+from sweep.work import answer_task
+from sweep.workload import workload_of
+
+HERE = Place(in_process=True)
+MakeRuntime = Callable[[Callable[[Any], Any]], InProcessRuntime]
+Row = dict[str, Any]
+
+STUDY = """
+name: skip
+networks: [{network: skip.json, weight: 3}]
+chip: set-edge
+axes:
+  mesh: {choices: [[2, 1], [2, 2]]}
+  dram.bandwidth: {choices: [2 B/cycle, 16 B/cycle]}
+objectives: [energy_pj, cycles, area_um2, dram_bytes]
+schedule: {solver: set, batch: 2, seeds: 2, objective: e2d, most_partitions: 1, params: {beta: 2}}
+"""
+
+
+def layer(name: str, c: int, k: int, before: tuple[int, ...], kind: str = "conv") -> Row:
+    """A layer of 8 x 8 pixels that reads ``before`` or, without any, the network's input."""
+    sizes = {"C": c, "K": k, "H": 8, "W": 8, "R": 1, "S": 1, "sH": 1, "sW": 1, "pad_h": 0, "pad_w": 0}
+    inputs = {"ifmap_real": [c, 8, 8], "ifm_prevs": list(before), "external_C": 0 if before else c}
+    return {"name": name, "type": kind, **sizes, **inputs, "N": len(before) if kind == "eltwise" else 1}
+
+
+SKIP = {
+    "name": "skip",
+    "layers": [
+        layer("a", 16, 32, ()),
+        layer("b", 32, 64, (0,)),
+        layer("c", 64, 32, (1,)),
+        layer("sum", 64, 32, (0, 2), "eltwise"),
+    ],
+}
+
+
+class Counter(Observer):
+    def __init__(self) -> None:
+        self.solved: list[str] = []
+        self.cached: list[str] = []
+
+    def answered(self, row: Row) -> None:
+        (self.cached if row["cached"] else self.solved).append(row["task_id"])
+
+
+COUNTED = Counter()
+"""What happened while the study was solved."""
+
+
+def write(folder: Path, text: str = STUDY) -> Path:
+    (folder / "skip.json").write_text(json.dumps(SKIP))
+    path = folder / "skip.yaml"
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def write_study(tmp_path: Path) -> Callable[[str], Path]:
+    return partial(write, tmp_path)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    return load_study(str(write(tmp_path)))
+
+
+@pytest.fixture(scope="module")
+def solved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run folder of the study, solved once for the tests that look at it."""
+    folder = tmp_path_factory.mktemp("solved")
+    return run_study(load_study(str(write(folder))), folder / "runs" / "skip", HERE, observer=COUNTED).path
+
+
+@pytest.fixture
+def with_tiles(solved: Path, tmp_path: Path) -> Path:
+    """A run folder that is not there yet, beside one that knows the tile costs and nothing else."""
+    copytree(solved / "tile_costs", tmp_path / "runs" / "tiles" / "tile_costs")
+    return tmp_path / "runs" / "skip"
+
+
+def by_id(folder: RunFolder, table: str = "schedules") -> dict[str, Row]:
+    return {row["task_id"]: row for row in folder.read_rows(table)}
+
+
+def test_designs_count_what_the_best_of_their_trees_cost(solved: Path) -> None:
+    folder = RunFolder(solved)
+    rows, found = by_id(folder), folder.read_rows("designs")
+    assert (len(found), len(rows)) == (4, 8)
+    for design in found:
+        network = design["networks"]["skip.json"]
+        seeds = [rows[task_id] for task_id in network["seeds"]]
+        best = min(seeds, key=lambda row: row["objective"])
+        assert (design["status"], network["schedule"]) == ("complete", best["task_id"])
+        for name in ("energy_pj", "cycles", "dram_bytes", "noc_hop_bytes"):
+            assert design[name] == pytest.approx(3 * best[name], abs=0.5)
+        assert sum(design["energy_by_level_pj"].values()) == pytest.approx(design["energy_pj"])
+        assert design["chip"]["columns"] == design["axes"]["mesh"][0]
+        assert design["latency_seconds"] == pytest.approx(design["cycles"] / 1e9)
+        chip = load_chip("set-edge", design["axes"])
+        assert chip.tile.architecture is not None
+        assert design["area_um2"] == pytest.approx(chip.tiles * chip.tile.architecture.area_um2)
+
+
+def test_every_row_is_what_its_tree_costs_counted_again(solved: Path, study: Study, tmp_path: Path) -> None:
+    folder = RunFolder(solved)
+    graph, rows = load_layer_graph(tmp_path / "skip.json"), by_id(folder)
+    for design in folder.read_rows("designs"):
+        chip = load_chip("set-edge", design["axes"])
+        demand = Demand(graph, chip.tile, chip.tiles, 2, Pruning(most=1))
+        judge = ChipEvaluator(graph, chip, 2, solved_costs(demand, TileMapper("cosa")), (2.0, 1.0))
+        for row in (rows[task_id] for task_id in design["networks"]["skip.json"]["seeds"]):
+            cost = judge.evaluate(parse_tree(row["tree"]))
+            assert (row["energy_pj"], row["cycles"]) == (pytest.approx(cost.energy_pj), cost.cycles)
+            assert row["objective"] == pytest.approx(cost.energy_pj**2 * cost.cycles)
+            assert row["energy_by_part_pj"] == pytest.approx(cost.parts_pj)
+            assert row["dram_bytes"] == cost.dram_bytes
+            check_chart(row, chip.tiles)
+
+
+def check_chart(row: Row, tiles: int) -> None:
+    """Every layer computes every sample once, within the chip and the latency."""
+    assert {leaf["layer"] for leaf in row["spatial_temporal"]} == {"a", "b", "c", "sum"}
+    for leaf in row["spatial_temporal"]:
+        assert leaf["samples"] * len(leaf["starts"]) == row["batch"]
+        assert 0 <= leaf["tiles"][0] < leaf["tiles"][1] <= tiles
+        assert leaf["starts"] == sorted(leaf["starts"])
+        assert leaf["starts"][-1] + leaf["cycles"] <= row["cycles"]
+    assert 0 < row["utilization"] <= 1
+
+
+def test_tile_costs_are_solved_once_for_all_seeds_and_meshes(solved: Path, study: Study) -> None:
+    lots = by_id(RunFolder(solved), "tile_costs")
+    assert len(COUNTED.solved) == len(set(COUNTED.solved)) == 8 + len(lots)
+    shares = [tuple(share) for row in lots.values() for share, *_ in row["costs"]]
+    assert len(shares) == len(set(shares))
+    needed = {
+        share
+        for design in designs(study)
+        for task in workload_of(study).tasks(design)
+        if isinstance(task, ScheduleTask)
+        for share in task.demand.shares()
+    }
+    assert set(shares) == needed
+
+
+def test_a_second_run_another_study_and_other_seeds_reuse_what_there_is(
+    solved: Path, study: Study, tmp_path: Path
+) -> None:
+    before = by_id(RunFolder(copytree(solved, tmp_path / "runs" / "skip")))
+    again, other, more = Counter(), Counter(), Counter()
+    run_study(study, tmp_path / "runs" / "skip", HERE, observer=again)
+    renamed = study.model_copy(update={"name": "other"})
+    folder = run_study(renamed, tmp_path / "runs" / "other", HERE, observer=other)
+    assert again.solved == other.solved == []
+    assert {row["from_study"] for row in folder.read_rows("schedules")} == {"skip"}
+    assert {i: row["tree"] for i, row in by_id(folder).items()} == {i: r["tree"] for i, r in before.items()}
+    assert study.schedule is not None
+    later = study.schedule.model_copy(update={"seed": 1})
+    folder = run_study(
+        study.model_copy(update={"schedule": later}), tmp_path / "runs" / "seeds", HERE, observer=more
+    )
+    # seed 1 is known, seed 2 is new; tile costs are all there
+    assert (len(more.cached), len(more.solved)) == (4, 4)
+    assert folder.read_rows("tile_costs") == []
+    assert {row["seed"] for row in folder.read_rows("schedules")} == {1, 2}
+
+
+def no_seed_1_today(content: Any) -> Any:
+    if content["kind"] == "schedule" and content["budget"]["seed"] == 1:
+        raise RuntimeError("no solver today")
+    return answer_task(content)
+
+
+def no_schedule_today(content: Any) -> Any:
+    if content["kind"] == "schedule":
+        raise RuntimeError("no solver today")
+    return answer_task(content)
+
+
+def no_tiles_today(content: Any) -> Any:
+    if content["kind"] == "tile_costs":
+        raise RuntimeError("no tiles today")
+    return answer_task(content)
+
+
+def explored(study: Study, path: Path, runtime: InProcessRuntime) -> RunFolder:
+    with RunWriter(path) as writer:
+        Run(study, writer, Observer(), path.parent).explore(search_of(study), runtime)
+    return RunFolder(path)
+
+
+def test_a_seed_that_fails_is_a_row_and_the_others_count(
+    study: Study, with_tiles: Path, in_process: MakeRuntime
+) -> None:
+    path = with_tiles
+    folder = explored(study, path, in_process(no_seed_1_today))
+    rows = by_id(folder)
+    assert sorted(row["status"] for row in rows.values()) == ["failed"] * 4 + ["feasible"] * 4
+    for design in folder.read_rows("designs"):
+        assert (design["status"], design["failures"]) == ("complete", 1)
+        assert rows[design["networks"]["skip.json"]["schedule"]]["seed"] == 0
+    assert "no solver today" in build_page(RunData.read(path))
+    counter = Counter()
+    run_study(study, path, HERE, observer=counter)
+    assert len(counter.solved) == 4
+    assert {row["status"] for row in by_id(folder).values()} == {"feasible"}
+
+
+def test_designs_without_any_schedule_say_why_and_are_tried_again(
+    study: Study, tmp_path: Path, in_process: MakeRuntime
+) -> None:
+    path = tmp_path / "runs" / "skip"
+    for work, reason in (
+        (no_tiles_today, "tile costs could not be had"),
+        (no_schedule_today, "RuntimeError: no solver today"),
+    ):
+        folder = explored(study, path, in_process(work))
+        assert {row["status"] for row in folder.read_rows("schedules")} == {"failed"}
+        for design in folder.read_rows("designs"):
+            assert design["status"] == "failed"
+            assert "skip.json: failed: " in design["error"]
+            assert reason in design["error"]
+    assert "No design is complete" in build_page(RunData.read(path))
+    run_study(study, path, HERE)
+    assert {row["status"] for row in folder.read_rows("designs")} == {"complete"}
+
+
+def test_an_interrupted_run_goes_on_from_what_it_has(study: Study, with_tiles: Path) -> None:
+    class Interrupting(Observer):
+        def answered(self, row: Row) -> None:
+            if "batch" in row:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_study(study, with_tiles, HERE, observer=Interrupting())
+    (kept,) = RunFolder(with_tiles).read_rows("schedules")
+    counter = Counter()
+    folder = run_study(study, with_tiles, HERE, observer=counter)
+    assert kept["task_id"] in counter.cached
+    assert len(counter.solved) == 7
+    assert {row["status"] for row in folder.read_rows("designs")} == {"complete"}
+
+
+def tasks_of(study: Study, **overrides: Any) -> list[str]:
+    """The identities of the first design's schedules, with keys of the study's schedule replaced."""
+    assert study.schedule is not None
+    changed = study.schedule.model_copy(update=overrides)
+    altered = study.model_copy(update={"schedule": changed})
+    return [task.id for task in workload_of(altered).tasks(next(designs(altered)))]
+
+
+def test_equal_contents_are_equal_tasks_whatever_their_names_and_clock(
+    study: Study, write_study: Callable[[str], Path], tmp_path: Path
+) -> None:
+    mine = tasks_of(study)
+    assert len(set(mine)) == 2
+    (tmp_path / "copy.json").write_text(json.dumps(SKIP | {"name": "copy"}))
+    text = (CHIPS / "set-edge.yaml").read_text(encoding="utf-8")
+    renamed = text.replace("name: set-edge", "name: mine").replace("frequency: 1 GHz", "frequency: 2 GHz")
+    (tmp_path / "mine.yaml").write_text(renamed)
+    other = STUDY.replace("skip.json", "copy.json").replace("chip: set-edge", "chip: mine.yaml")
+    assert tasks_of(load_study(str(write_study(other)))) == mine
+    for change in (
+        {"batch": 4},
+        {"objective": "edp"},
+        {"params": {"beta": 6}},
+        {"solver": "layer_pipeline"},
+        {"most_partitions": 3},
+        {"seed": 7},
+    ):
+        assert not set(tasks_of(study, **change)) & set(mine), change
+
+
+def test_plan_counts_tile_costs_and_schedules(solved: Path, study: Study, tmp_path: Path) -> None:
+    planned = plan(study, tmp_path / "runs")
+    assert planned.asked == {"schedules": 8}
+    assert predict(study, planned, tmp_path / "runs").seconds_per_solve > 0
+    lots = RunFolder(copytree(solved, tmp_path / "runs" / "skip")).read_rows("tile_costs")
+    assert (planned.distinct, planned.open) == (8 + len(lots), 8 + len(lots))
+    # lots are made of what is open: of every demand anew while counting, as in the run
+    assert planned.tile_lots == len(lots) == len({row["task_id"] for row in lots})
+    known = plan(study, tmp_path / "runs")
+    assert (known.distinct, known.open, known.tile_lots) == (8, 0, 0)
+    assert predict(study, known, tmp_path / "runs").source.startswith("8 solves in")
+
+
+def test_a_pilot_s_ideal_costs_are_below_those_that_are_found(study: Study) -> None:
+    task = next(t for t in workload_of(study).tasks(next(designs(study))) if isinstance(t, ScheduleTask))
+    row = answer_task(TileTask(task.on.source, task.demand.shares()).content)
+    ideal = list(ideal_costs(task.demand).values())
+    for cost, (_, energy_pj, cycles, _) in zip(ideal, row["costs"], strict=True):
+        assert cost.energy_pj < energy_pj
+        assert cost.cycles <= cycles
+
+
+def test_constraints_and_searches_know_chips(write_study: Callable[[str], Path], with_tiles: Path) -> None:
+    text = STUDY + "constraints: [tiles <= 2]\nsearch: {method: optuna, trials: 4, seed: 1}\n"
+    folder = run_study(load_study(str(write_study(text))), with_tiles, HERE)
+    found = folder.read_rows("designs")
+    assert {row["axes"]["mesh"][1] for row in found if row["status"] == "complete"} == {1}
+    assert {row["note"] for row in found if row["status"] == "infeasible"} <= {"tiles <= 2 (is 4)"}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("chip: set-edge", "chip: set-edge\narchitecture: eyeriss"), "either 'architecture' or 'chip'"),
+        (("chip: set-edge", "architecture: eyeriss"), "no 'schedule' without a 'chip'"),
+        (("schedule:", "scratchpad: {level: SRAM}\nschedule:"), "no 'scratchpad' in a study of chips"),
+        (("objective: e2d", "objective: best"), "expected one of energy, cycles, edp"),
+        (("solver: set,", "solver: sett,"), "expected one of set, layer_sequential"),
+        (("solver: set,", "solver: cosa,"), "expected one of set, layer_sequential"),
+        (("beta: 2", "betta: 2"), "parameters of set among"),
+        (("  mesh:", "  mesh.width:"), "override of chip set-edge"),
+        (("chip: set-edge", "chip: set-edg"), "Did you mean set-edge"),
+        (("skip.json", "skipp.json"), "skipp.json"),
+        (("schedule:", "mapping: {padding: 0.1}\nschedule:"), "without rules on tiles"),
+        (("schedule:", "search: {method: optuna, trials: 2, warm_start: true}\nschedule:"), "no warm start"),
+    ],
+)
+def test_wrong_studies_are_named_before_any_solve(
+    write_study: Callable[[str], Path],
+    tmp_path: Path,
+    command_line: Callable[..., tuple[int, str, str]],
+    change: tuple[str, str],
+    said: str,
+) -> None:
+    path = write_study(STUDY.replace(*change))
+    status, _, errors = command_line("run", str(path), "--in-process")
+    assert status == 2
+    assert said in errors.replace("\n", " ")
+    assert "Traceback" not in errors
+    assert not (tmp_path / "runs").exists()
+
+
+def test_bytes_of_dram_are_objectives_of_chips_only(write_study: Callable[[str], Path]) -> None:
+    text = "name: s\nnetworks: [alexnet]\narchitecture: eyeriss\nobjectives: [dram_bytes]\n"
+    with pytest.raises(InputError, match="a 'chip', for the objective dram_bytes"):
+        load_study(str(write_study(text)))
