@@ -1,5 +1,6 @@
 """Several layers at once on a tiled chip: tiles, NoC, DRAM, buffers, and pipelines of RA trees."""
 
+from costmodel.chip.bounds import ScheduleBounds, lower_bounds
 from costmodel.chip.evaluate import ChipEvaluation, ChipEvaluator
 from costmodel.chip.hardware import Chip, Dram, Noc, Tile, TileBuffer
 from costmodel.chip.layers import KINDS, LayerGraph, NetworkLayer
@@ -21,11 +22,13 @@ __all__ = [
     "NodeCost",
     "Path",
     "Schedule",
+    "ScheduleBounds",
     "Tile",
     "TileBuffer",
     "TileCosts",
     "TileFloor",
     "TileRows",
     "granularity_violations",
+    "lower_bounds",
     "table_floor",
 ]

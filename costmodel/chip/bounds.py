@@ -1,0 +1,108 @@
+"""What no schedule of a network, batch and chip is below: compulsory traffic, work, cuts of the NoC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costmodel.chip.hardware import Chip
+from costmodel.chip.layers import LayerGraph, NetworkLayer
+from costmodel.chip.tile_costs import TileCosts
+
+
+@dataclass(frozen=True)
+class ScheduleBounds:
+    """Lower bounds on energy and cycles of a whole batch, each whatever the other is."""
+
+    energy_pj: float
+    cycles: float
+
+    def product(self, exponents: tuple[float, float]) -> float:
+        """A lower bound on E^n D^m, as neither exponent is negative."""
+        return float(self.energy_pj ** exponents[0] * self.cycles ** exponents[1])
+
+
+@dataclass(frozen=True)
+class Compulsory:
+    """Bytes of a whole batch that every schedule moves: between DRAM and tiles, into and out of buffers.
+
+    ``filled`` has every input that is read and every weight in one tile's buffer, ``emptied`` all outputs.
+    """
+
+    dram_read: int
+    dram_write: int
+    filled: int
+    emptied: int
+
+
+def lower_bounds(graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileCosts) -> ScheduleBounds:
+    """Proven bounds: weights and the network's inputs come from DRAM, and unused outputs go there, once.
+
+    Cycles: all tiles together work no less than the floors of ``tile_costs`` say, DRAM carries the compulsory
+    bytes, and so do the links; a leaf, and so what is above it, waits for each of them.
+    """
+    batches = [share for share in range(1, batch + 1) if batch % share == 0]
+    floors = [tile_costs.floor(layer, batches, chip.tiles) for layer in range(len(graph.layers))]
+    moved = compulsory(graph, batch)
+    dram, buffer = moved.dram_read + moved.dram_write, chip.tile.buffer
+    hop_bytes = dram * _nearest(chip) / len(chip.ports)
+    energy = batch * sum(floor.energy_pj for floor in floors)
+    energy += moved.filled * buffer.write_pj_per_byte + moved.emptied * buffer.read_pj_per_byte
+    energy += moved.dram_read * chip.dram.read_pj_per_byte + moved.dram_write * chip.dram.write_pj_per_byte
+    energy += hop_bytes * chip.noc.hop_pj_per_byte
+    cycles = max(
+        batch * sum(floor.tile_cycles for floor in floors) / chip.tiles,
+        dram / chip.dram.bytes_per_cycle,
+        hop_bytes / (max(chip.links, 1) * chip.noc.link_bytes_per_cycle),
+        _past_ports(chip, max(moved.dram_read, moved.dram_write)),
+    )
+    return ScheduleBounds(energy, cycles)
+
+
+def compulsory(graph: LayerGraph, batch: int) -> Compulsory:
+    """Compulsory traffic; a schedule may move more because of halos, copies and reloads."""
+    used = {number for layer in graph.layers for number in (*layer.producers, *layer.weight_producers)}
+    read = written = filled = emptied = 0
+    for number, layer in enumerate(graph.layers):
+        outputs = batch * layer.k * layer.h * layer.w
+        inputs, external = (batch * size for size in _inputs(layer))
+        weights = layer.k * layer.group_c * layer.r * layer.s * layer.has_weights
+        weights *= batch if layer.weight_producers else 1
+        read += external + (0 if layer.weight_producers else weights)
+        written += 0 if number in used else outputs
+        filled += inputs + weights
+        emptied += outputs
+    return Compulsory(read, written, filled, emptied)
+
+
+def _inputs(layer: NetworkLayer) -> tuple[int, int]:
+    """Bytes of a sample's inputs that are read, and those of them that are the network's."""
+    if layer.kind in ("eltwise", "ptp"):
+        return layer.c * layer.h * layer.w, layer.external_c * layer.h * layer.w
+    if layer.kind == "transpose":
+        return layer.k * layer.h * layer.w, layer.external_c * layer.input_h * layer.input_w
+    stride_h, stride_w = (1, 1) if layer.kind == "fc" else (layer.stride_h, layer.stride_w)
+    rows = _touched(layer.h, layer.r, stride_h, layer.pad_h, layer.input_h)
+    columns = _touched(layer.w, layer.s, stride_w, layer.pad_w, layer.input_w)
+    return layer.c * rows * columns, layer.external_c * rows * columns
+
+
+def _touched(outputs: int, window: int, stride: int, pad: int, length: int) -> int:
+    """Rows or columns under any window, without padding."""
+    under = {out * stride - pad + offset for out in range(outputs) for offset in range(window)}
+    return len(under & set(range(length)))
+
+
+def _nearest(chip: Chip) -> int:
+    """Links from all DRAM ports together to the tile that is nearest to them."""
+    return min(sum(abs(x - px) + abs(y - py) for px, py in chip.ports) for x, y in chip.positions)
+
+
+def _past_ports(chip: Chip, dram_bytes: int) -> float:
+    """Cycles for the links that leave the ports' tiles: bytes for one tile pass those of every other port.
+
+    The links that come in are as many, for bytes that are written.
+    """
+    ends = ((x + dx, y + dy) for x, y in chip.ports for dx, dy in ((1, 0), (-1, 0), (0, 1), (0, -1)))
+    links = sum(0 <= x < chip.columns and 0 <= y < chip.rows for x, y in ends)
+    passing = dram_bytes * (len(chip.ports) - 1) / len(chip.ports)
+    return passing / (links * chip.noc.link_bytes_per_cycle) if links else 0.0

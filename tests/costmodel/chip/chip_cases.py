@@ -1,0 +1,116 @@
+"""Small chips, networks and schedules for tests of the chip model, and a source of tile costs by formula."""
+
+from __future__ import annotations
+
+from random import Random
+
+from costmodel.chip import (
+    Chip,
+    Dram,
+    LayerGraph,
+    NetworkLayer,
+    Noc,
+    Tile,
+    TileBuffer,
+    TileFloor,
+    TileRows,
+    table_floor,
+)
+from costmodel.chip.partitions import factorizations
+from costmodel.ratree import Cut, Leaf, Node
+
+
+def chip(columns: int = 2, rows: int = 2, buffer: int = 1 << 20, **changes: int) -> Chip:
+    tile = Tile(TileBuffer(buffer, 1.0, 2.0), 4, 0.5, 2, 0.25, output_stream_bytes=changes.pop("stream", 8))
+    noc = Noc(changes.pop("link", 3), 5.0)
+    return Chip("small", columns, rows, tile, noc, Dram(changes.pop("dram", 4), 60.0, 70.0), **changes)
+
+
+class FormulaCosts:
+    """Every partition without empty parts: an operation costs 1 pJ and a quarter of a cycle of its tile."""
+
+    def __init__(self, graph: LayerGraph) -> None:
+        self.graph = graph
+
+    def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
+        it = self.graph.layers[layer]
+        sizes = it.sizes(batch)
+        found = []
+        for parts in factorizations(tiles):
+            if all(part <= size for part, size in zip(parts, sizes, strict=True)):
+                k, b, h, w = (-(-size // part) for size, part in zip(sizes, parts, strict=True))
+                operations = it.operations * k * b * h * w / (it.k * it.h * it.w)
+                found.append((parts, tiles * operations, max(1, int(operations / 4))))
+        return TileRows.of(found)
+
+    def normalized_cycles(self, layer: int) -> float:
+        return self.graph.layers[layer].operations / 4
+
+    def floor(self, layer: int, batches: list[int], tiles: int) -> TileFloor:
+        return table_floor(self, layer, batches, tiles)
+
+
+def layer(name: str, kind: str = "conv", **sizes: object) -> NetworkLayer:
+    """A layer of 1 x 1 filters on 4 x 4 positions unless told otherwise; inputs as large as outputs."""
+    given = {"c": 4, "k": 4, "h": 4, "w": 4, "r": 1, "s": 1, "stride_h": 1, "stride_w": 1}
+    given |= {"pad_h": 0, "pad_w": 0, **sizes}
+    given.setdefault("input_h", given["h"])
+    given.setdefault("input_w", given["w"])
+    return NetworkLayer(name, kind, **given)  # type: ignore[arg-type]
+
+
+def chain(count: int, **sizes: object) -> LayerGraph:
+    layers = [layer("layer0", external_c=4, **sizes)]
+    layers += [layer(f"layer{i}", producers=(i - 1,), **sizes) for i in range(1, count)]
+    return LayerGraph("chain", tuple(layers))
+
+
+def every_kind() -> LayerGraph:
+    """All kinds of layers: strides, padding, groups, branches that are added and concatenated, attention."""
+    image, small = {"h": 4, "w": 5}, {"h": 2, "w": 2}
+    third = {"r": 3, "s": 3, "pad_h": 1, "pad_w": 1}
+    halved = {"stride_h": 2, "stride_w": 2}
+    layers = (
+        layer("stem", c=3, k=6, external_c=3, **image, **third),
+        layer("left", c=6, k=4, **image, producers=(0,)),
+        layer("right", "groupconv", c=6, k=6, **image, r=3, pad_h=1, groups=3, producers=(0,)),
+        layer("right2", c=6, k=6, **image, producers=(2,)),
+        # of 5 channels each: all of left and one of right2, the other five of right2
+        layer("joined", "eltwise", c=10, k=5, **image, operands=2, producers=(1, 3)),
+        layer("pooled", "pool", c=5, k=5, **small, r=2, s=2, **halved, input_h=4, input_w=5, producers=(4,)),
+        layer("both", c=11, k=4, **small, **halved, input_h=3, input_w=3, producers=(3, 4)),
+        layer("key", c=5, k=5, h=2, w=1, s=2, input_w=2, producers=(5,)),
+        layer("turned", "transpose", c=5, k=2, h=5, w=1, order=(1, 0, 2), input_h=2, producers=(7,)),
+        layer("mixed", c=5, k=2, **small, producers=(5,), weight_producers=(8,)),
+        layer("squashed", "ptp", c=2, k=2, **small, producers=(9,)),
+        layer("last", "fc", c=6, k=7, h=1, w=1, r=2, s=2, input_h=2, input_w=2, producers=(6, 10)),
+    )
+    return LayerGraph("every kind", layers)
+
+
+def random_tree(random: Random, graph: LayerGraph, batch: int, deepest: int = 4) -> Node:
+    """A valid tree: a random topological order, cut at random into random cuts."""
+    order: list[str] = []
+    waiting = set(graph.producers)
+    while waiting:
+        ready = sorted(name for name in waiting if waiting.isdisjoint(graph.producers[name]))
+        order.append(random.choice(ready))
+        waiting.remove(order[-1])
+    return _node(random, order, batch, deepest)
+
+
+def _node(random: Random, layers: list[str], batch: int, deepest: int) -> Node:
+    if (len(layers) == 1 and random.random() < 0.9) or deepest == 0:
+        return Leaf(layers[0], batch) if len(layers) == 1 else _flat(random, layers, batch)
+    pieces = random.randint(1 if len(layers) == 1 else 2, min(4, len(layers)))
+    ends = [*sorted(random.sample(range(1, len(layers)), pieces - 1)), len(layers)]
+    subbatches = random.choice([part for part in range(1, batch + 1) if batch % part == 0])
+    children = [
+        _node(random, layers[first:end], batch // subbatches, deepest - 1)
+        for first, end in zip([0, *ends], ends, strict=False)
+    ]
+    return Cut(random.choice("ST"), batch, subbatches, tuple(children))  # type: ignore[arg-type]
+
+
+def _flat(random: Random, layers: list[str], batch: int) -> Node:
+    return Cut("T", batch, 1, tuple(Leaf(layer, batch) for layer in layers))

@@ -1,0 +1,357 @@
+"""The chip model written out: element by element, message by message, link by link, moment by moment.
+
+Nothing here is shared with the model but its values: for a given partition and placement of every leaf it
+says which elements each tile needs, who sends them, over which links they go, and when they are in a buffer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from fractions import Fraction
+from math import ceil
+
+from costmodel.chip import Chip, ChipEvaluation, LayerGraph, NetworkLayer, NodeCost, TileCosts
+from costmodel.ratree import Cut, DataFlow, Leaf, Rectangle, leaves
+
+Element = tuple[int, int, int, int]
+"""Channel, sample, row, column."""
+Link = tuple[tuple[int, int], tuple[int, int]]
+
+
+def split(length: int, parts: int, part: int) -> range:
+    """Part i begins at the first whole number from i equal shares on."""
+    return range(ceil(Fraction(length * part, parts)), ceil(Fraction(length * (part + 1), parts)))
+
+
+def outputs(layer: NetworkLayer, cost: NodeCost) -> dict[int, tuple[range, range, range, range]]:
+    """Of every tile of a leaf the outputs that it computes: K, samples of the batch, H, W."""
+    assert cost.leaf is not None
+    place = cost.leaf.place
+    sizes, found = layer.sizes(place.batch), {}
+    ordered = [[()]]
+    for axis in place.order:
+        ordered.append([(*before, part) for before in ordered[-1] for part in range(place.parts[axis])])
+    for number, coordinates in enumerate(ordered[-1]):
+        part = dict(zip(place.order, coordinates, strict=True))
+        k, b, h, w = (split(sizes[axis], place.parts[axis], part[axis]) for axis in range(4))
+        found[place.tile + number] = (k, b, h, w)
+    return found
+
+
+def _hull(numbers: list[int]) -> range:
+    return range(min(numbers), max(numbers) + 1) if numbers else range(0)
+
+
+def inputs(layer: NetworkLayer, out: tuple[range, range, range, range]) -> frozenset[Element]:
+    """What a tile needs for its outputs, of one operand; from the first to the last row and column."""
+    k, b, h, w = out
+    if not (k and b and h and w):
+        return frozenset()
+    if layer.kind == "transpose":
+        dims = {layer.order[0]: k, layer.order[1]: h, layer.order[2]: w}
+        channels, rows, columns = dims[0], dims[1], dims[2]
+    else:
+        channels = k
+        if layer.kind in ("conv", "fc"):
+            channels = range(layer.c)
+        if layer.kind == "groupconv":
+            groups = {one // layer.group_k for one in k}
+            channels = range(min(groups) * layer.group_c, (max(groups) + 1) * layer.group_c)
+        rows, columns = h, w
+        if layer.kind in ("conv", "groupconv", "pool", "fc"):
+            rows = _hull(
+                [
+                    y
+                    for row in h
+                    for y in range(
+                        row * layer.stride_h - layer.pad_h, row * layer.stride_h - layer.pad_h + layer.r
+                    )
+                    if 0 <= y < layer.input_h
+                ]
+            )
+            columns = _hull(
+                [
+                    x
+                    for col in w
+                    for x in range(
+                        col * layer.stride_w - layer.pad_w, col * layer.stride_w - layer.pad_w + layer.s
+                    )
+                    if 0 <= x < layer.input_w
+                ]
+            )
+    return frozenset((c, s, y, x) for c in channels for s in b for y in rows for x in columns)
+
+
+def weights(layer: NetworkLayer, out: tuple[range, range, range, range]) -> frozenset[Element]:
+    """Weights as outputs x (samples, if they are activations) x inputs x filter positions."""
+    k, b, h, w = out
+    if not layer.has_weights or not (k and b and h and w):
+        return frozenset()
+    samples = b if layer.weight_producers else range(1)
+    return frozenset(
+        (one, s, c, position)
+        for one in k
+        for s in samples
+        for c in range(layer.group_c)
+        for position in range(layer.r * layer.s)
+    )
+
+
+def streams(graph: LayerGraph, number: int) -> Iterator[tuple[bool, dict[int, tuple[int | None, int]]]]:
+    """Of every operand (of weights?): whose output channel (None: the network's input) each channel is."""
+    layer = graph.layers[number]
+    if layer.weight_producers:
+        sent = [(p, c) for p in layer.weight_producers for c in range(graph.layers[p].k)]
+        yield True, dict(enumerate(sent))
+    elements: list[tuple[int | None, int]] = [(None, c) for c in range(layer.external_c)]
+    elements += [(p, c) for p in layer.producers for c in range(graph.layers[p].k)]
+    width = layer.k if layer.kind == "eltwise" else layer.c
+    for first in range(0, len(elements), width):
+        yield False, dict(enumerate(elements[first : first + width]))
+
+
+def path(start: tuple[int, int], end: tuple[int, int]) -> set[Link]:
+    """XY routing: along the row first."""
+    links, (x, y) = set(), start
+    while (x, y) != end:
+        step = (x + (1 if end[0] > x else -1), y) if x != end[0] else (x, y + (1 if end[1] > y else -1))
+        links.add(((x, y), step))
+        x, y = step
+    return links
+
+
+def tree(chip: Chip, start: tuple[int, int], tiles: set[int]) -> set[Link]:
+    return set().union(*(path(start, chip.positions[tile]) for tile in tiles))
+
+
+class Counts:
+    """Links (bytes), DRAM bytes and held bytes of the leaves of one segment, over one batch of it."""
+
+    def __init__(self, graph: LayerGraph, chip: Chip, segment: NodeCost) -> None:
+        self.graph, self.chip, self.batch = graph, chip, segment.node.batch
+        self.leaves: dict[int, NodeCost] = {}
+        waiting = [segment]
+        while waiting:
+            cost = waiting.pop(0)
+            waiting = list(cost.children) + waiting
+            if isinstance(cost.node, Leaf):
+                self.leaves[graph.index[cost.node.layer]] = cost
+        self.links: dict[int, Counter[Link]] = {}
+        self.read: Counter[int] = Counter()
+        self.written: Counter[int] = Counter()
+
+    def count(self, number: int, on_chip: set[int], to_dram: bool) -> None:
+        """One leaf: ``on_chip`` are the producers that send over the NoC."""
+        self.links[number], self.read[number], self.written[number] = Counter(), 0, 0
+        layer, cost = self.graph.layers[number], self.leaves[number]
+        out, batch = outputs(layer, cost), cost.node.batch
+        runs = range(self.batch // batch)
+        if layer.has_weights and not layer.weight_producers:
+            self._from_dram(number, {tile: weights(layer, one) for tile, one in out.items()}, 1)
+        for of_weights, channels in streams(self.graph, number):
+            needed = {tile: (weights if of_weights else inputs)(layer, one) for tile, one in out.items()}
+            for producer in dict.fromkeys(source for source, _ in channels.values()):
+                mine = {
+                    tile: frozenset(e for e in one if channels[e[0]][0] == producer)
+                    for tile, one in needed.items()
+                }
+                if producer in on_chip:
+                    theirs = {
+                        tile: frozenset((channels[e[0]][1], *e[1:]) for e in one)
+                        for tile, one in mine.items()
+                    }
+                    self._from_tiles(number, producer, theirs, runs)
+                else:
+                    self._from_dram(number, mine, len(runs))
+        if to_dram:
+            for tile, (k, b, h, w) in out.items():
+                size = len(k) * len(b) * len(h) * len(w) * len(runs)
+                self.written[number] += size
+                for port in self.chip.ports:
+                    for link in path(self.chip.positions[tile], port):
+                        self.links[number][link] += Fraction(size, len(self.chip.ports))
+
+    def _from_dram(self, number: int, needed: dict[int, frozenset[Element]], times: int) -> None:
+        """Tiles that need the same get it at once."""
+        for elements, tiles in _alike(needed).items():
+            self.read[number] += times * len(elements)
+            for port in self.chip.ports:
+                for link in tree(self.chip, port, tiles):
+                    self.links[number][link] += Fraction(times * len(elements), len(self.chip.ports))
+
+    def _from_tiles(
+        self, number: int, producer: int, needed: dict[int, frozenset[Element]], runs: range
+    ) -> None:
+        """Every sample of the segment's batch from the tile that computed it."""
+        cost, batch = self.leaves[producer], self.leaves[number].node.batch
+        owner = {
+            (k, b, h, w): tile
+            for tile, (ks, bs, hs, ws) in outputs(self.graph.layers[producer], cost).items()
+            for k in ks
+            for b in bs
+            for h in hs
+            for w in ws
+        }
+        for elements, tiles in _alike(needed).items():
+            senders: Counter[int] = Counter()
+            for run in runs:
+                senders.update(owner[c, (run * batch + s) % cost.node.batch, y, x] for c, s, y, x in elements)
+            for sender, size in senders.items():
+                for link in tree(self.chip, self.chip.positions[sender], tiles):
+                    self.links[number][link] += size
+
+
+def _alike(needed: dict[int, frozenset[Element]]) -> dict[frozenset[Element], set[int]]:
+    alike: dict[frozenset[Element], set[int]] = defaultdict(set)
+    for tile, elements in needed.items():
+        if elements:
+            alike[elements].add(tile)
+    return alike
+
+
+def recount(graph: LayerGraph, evaluation: ChipEvaluation, segment: NodeCost, flow: DataFlow) -> Counts:
+    """All leaves of one segment, with the data flow of the whole tree."""
+    counts = Counts(graph, evaluation.chip, segment)
+    for number in counts.leaves:
+        recount_leaf(counts, flow, number)
+    return counts
+
+
+def recount_leaf(counts: Counts, flow: DataFlow, number: int) -> None:
+    graph, name = counts.graph, counts.graph.layers[number].name
+    read = {name for names in graph.producers.values() for name in names}
+    on_chip = {graph.index[edge.producer] for edge in flow.edges if edge.consumer == name and edge.on_chip}
+    to_dram = name not in read or any(edge.producer == name and not edge.on_chip for edge in flow.edges)
+    counts.count(number, on_chip, to_dram)
+
+
+def energy_pj(counts: Counts, costs: TileCosts, number: int) -> float:
+    """Of one leaf: tiles, transfers into and out of their buffers, links, DRAM."""
+    chip, cost, layer = counts.chip, counts.leaves[number], counts.graph.layers[number]
+    assert cost.leaf is not None
+    buffer, out = chip.tile.buffer, outputs(layer, cost)
+    runs = counts.batch // cost.node.batch
+    rows = costs.rows(number, cost.node.batch, cost.tiles)
+    row = rows.parts.tolist().index(list(cost.leaf.place.parts))
+    arriving = sum(len(_stream_inputs(counts.graph, number, one)) for one in out.values()) * runs
+    pinned = 0 if layer.weight_producers else sum(len(weights(layer, one)) for one in out.values())
+    leaving = sum(len(k) * len(b) * len(h) * len(w) for k, b, h, w in out.values()) * runs
+    total = runs * float(rows.energy_pj[row])
+    total += (arriving + pinned) * buffer.write_pj_per_byte + leaving * buffer.read_pj_per_byte
+    total += float(sum(counts.links[number].values())) * chip.noc.hop_pj_per_byte
+    total += counts.read[number] * chip.dram.read_pj_per_byte
+    return total + counts.written[number] * chip.dram.write_pj_per_byte
+
+
+def _stream_inputs(
+    graph: LayerGraph, number: int, out: tuple[range, range, range, range]
+) -> list[tuple[int, Element]]:
+    """All activations that a tile needs, of all operands; the operand's number with each."""
+    layer = graph.layers[number]
+    return [
+        (operand, element)
+        for operand, (of_weights, _) in enumerate(streams(graph, number))
+        for element in (weights if of_weights else inputs)(layer, out)
+    ]
+
+
+def cycles(counts: Counts, cost: NodeCost, stages: dict[int, int], groups: int = 1) -> int:
+    """One batch of a node, from what its children take; ``stages`` by id of the S cuts' costs."""
+    numbers = [counts.graph.index[leaf.layer] for leaf in leaves(cost.node)]
+    links = sum((counts.links[number] for number in numbers), Counter())
+    dram = sum(counts.read[number] + counts.written[number] for number in numbers)
+    runs = counts.batch // cost.node.batch
+    chip = counts.chip
+    waiting = max(
+        ceil(Fraction(dram, runs * chip.dram.bytes_per_cycle)),
+        ceil(Fraction(max(links.values(), default=0)) / (runs * chip.noc.link_bytes_per_cycle)),
+    )
+    if cost.leaf is not None:
+        return max(cost.leaf.tile_cycles, waiting)
+    assert isinstance(cost.node, Cut)
+    if cost.node.kind == "T":
+        return cost.node.subbatches * sum(child.cycles for child in cost.children)
+    slowest = max(child.cycles for child in cost.children)
+    running = Fraction(cost.node.subbatches * groups + stages[id(cost)], groups) * slowest
+    return max(ceil(running), waiting)
+
+
+def most_held(counts: Counts, rectangles: list[Rectangle], flow: DataFlow, fetched: set[str]) -> int:
+    """The most that any tile's buffer holds at any moment while one segment runs once.
+
+    ``rectangles`` are the segment's in the S-T graph; inputs from DRAM are fetched during the rectangle
+    before on the same tile, others arrive while their producers compute. Weights of ``fetched`` layers are
+    fetched as inputs are and stay until the layer is through, others are there all the time.
+    """
+    held: dict[int, Counter[int]] = defaultdict(Counter)
+    for now in rectangles:
+        number = counts.graph.index[now.layer]
+        for tile, out in outputs(counts.graph.layers[number], counts.leaves[number]).items():
+            ahead = _before(rectangles, now, tile)
+            for start, size in _arrivals(counts, rectangles, flow, now, out):
+                _hold(held[tile], ahead if start is None else start, now.end, size)
+            if _stream_inputs(counts.graph, number, out):
+                _hold(held[tile], now.start, now.end, counts.chip.tile.output_stream_bytes)
+    ends = max(one.end for one in rectangles)
+    for number, cost in counts.leaves.items():
+        layer = counts.graph.layers[number]
+        mine = [one for one in rectangles if one.layer == layer.name]
+        for tile, out in outputs(layer, cost).items():
+            start, end = min(one.start for one in rectangles), ends
+            if layer.name in fetched:
+                start, end = _before(rectangles, mine[0], tile), max(one.end for one in mine)
+            _hold(held[tile], start, end, 0 if layer.weight_producers else len(weights(layer, out)))
+    return max(_peak(one) for one in held.values())
+
+
+def _before(rectangles: list[Rectangle], now: Rectangle, tile: int) -> int:
+    """When the rectangle before on the same tile begins; there may be none."""
+    before = [
+        one.start for one in rectangles if one.first_tile <= tile < one.end_tile and one.end <= now.start
+    ]
+    return max(before, default=now.start)
+
+
+def _arrivals(
+    counts: Counts, rectangles: list[Rectangle], flow: DataFlow, now: Rectangle, out: tuple[range, ...]
+) -> Iterator[tuple[int | None, int]]:
+    """When inputs begin to arrive (None: fetched from DRAM), and how many bytes."""
+    number = counts.graph.index[now.layer]
+    layer = counts.graph.layers[number]
+    on_chip = {
+        counts.graph.index[edge.producer]
+        for edge in flow.edges
+        if edge.consumer == now.layer and edge.on_chip
+    }
+    for of_weights, channels in streams(counts.graph, number):
+        elements = (weights if of_weights else inputs)(layer, out)  # type: ignore[arg-type]
+        senders = Counter(channels[element[0]][0] for element in elements)
+        for sender, size in senders.items():
+            if sender not in on_chip:
+                yield None, size
+                continue
+            name = counts.graph.layers[sender].name
+            yield (
+                min(
+                    one.start
+                    for one in rectangles
+                    if one.layer == name
+                    and one.first_sample < now.end_sample
+                    and now.first_sample < one.end_sample
+                ),
+                size,
+            )
+
+
+def _hold(held: Counter[int], start: int, end: int, size: int) -> None:
+    held[start] += size
+    held[end] -= size
+
+
+def _peak(held: Counter[int]) -> int:
+    level, peak = 0, 0
+    for _, change in sorted(held.items()):
+        level += change
+        peak = max(peak, level)
+    return peak

@@ -1,0 +1,56 @@
+"""Lower bounds, attacked with random trees, and exact where a schedule does nothing but what it must."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from chip_cases import FormulaCosts, chain, chip, every_kind, random_tree
+
+from costmodel.chip import Chip, ChipEvaluator, LayerGraph, lower_bounds
+from costmodel.chip.bounds import compulsory
+from costmodel.ratree import NotPossibleError, parse_tree
+
+TREES = 150
+
+
+@pytest.mark.parametrize("graph", [every_kind(), chain(5)], ids=lambda graph: graph.name)
+@pytest.mark.parametrize(
+    "on", [chip(2, 2), chip(3, 2, link=1), chip(1, 1, dram=1)], ids=lambda on: f"{on.tiles}"
+)
+def test_random_trees_are_not_below(graph: LayerGraph, on: Chip) -> None:
+    random, costs, fitting = Random(0), FormulaCosts(graph), 0
+    for batch in (1, 6):
+        bounds = lower_bounds(graph, on, batch, costs)
+        evaluator = ChipEvaluator(graph, on, batch, costs)
+        for _ in range(TREES):
+            try:
+                found = evaluator.evaluate(random_tree(random, graph, batch))
+            except NotPossibleError:
+                continue
+            fitting += 1
+            assert found.energy_pj >= bounds.energy_pj
+            assert found.cycles >= bounds.cycles
+            assert found.energy_pj**2 * found.cycles >= bounds.product((2.0, 1.0))
+    assert fitting > TREES // 10
+
+
+def test_one_layer_on_one_tile_is_what_it_must_be() -> None:
+    graph, on = chain(1), chip(1, 1)
+    bounds = lower_bounds(graph, on, 3, FormulaCosts(graph))
+    found = ChipEvaluator(graph, on, 3, FormulaCosts(graph)).evaluate(parse_tree("layer0 3"))
+    assert bounds.energy_pj == found.energy_pj
+    assert bounds.cycles == found.cycles
+
+
+def test_compulsory_traffic_of_every_kind() -> None:
+    """Counted by hand: strides leave rows out, activations are no weights, operands share a producer."""
+    moved = compulsory(every_kind(), 2)
+    weights = 6 * 27 + 4 * 6 + 6 * 2 * 3 + 6 * 6 + 4 * 11 + 5 * 5 * 2 + 7 * 6 * 4
+    assert moved.dram_read == weights + 2 * 3 * 20
+    assert moved.dram_write == 2 * 7
+    outputs = 120 + 80 + 120 + 120 + 100 + 20 + 16 + 10 + 10 + 8 + 8 + 7
+    assert moved.emptied == 2 * outputs
+    # both reads rows and columns 0 and 2 of 3 x 3; pooled 4 x 4 of 4 x 5
+    inputs = 60 + 120 + 120 + 120 + 200 + 80 + 11 * 4 + 20 + 10 + 20 + 8 + 24
+    assert moved.filled == weights + 2 * (inputs + 2 * 5)

@@ -1,0 +1,212 @@
+"""Schedules simple enough to be counted by hand."""
+
+from __future__ import annotations
+
+import pytest
+from chip_cases import FormulaCosts, chain, chip, layer
+
+from costmodel.chip import (
+    Chip,
+    ChipEvaluation,
+    ChipEvaluator,
+    Granularity,
+    LayerGraph,
+    Schedule,
+    granularity_violations,
+)
+from costmodel.errors import InputError
+from costmodel.ratree import NotPossibleError, broken_formulas, node_attributes, parse_tree
+from costmodel.ratree.data_flow import DataFlow
+
+ROOMY = chip(1, 1, dram=1_000_000, link=1_000_000)
+
+
+def evaluate(
+    text: str, graph: LayerGraph, on: Chip, granularity: tuple[Granularity, ...] = ()
+) -> ChipEvaluation:
+    tree = parse_tree(text.replace("|", "\n").replace(">", "\t"))
+    return ChipEvaluator(graph, on, tree.batch, FormulaCosts(graph)).evaluate(Schedule(tree, granularity))
+
+
+def test_one_leaf_on_one_tile() -> None:
+    """4 x 4 filters on 4 x 4 positions of 4 channels, 3 samples; no links, one port."""
+    found = evaluate("layer0 3", chain(1), chip(1, 1))
+    macs, weights, data = 3 * 4 * 4 * 16, 16, 3 * 64
+    assert found.dram_read_bytes == weights + data
+    assert found.dram_write_bytes == data
+    assert found.noc_hop_bytes == 0
+    assert found.cycles == max(macs // 4, (weights + 2 * data) // 4)
+    assert found.parts_pj == {
+        "tiles": macs,
+        "transfers": (weights + data) * 2.0 + data * 1.0,
+        "noc": 0,
+        "dram": (weights + data) * 60.0 + data * 70.0,
+    }
+    assert found.bubble_tile_cycles == found.cycles - macs // 4
+
+
+def test_a_port_at_every_end_of_a_row_shares_what_a_tile_needs() -> None:
+    """Two tiles in a row, both ports; half of every byte for a tile comes from the other tile's port."""
+    graph = chain(1)
+    found = evaluate("layer0 2", graph, chip(2, 1))
+    picked = found.segments[0].leaf
+    assert picked is not None
+    weights = 16 if picked.place.parts[0] > 1 else 32  # as many copies as the output channels are not cut
+    inputs = 128 * (2 if picked.place.parts[0] > 1 else 1)
+    assert found.noc_hop_bytes == (weights + inputs + 128) / 2
+
+
+def test_weights_are_loaded_again_for_every_batch_of_a_child_of_a_root_t_cut() -> None:
+    """Section 3.3.1; a T cut below keeps them, and so does a root S cut for the whole batch."""
+    graph, on = chain(2), chip(2, 1)
+    activations = 8 * 64
+    for subbatches in (1, 2, 8):
+        share = 8 // subbatches
+        apart = evaluate(f"T 8/{subbatches}|>layer0 {share}|>layer1 {share}", graph, on)
+        assert apart.dram_read_bytes == 2 * activations + subbatches * 2 * 16
+        together = evaluate(f"T 8/1|>T 8/{subbatches}|>>layer0 {share}|>>layer1 {share}", graph, on)
+        assert together.dram_read_bytes == activations + 2 * 16
+        pipelined = evaluate(f"S 8/{subbatches}|>layer0 {share}|>layer1 {share}", graph, on)
+        assert pipelined.dram_read_bytes == activations + 2 * 16
+
+
+@pytest.mark.parametrize("subbatches", [1, 2, 3, 6])
+def test_two_leaves_in_a_pipeline(subbatches: int) -> None:
+    share = 6 // subbatches
+    found = evaluate(
+        f"S 6/{subbatches}|>layer0 {share}|>layer1 {share}", chain(2), chip(2, 1, dram=999, link=999)
+    )
+    each = share * 4 * 4 * 16 // 4
+    assert [child.cycles for child in found.segments[0].children] == [each, each]
+    assert found.cycles == (subbatches + 1) * each
+    assert found.bubble_tile_cycles == 2 * found.cycles - 2 * subbatches * each
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3, 6])
+def test_finer_forwarding_fills_and_drains_sooner_and_moves_the_same(groups: int) -> None:
+    on, text = chip(3, 1, dram=999, link=999), "S 12/2|>layer0 6|>layer1 6|>layer2 6"
+    whole = evaluate(text, chain(3), on)
+    found = evaluate(text, chain(3), on, (Granularity((), groups),))
+    each = 6 * 4 * 4 * 16 // 4
+    assert found.cycles == 2 * each + 2 * each // groups
+    assert (found.dram_bytes, found.noc_hop_bytes) == (whole.dram_bytes, whole.noc_hop_bytes)
+    assert found.energy_pj == whole.energy_pj
+
+
+def test_granularity_is_of_samples_that_children_do_one_after_the_other() -> None:
+    tree = parse_tree("T 12/1\n\tS 12/2\n\t\tlayer0 6\n\t\tT 6/3\n\t\t\tlayer1 2\n\t\t\tlayer2 2\n")
+    assert granularity_violations(Schedule(tree, (Granularity((0,), 3),))) == []
+    for path, groups, reason in (
+        ((0,), 2, "do not divide the 3"),
+        ((), 2, "no S cut"),
+        ((0, 1), 3, "no S cut"),
+    ):
+        schedule = Schedule(tree, (Granularity(path, groups),))
+        assert reason in granularity_violations(schedule)[0]
+        with pytest.raises(InputError, match=reason):
+            ChipEvaluator(chain(3), chip(3, 1), 12, FormulaCosts(chain(3))).evaluate(schedule)
+
+
+def test_below_a_root_t_cut_granularities_are_their_cuts() -> None:
+    """The same pipeline twice, one with groups: only that one fills sooner."""
+    graph, on = chain(4), chip(2, 1, dram=9999, link=9999)
+    text = "T 4/1|>S 4/1|>>layer0 4|>>layer1 4|>S 4/1|>>layer2 4|>>layer3 4"
+    found = evaluate(text, graph, on, (Granularity((1,), 4),))
+    each = 4 * 4 * 4 * 16 // 4
+    assert [segment.cycles for segment in found.segments] == [2 * each, each + each // 4]
+
+
+def test_a_leafs_time_is_that_of_the_busiest_link() -> None:
+    """A row of 1 x 4 tiles with slow links: time follows the link, and a faster link is worth its factor."""
+    graph = chain(1)
+    slow, fast = (evaluate("layer0 4", graph, chip(4, 1, dram=9999, link=link)) for link in (1, 2))
+    for found, link in ((slow, 1), (fast, 2)):
+        busiest = int(found.segments[0].links.max()) / 2
+        assert found.cycles == max(found.segments[0].leaf.tile_cycles, -(-busiest // link))  # type: ignore[union-attr]
+    assert slow.cycles > slow.segments[0].leaf.tile_cycles  # type: ignore[union-attr]
+
+
+def test_buffers_decide_what_fits() -> None:
+    """Weights, inputs and outputs of two layers one after the other: next inputs arrive during a layer."""
+    graph = chain(2)
+    needed = 64 + 8 + 64 + 2 * 16  # inputs, stream, what layer0 sends to layer1, weights of both
+    evaluate("T 2/1|>T 2/2|>>layer0 1|>>layer1 1", graph, chip(1, 1, needed))
+    with pytest.raises(NotPossibleError, match=rf"hold {needed:,} bytes and has {needed - 1:,}"):
+        evaluate("T 2/1|>T 2/2|>>layer0 1|>>layer1 1", graph, chip(1, 1, needed - 1))
+
+
+def test_weights_used_once_need_not_be_there_together() -> None:
+    graph = chain(4, k=4, c=4, h=1, w=1)
+    once = 4 + 16 + 8 + 4 + 16  # inputs and weights of a layer and of the next, stream
+    text = "T 1/1|>T 1/1|>>layer0 1|>>layer1 1|>>layer2 1|>>layer3 1"
+    assert evaluate(text, graph, chip(1, 1, once)).segments[0].held.most == once
+    # two sub-batches keep all four layers' weights
+    twice = text.replace("T 1/1|>T 1/1", "T 2/1|>T 2/2")
+    with pytest.raises(NotPossibleError, match=f"hold {4 + 8 + 4 + 4 * 16} bytes"):
+        evaluate(twice, graph, chip(1, 1, once))
+
+
+def test_nothing_fits_names_the_layer() -> None:
+    with pytest.raises(NotPossibleError, match="layer0: no partition of 1 samples among 1 tiles"):
+        evaluate("layer0 1", chain(1), chip(1, 1, 80))
+
+
+def test_more_children_than_tiles() -> None:
+    with pytest.raises(NotPossibleError, match="need 3 tiles side by side and have 2"):
+        evaluate("S 1/1|>layer0 1|>layer1 1|>layer2 1", chain(3), chip(2, 1))
+
+
+def test_nested_s_cuts_get_the_tiles_that_they_need() -> None:
+    """By processing time alone the pair, of little work, would get one tile of four."""
+    tiny = {"k": 1, "h": 1, "w": 1, "input_h": 1, "input_w": 1}
+    graph = LayerGraph(
+        "uneven",
+        (
+            layer("big", external_c=4),
+            layer("small", external_c=4, **tiny),
+            layer("smaller", external_c=4, **tiny),
+        ),
+    )
+    found = evaluate("S 1/1|>big 1|>S 1/1|>>small 1|>>smaller 1", graph, chip(2, 2))
+    assert [child.tiles for child in found.segments[0].children] == [2, 2]
+
+
+def test_tiles_and_batches_keep_the_papers_formulas() -> None:
+    graph = chain(4)
+    tree = parse_tree("S 6/1\n\tlayer0 6\n\tT 6/3\n\t\tS 2/2\n\t\t\tlayer1 1\n\t\t\tlayer2 1\n\t\tlayer3 2\n")
+    found = ChipEvaluator(graph, chip(3, 2), 6, FormulaCosts(graph)).evaluate(tree)
+    tiles = {i: (cost.first_tile, cost.first_tile + cost.tiles) for i, cost in enumerate(found.nodes())}
+    nodes = node_attributes(DataFlow(tree, graph.producers), tiles)
+    assert broken_formulas(nodes, frozenset(graph.producers), 6, 6) == []
+
+
+def test_the_chart_ends_with_the_last_cycle() -> None:
+    graph = chain(3)
+    text = "T 4/2|>S 2/2|>>layer0 1|>>layer1 1|>layer2 2"
+    found = evaluate(text, graph, chip(2, 1, dram=999, link=999))
+    drawn = found.spatial_temporal(graph.producers)
+    assert max(one.end for one in drawn) == found.cycles
+    busy = sum((one.end_tile - one.first_tile) * (one.end - one.start) for one in drawn)
+    assert busy == 2 * found.cycles - found.bubble_tile_cycles
+
+
+def test_an_evaluator_remembers_only_what_is_the_same() -> None:
+    """One evaluator over many trees counts as a fresh one does."""
+    graph, on = chain(3), chip(2, 1)
+    known = ChipEvaluator(graph, on, 4, FormulaCosts(graph))
+    for text in (
+        "T 4/2|>S 2/2|>>layer0 1|>>layer1 1|>layer2 2",
+        "T 4/4|>S 1/1|>>layer0 1|>>layer1 1|>layer2 1",
+        "S 4/2|>layer0 2|>T 2/1|>>layer1 2|>>layer2 2",
+        "T 4/1|>T 4/2|>>layer0 2|>>layer1 2|>layer2 4",
+    ):
+        fresh = evaluate(text, graph, on)
+        again = known.evaluate(fresh.schedule)
+        assert (again.energy_pj, again.cycles, again.noc_hop_bytes) == (
+            fresh.energy_pj, fresh.cycles, fresh.noc_hop_bytes,
+        )  # fmt: skip
+
+
+def test_a_tree_of_another_network_is_refused() -> None:
+    with pytest.raises(InputError, match="no layer layer2"):
+        evaluate("T 1/1|>layer0 1|>layer1 1|>layer2 1", chain(2), ROOMY)

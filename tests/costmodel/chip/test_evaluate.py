@@ -1,0 +1,160 @@
+"""Schedules on a chip, against counts element by element and moment by moment, and closed forms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import permutations
+from random import Random
+
+import pytest
+from chip_cases import FormulaCosts, chip, every_kind, random_tree
+from chip_counts import Counts, cycles, energy_pj, most_held, recount, recount_leaf
+
+from costmodel.chip import Chip, ChipEvaluation, ChipEvaluator, LayerGraph, NodeCost
+from costmodel.ratree import Cut, DataFlow, Leaf, Node, NotPossibleError
+
+CHIPS = [chip(2, 2), chip(3, 2, stripe=2, link=2), chip(1, 4), chip(5, 1, dram=9)]
+SEEDS = range(40)
+ENERGY, CYCLES = 1.5, 2.0
+"""Exponents of the objective."""
+
+
+def evaluated(graph: LayerGraph, on: Chip, seed: int) -> tuple[ChipEvaluation, FormulaCosts] | None:
+    """A random tree; None where it does not fit."""
+    random = Random(seed)
+    batch = random.choice([1, 2, 4, 6, 7, 12])
+    costs = FormulaCosts(graph)
+    evaluator = ChipEvaluator(graph, on, batch, costs, (ENERGY, CYCLES))
+    try:
+        return evaluator.evaluate(random_tree(random, graph, batch)), costs
+    except NotPossibleError:
+        return None
+
+
+def stages_of(evaluation: ChipEvaluation, flow: DataFlow) -> dict[int, int]:
+    """The last stage of every S cut by the id of its cost."""
+    tree = evaluation.schedule.tree
+    skipped = int(isinstance(tree, Cut) and tree.kind == "T")
+    return {
+        id(cost): max(flow.stages[number + skipped])
+        for number, cost in enumerate(evaluation.nodes())
+        if number + skipped in flow.stages
+    }
+
+
+def link_bytes(on: Chip, cost: NodeCost) -> dict[tuple[tuple[int, int], tuple[int, int]], int]:
+    """The model's links as pairs of neighbours, in bytes times ports."""
+    found = {}
+    for column in range(on.columns):
+        for row in range(on.rows):
+            ends = [(column + 1, row), (column, row - 1), (column - 1, row), (column, row + 1)]
+            for direction, end in enumerate(ends):
+                if size := int(cost.links[(column * on.rows + row) * 4 + direction]):
+                    found[(column, row), end] = size
+    return found
+
+
+@pytest.mark.parametrize("on", CHIPS, ids=lambda one: f"{one.columns}x{one.rows}")
+def test_all_counts_of_random_trees(on: Chip) -> None:
+    graph, checked = every_kind(), 0
+    for seed in SEEDS:
+        found = evaluated(graph, on, seed)
+        if found is None:
+            continue
+        evaluation, costs = found
+        flow = DataFlow(evaluation.schedule.tree, graph.producers)
+        stages, total = stages_of(evaluation, flow), 0.0
+        for segment in evaluation.segments:
+            counts = recount(graph, evaluation, segment, flow)
+            total += evaluation.rounds * sum(energy_pj(counts, costs, number) for number in counts.leaves)
+            _check_segment(counts, segment, stages)
+        assert evaluation.energy_pj == pytest.approx(total, rel=1e-12)
+        checked += 1
+    assert checked >= len(SEEDS) // 4
+
+
+def _check_segment(counts: Counts, segment: NodeCost, stages: dict[int, int]) -> None:
+    for number, cost in counts.leaves.items():
+        assert cost.dram_read_bytes == counts.read[number]
+        assert cost.dram_write_bytes == counts.written[number]
+        ports = len(counts.chip.ports)
+        expected = {link: ports * size for link, size in counts.links[number].items() if size}
+        assert link_bytes(counts.chip, cost) == expected
+    waiting = [segment]
+    while waiting:
+        cost = waiting.pop()
+        waiting += cost.children
+        assert cost.cycles == cycles(counts, cost, stages)
+
+
+@pytest.mark.parametrize("on", CHIPS[:2], ids=lambda one: f"{one.columns}x{one.rows}")
+def test_buffers_hold_what_is_there_at_any_moment(on: Chip) -> None:
+    """What the model charges is enough, and not more for leaves side by side or one after the other."""
+    graph, exact = every_kind(), 0
+    for seed in SEEDS:
+        found = evaluated(graph, on, seed)
+        if found is None:
+            continue
+        evaluation, _ = found
+        flow = DataFlow(evaluation.schedule.tree, graph.producers)
+        drawn = evaluation.spatial_temporal(graph.producers)
+        for segment in evaluation.segments:
+            counts = recount(graph, evaluation, segment, flow)
+            names = {graph.layers[number].name for number in counts.leaves}
+            mine = [one for one in drawn if one.layer in names and one.end_sample <= segment.node.batch]
+            most = most_held(counts, mine, flow, set(fetched_weights(segment.node)))
+            assert segment.held.most >= most
+            if all(cost.leaf for cost in segment.children):
+                exact += 1
+                if not (isinstance(segment.node, Cut) and segment.node.kind == "S"):
+                    assert segment.held.most == most
+    assert exact > 5
+
+
+def fetched_weights(node: Node, once: bool = True, fetched: bool = False) -> Iterator[str]:
+    """Layers of a segment below a T cut that runs once while weights are pinned, and whose children do."""
+    if isinstance(node, Leaf):
+        yield from [node.layer] if fetched else []
+        return
+    below = once and node.subbatches == 1
+    for child in node.children:
+        yield from fetched_weights(child, below, fetched or (below and node.kind == "T"))
+
+
+@pytest.mark.parametrize("on", CHIPS[:2], ids=lambda one: f"{one.columns}x{one.rows}")
+def test_no_partition_or_placement_of_a_leaf_is_better(on: Chip) -> None:
+    """Every way to place each leaf, with its producers where they are, counted element by element."""
+    graph, compared = every_kind(), 0
+    for seed in SEEDS[:8]:
+        found = evaluated(graph, on, seed)
+        if found is None:
+            continue
+        evaluation, costs = found
+        flow = DataFlow(evaluation.schedule.tree, graph.producers)
+        for segment in evaluation.segments:
+            counts = recount(graph, evaluation, segment, flow)
+            for number in counts.leaves:
+                compared += _compare_placements(counts, costs, flow, number)
+    assert compared > 80
+
+
+def _compare_placements(counts: Counts, costs: FormulaCosts, flow: DataFlow, number: int) -> int:
+    """How many there are; none is better than the one picked, counted in the same way."""
+    picked = counts.leaves[number]
+    assert picked.leaf is not None
+    rows = costs.rows(number, picked.node.batch, picked.tiles)
+    values = {}
+    for parts, tile_cycles in zip(rows.parts.tolist(), rows.cycles.tolist(), strict=True):
+        for order in {tuple(axis for axis in one if parts[axis] > 1) for one in permutations(range(4))}:
+            rest = tuple(axis for axis in range(3, -1, -1) if parts[axis] == 1)
+            place = replace(picked.leaf.place, parts=tuple(parts), order=order + rest)
+            leaf = replace(picked.leaf, place=place, tile_cycles=tile_cycles)
+            counts.leaves[number] = replace(picked, leaf=leaf)
+            recount_leaf(counts, flow, number)
+            energy = energy_pj(counts, costs, number)
+            values[place] = energy**ENERGY * cycles(counts, counts.leaves[number], {}) ** CYCLES
+    counts.leaves[number] = picked
+    recount_leaf(counts, flow, number)
+    assert values[picked.leaf.place] == pytest.approx(min(values.values()), rel=1e-12)
+    return len(values)
