@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import permutations, product
+from itertools import permutations
 
 import pytest
+from small_trees import every_tree
 
 from costmodel.conventions.set_isca2023 import PLATFORMS, TreeEvaluator, load_graph
 from costmodel.errors import InputError
@@ -22,28 +22,6 @@ from solvers.schedule.ratree import (
     sequential_tree,
     tree_count,
 )
-
-
-def every_tree(names: tuple[str, ...], batch: int) -> Iterator[Node]:
-    """All trees over ``names`` in order whose cuts have two children or more."""
-    if len(names) == 1:
-        yield Leaf(names[0], batch)
-        return
-    for parts in (part for part in range(1, batch + 1) if batch % part == 0):
-        for sizes in compositions(len(names)):
-            starts = [sum(sizes[:i]) for i in range(len(sizes))]
-            groups = [names[start : start + size] for start, size in zip(starts, sizes, strict=True)]
-            for children in product(*(tuple(every_tree(group, batch // parts)) for group in groups)):
-                yield Cut("S", batch, parts, children)
-                yield Cut("T", batch, parts, children)
-
-
-def compositions(number: int) -> Iterator[tuple[int, ...]]:
-    """Ways to write a number as an ordered sum of two or more."""
-    for cuts in product((False, True), repeat=number - 1):
-        if any(cuts):
-            ends = [i + 1 for i, cut in enumerate(cuts) if cut] + [number]
-            yield tuple(end - start for start, end in zip([0, *ends], ends, strict=False))
 
 
 @pytest.mark.parametrize("name", SPACES)
