@@ -63,13 +63,16 @@ class Builder:
         return (part.draft, draft) if part.k == draft.k and (draft.h, draft.w) == (data.h, data.w) else None
 
     def pointwise(self, name: str, data: Data, foldable: bool) -> Data:
-        """An element-wise function; a chain of them is one layer on what the first one reads."""
+        """An element-wise function; a chain of them is one layer on what the first one reads.
+
+        But not with activations before a normalisation: those may be done where their input is computed.
+        """
         if data.statistic or (data.external and foldable):
             return data
         found = self.whole(data)
-        if found and found[1].pointwise:
+        if found and found[1].pointwise and (foldable or not found[1].foldable):
             before = found[1]
-            data, foldable = replace(data, parts=before.inputs), foldable and before.foldable
+            data, foldable = replace(data, parts=before.inputs), before.foldable
         k, h, w = data.shape
         return self.add(Draft(name, "ptp", k, h, w, data.parts, h, w, pointwise=True, foldable=foldable))
 

@@ -119,23 +119,29 @@ def layer_graph_of(name: str, drafts: list[Draft], results: Iterable[Slice]) -> 
 def _folded(drafts: list[Draft], results: list[Slice]) -> dict[int, Draft]:
     """Drafts by number without those that nothing depends on, and without activations that are folded."""
     kept = _needed(drafts, results)
-    readers: dict[int, set[int]] = {index: set() for index in kept}
+    reads: dict[int, list[tuple[int, Slice]]] = {index: [] for index in (*kept, EXTERNAL)}
     for index, draft in kept.items():
         for part in (*draft.inputs, *draft.weights):
-            if part.draft != EXTERNAL:
-                readers[part.draft].add(index)
+            reads[part.draft].append((index, part))
     for part in results:
-        readers[part.draft].add(len(drafts))
+        reads[part.draft].append((len(drafts), part))
     found: dict[int, Draft] = {}
     folded: dict[int, Parts] = {}
     for index, draft in kept.items():
+        alone = all(_read_by(index, part, reads[part.draft]) for part in draft.inputs)
         draft = replace(draft, inputs=_through(folded, draft.inputs), weights=_through(folded, draft.weights))
-        alone = all(part.draft != EXTERNAL and readers[part.draft] == {index} for part in kept[index].inputs)
-        if draft.foldable and alone and channels(draft.inputs) == draft.k:
+        if draft.foldable and alone:
             folded[index] = draft.inputs
         else:
             found[index] = draft
     return found
+
+
+def _read_by(index: int, part: Slice, reads: Iterable[tuple[int, Slice]]) -> bool:
+    """Whether only the draft ``index`` reads these channels, and they are not the network's input."""
+    others = (other for reader, other in reads if reader != index)
+    apart = all(other.end <= part.first or part.end <= other.first for other in others)
+    return part.draft != EXTERNAL and apart
 
 
 def _needed(drafts: list[Draft], results: list[Slice]) -> dict[int, Draft]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 
 from costmodel.chip.layers import LayerGraph, NetworkLayer
@@ -141,6 +142,13 @@ def test_attention_of_onnx() -> None:
     assert sources == [{"transpose"}, {"conv"}] * 2
 
 
+@pytest.mark.parametrize("name", ["densenet121", "inception_v2", "shufflenet", "squeezenet", "bvlc_alexnet"])
+def test_models_that_come_with_onnx(name: str) -> None:
+    path = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / f"light_{name}.onnx"
+    network = load_network(path)
+    assert macs(layer_graph(network)) == network.macs > 0
+
+
 def test_names() -> None:
     assert layer_graph_names()[:5] == [
         "set-resnet50",
@@ -263,6 +271,26 @@ def test_readers_of_some_channels_split_the_layer() -> None:
     sizes = {name: layer.k for name, layer in layers.items()}
     assert sizes == {"conv[0]": 4, "conv[1]": 1, "conv[2]": 3, "pool[0]": 1, "pool[1]": 3, "a": 2, "b": 2}
     assert layers["a"].producers == (0,)
+
+
+def test_activations_are_folded_into_the_part_that_they_read() -> None:
+    build, x = start()
+    left, right = (build.operator(f"half{i}", "slice", (x,), (1, 4, 8, 8)) for i in range(2))
+    build.convolution("a", build.operator("relu", "relu", (left,), (1, 4, 8, 8)), Convolution(2))
+    build.convolution("b", right, Convolution(2))
+    assert list(by_name(build)) == ["conv[0]", "conv[1]", "a", "b"]
+
+
+def test_an_activation_before_a_normalisation_stays_its_own() -> None:
+    build = NetworkBuilder("positions")
+    x = build.linear("fc", build.input("x", (1, 6, 16)), 16)
+    x = build.add("position", x, build.parameter("p", (6, 16)))
+    y = build.linear("next", build.layer_norm("norm", x), 16)
+    build.add("sum", x, y)
+    # the constant is added where the product is computed; the normalisation and the sum read that
+    layers = by_name(build)
+    assert list(layers) == ["fc", "norm", "next", "sum"]
+    assert layers["sum"].producers == (0, 2)
 
 
 def test_packed_projections() -> None:
