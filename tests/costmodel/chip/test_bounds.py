@@ -16,7 +16,7 @@ TREES = 150
 
 @pytest.mark.parametrize("graph", [every_kind(), chain(5)], ids=lambda graph: graph.name)
 @pytest.mark.parametrize(
-    "on", [chip(2, 2), chip(3, 2, link=1), chip(1, 1, dram=1)], ids=lambda on: f"{on.tiles}"
+    "on", [chip(2, 2), chip(3, 2, link=1), chip(2, 1, dram=1)], ids=lambda on: f"{on.tiles}"
 )
 def test_random_trees_are_not_below(graph: LayerGraph, on: Chip) -> None:
     random, costs, fitting = Random(0), FormulaCosts(graph), 0
