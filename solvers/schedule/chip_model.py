@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 
-from costmodel.chip import Chip, ChipEvaluator, LayerGraph, TileCosts
+from costmodel.chip import Chip, ChipEvaluator, LayerGraph, TileCosts, lower_bounds
 from solvers.schedule.objective import Objective
 
 
@@ -33,5 +34,7 @@ class ChipModel:
         return self.evaluator(graph, batch, objective)
 
     def bound(self, graph: LayerGraph, batch: int, objective: Objective) -> float | None:
-        """A proven lower bound on the objective of every tree; None: there is none."""
-        return None
+        """A proven lower bound on the objective of every tree; None where tiles cannot compute a layer."""
+        bounds = lower_bounds(graph, self.chip, batch, self.tile_costs)
+        value = bounds.product((objective.energy_exponent, objective.cycles_exponent))
+        return value if isfinite(value) else None
