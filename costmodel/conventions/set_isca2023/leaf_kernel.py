@@ -94,7 +94,11 @@ def search(
         for number in range(table.counts[_axes_cut(parts)]):
             best = _tried(room, leaf, table, prices, (cheapest, number, dram), best)
     answer[0][0], answer[0][1] = best[1], best[2]
-    _fill_numbers(room, leaf, table, prices, best, answer[1])
+    parts = table.parts[best[1]]
+    steps = _steps(parts, table.orders[_axes_cut(parts), best[2]])
+    _fill_numbers(room, Placed(leaf, parts, steps, True), answer[1])
+    waiting = ceil_divided(answer[1][2], prices.dram_bytes_per_cycle)
+    answer[1][0] = max(table.cycles[best[1]], waiting)
 
 
 @called
@@ -178,22 +182,17 @@ def _axes_cut(parts: Array) -> Int:
     return cut
 
 
-@inlined
-def _fill_numbers(room: Room, leaf: Leaf, table: Table, prices: Prices, best: Best, numbers: Array) -> None:
-    """Cycles, hops, DRAM bytes, inputs and weights of tiles, links of the placement that was found."""
-    parts, tiles = table.parts[best[1]], room.mesh.x.shape[0]
-    steps = _steps(parts, table.orders[_axes_cut(parts), best[2]])
-    placed = Placed(leaf, parts, steps, True)
-    fill_ranges(leaf.shape, leaf.sizes, parts, room.ranges)
-    dram = dram_bytes(room.ranges, leaf, parts)
+@called
+def _fill_numbers(room: Room, placed: Placed, numbers: Array) -> None:
+    """Hops, DRAM bytes, inputs and weights of tiles, and links of a placement."""
+    leaf, tiles = placed.leaf, room.mesh.x.shape[0]
+    fill_ranges(leaf.shape, leaf.sizes, placed.parts, room.ranges)
     room.mesh.links[:] = 0
-    numbers[0] = max(table.cycles[best[1]], ceil_divided(dram, prices.dram_bytes_per_cycle))
     numbers[1] = hop_bytes(room, placed, ANY)
-    numbers[2] = dram
-    _hold(room.ranges, placed, INPUTS, numbers[3 : 3 + tiles])
+    numbers[2] = dram_bytes(room.ranges, leaf, placed.parts)
+    _hold(room.ranges, placed, INPUTS, numbers, 3)
     if leaf.shape.has_weights:
-        begin = 3 if leaf.shape.weights_follow_b else 3 + tiles
-        _hold(room.ranges, placed, WEIGHTS, numbers[begin : begin + tiles])
+        _hold(room.ranges, placed, WEIGHTS, numbers, 3 if leaf.shape.weights_follow_b else 3 + tiles)
     for link in range(room.mesh.links.shape[0]):
         numbers[3 + 2 * tiles + link] = room.mesh.links[link]
 
@@ -417,12 +416,12 @@ def _common_samples(ranges: Ranges, which: Range, source: Array, part: Int, batc
 
 
 @called
-def _hold(ranges: Ranges, placed: Placed, kind: Int, held: Array) -> None:
-    """Add the bytes of a kind of data that every tile holds: of all operands of an element-wise layer."""
+def _hold(ranges: Ranges, placed: Placed, kind: Int, held: Array, begin: Int) -> None:
+    """Add what every tile holds of a kind of data to ``held`` from ``begin`` on: bytes of all operands."""
     parts, times = placed.parts, placed.leaf.shape.operands if kind == INPUTS else 1
     for k in range(parts[0]):
         for b in range(parts[1]):
             for h in range(parts[2]):
                 for w in range(parts[3]):
                     size = size_of(ranges, (kind, k, b, h, w), (0, ANY))
-                    held[_tile(placed, k, b, h, w)] += size * times
+                    held[begin + _tile(placed, k, b, h, w)] += size * times
