@@ -20,7 +20,11 @@ from sweep.session import Place, run_study
 from sweep.study import load_study
 
 REASON = why_not()
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(REASON), reason=REASON)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.cluster,
+    pytest.mark.skipif(bool(REASON), reason=REASON),
+]
 
 PACKAGES = ("clusters", "costmodel", "results", "solvers", "sweep")
 TOKEN = {"RAY_AUTH_MODE": "token"}
@@ -31,8 +35,12 @@ architecture: eyeriss
 axes:
   SRAM.size: {choices: [2 KiB, 4 KiB, 8 KiB, 16 KiB]}
   SRAM.fanout: {choices: [[2, 2], [4, 2], [4, 4]]}
-  RegFile.size: {choices: [16, 32, 64, 128]}
-mapping: {solver: random_search, objective: edp, iterations: 400_000, wall_seconds: 60}
+  RegFile.size: {choices: [64, 128]}
+mapping: {solver: random_search, objective: edp, iterations: 400, wall_seconds: 60}
+"""
+BASHRC = """
+export RAY_gcs_rpc_server_reconnect_timeout_s=10
+export NUMBA_DISABLE_JIT=1  # compiling in every new folder takes longer than the study
 """
 PROBLEM = (Path(__file__).parents[1] / "data" / "problems" / "gemm.yaml").read_text(encoding="utf-8")
 
@@ -81,7 +89,7 @@ def filled_in(head: Host, worker: Host, key: Path) -> str:
         document[part] = [command.replace("ray start", "ray start --num-cpus=1") for command in commands]
     for host in (head, worker):
         (host.home / "archsweep-env").symlink_to(sys.prefix)
-        (host.home / ".bashrc").write_text("export RAY_gcs_rpc_server_reconnect_timeout_s=10\n")
+        (host.home / ".bashrc").write_text(BASHRC)
     return yaml.safe_dump(document)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from clusters.in_process import InProcessRuntime
+from clusters.ray_session import RaySession
 from clusters.runtime import RuntimeSettings
 from sweep.command_line import main
 from sweep.study import Study, load_study
@@ -23,7 +25,8 @@ axes:
   SRAM.fanout: {choices: [[2, 2], [4, 2]]}
 mapping: {solver: random_search, objective: edp, iterations: 400, wall_seconds: 20}
 """
-PROBLEM = (Path(__file__).parents[1] / "data" / "problems" / "gemm.yaml").read_text(encoding="utf-8")
+HERE = Path(__file__).parent
+PROBLEM = (HERE.parent / "data" / "problems" / "gemm.yaml").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -62,6 +65,17 @@ def command_line(
         return status, printed.out, printed.err
 
     return command
+
+
+@pytest.fixture(scope="module")
+def local_ray() -> Iterator[RaySession]:
+    """Two CPUs, shared by a module's tests: their runs join the connection they find and leave it open."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join((str(HERE), str(HERE.parents[1]))))
+        patch.delenv("RAY_ADDRESS", raising=False)
+        session = RaySession("", 2)
+        yield session
+        session.close()
 
 
 @pytest.fixture

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,20 +17,12 @@ if HERE not in sys.path:
 
 import fault_scenarios as faults  # noqa: E402
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 SETTLED = faults.SOLVES
 IN_FLIGHT = 60
 """What two workers hold of 20 ms solves: orphaned, they go on with it for a moment."""
-
-
-@pytest.fixture(scope="module")
-def local_ray() -> Iterator[RaySession]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join((HERE, str(Path(HERE).parents[1]))))
-        patch.delenv("RAY_ADDRESS", raising=False)
-        session = RaySession("", faults.WORKERS)
-        yield session
-        session.close()
+LOST = 1
+"""Answers on their way to a busy driver that may end with their worker."""
 
 
 @pytest.fixture
@@ -52,7 +42,7 @@ def can_mount(tmp_path: Path) -> None:
 def test_killed_workers_cost_the_solve_each_was_at(scene: faults.Scene) -> None:
     outcome = faults.killed_workers(scene)
     assert (outcome.rows, outcome.failed, outcome.resumed) == (SETTLED, (), 0)
-    assert outcome.repeated <= 3
+    assert outcome.repeated <= 3 * (1 + LOST)
     assert outcome.equal
 
 
@@ -69,7 +59,8 @@ def test_a_hanging_solver_is_ended_by_the_wall_limit(scene: faults.Scene) -> Non
     outcome = faults.hang(scene)
     assert outcome.rows == SETTLED
     assert [error.split(":")[0] for error in outcome.failed] == [WALL_LIMIT] * 2
-    assert (outcome.repeated, outcome.resumed) == (0, 2)
+    assert outcome.repeated <= 2 * LOST
+    assert outcome.resumed == 2
     assert outcome.equal
 
 

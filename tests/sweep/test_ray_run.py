@@ -14,7 +14,7 @@ from results.store import RunFolder
 from sweep.session import Place, run_study
 from sweep.study import Study, load_study
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 ROOT = Path(__file__).parents[2]
 
 
@@ -22,6 +22,7 @@ def objectives(folder: RunFolder) -> dict[str, float]:
     return {row["task_id"]: row["objective"] for row in folder.read_rows("layers")}
 
 
+@pytest.mark.usefixtures("local_ray")
 def test_ray_gives_the_answers_of_one_process(tiny: Study, tmp_path: Path) -> None:
     alone = run_study(tiny, tmp_path / "a" / "tiny", Place(in_process=True))
     cluster = run_study(tiny, tmp_path / "b" / "tiny", Place(workers=2))
@@ -31,6 +32,7 @@ def test_ray_gives_the_answers_of_one_process(tiny: Study, tmp_path: Path) -> No
     assert str(os.getpid()) not in {worker.rpartition(":")[2] for worker in workers}
 
 
+@pytest.mark.usefixtures("local_ray")
 def test_an_optuna_study_on_ray_has_a_row_for_every_trial_and_resumes(
     write_study: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -52,23 +54,34 @@ def test_an_optuna_study_on_ray_has_a_row_for_every_trial_and_resumes(
     assert before < after
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    ("number", "place"),
+    [
+        (signal.SIGINT, ["--workers", "2"]),
+        (signal.SIGTERM, ["--in-process"]),
+        (signal.SIGKILL, ["--in-process"]),
+    ],
+    ids=["SIGINT", "SIGTERM", "SIGKILL"],
+)
 def test_a_stopped_run_on_ray_is_resumed(
-    write_study: Callable[[str], Path], tmp_path: Path, number: signal.Signals
+    write_study: Callable[[str], Path], tmp_path: Path, number: signal.Signals, place: list[str]
 ) -> None:
-    """Also after kill -9 of the driver: rows that were not yet a part are solved again, none is doubled."""
+    """Also after kill -9 of the driver: rows that were not yet a part are solved again, none is doubled.
+
+    It goes on where ``place`` says: test_faults.py lets a Ray resume what another one's dead driver left.
+    """
     slow = (
         write_study()
         .read_text()
-        .replace("choices: [2 KiB, 4 KiB]", "from: 2, to: 40, step: 2, unit: KiB")
+        .replace("choices: [2 KiB, 4 KiB]", "from: 2, to: 20, step: 2, unit: KiB")
         .replace("iterations: 400, wall_seconds: 20", "wall_seconds: 0.5, params: {victory: 1000000000}")
     )
     path = write_study(slow)
-    command = [sys.executable, "-m", "sweep", "run", str(path), "--workers", "2"]
+    command = [sys.executable, "-m", "sweep", "run", str(path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     folder = RunFolder(tmp_path / "runs" / "tiny")
     with subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+        [*command, "--workers", "2"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
     ) as process:
         wait_for_actors(process.pid)
         journal = folder.path / "layers" / ".journal"
@@ -80,13 +93,13 @@ def test_a_stopped_run_on_ray_is_resumed(
     if number is not signal.SIGKILL:
         assert process.returncode == 1
         assert "the same command goes on" in said
-        assert 1 <= len(folder.read_rows("layers")) < 40
+        assert 1 <= len(folder.read_rows("layers")) < 20
     again = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=180
+        [*command, *place], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=180
     )
     assert again.returncode == 0, again.stderr
     rows = folder.read("layers").to_pylist()
-    assert len(rows) == len({row["task_id"] for row in rows}) == 40
+    assert len(rows) == len({row["task_id"] for row in rows}) == 20
     assert {row["status"] for row in folder.read_rows("designs")} == {"complete"}
 
 

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -57,10 +58,18 @@ def test_python_of_one_solve(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 def test_python_of_a_study(
-    study_file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    write_study: Callable[[], Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """With a smaller study in the place of the quickstart, which .ci/run runs from the wheel."""
+    assert plan(load_study("quickstart")).open
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    exec(compile(blocks("python")[0], "README.md", "exec"), {})
+    text = blocks("python")[0]
+    assert 'load_study("quickstart")' in text
+    exec(compile(text.replace('"quickstart"', f'"{write_study()}"'), "README.md", "exec"), {})
     printed = capsys.readouterr().out
     assert "energy_pj" in printed
     assert printed.rstrip().endswith("report.html")

@@ -21,7 +21,7 @@ from results.store import RunFolder
 from sweep.session import Place, run_study
 from sweep.study import load_study
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 ROOT = Path(__file__).parents[2]
 PYTHON = Path(sys.executable).parent
 TOKEN = "0123456789abcdef" * 4
@@ -66,6 +66,8 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": TOKEN,
         "RAY_USAGE_STATS_ENABLED": "0",
+        # a job's folder is new, so that its workers would compile for longer than these studies take
+        "NUMBA_DISABLE_JIT": "1",
     }
     temporary = tempfile.mkdtemp(prefix="head-")
     options = {
@@ -157,9 +159,9 @@ def test_a_closed_laptop_stop_and_resume(head: Head, write_study: WriteStudy, tm
     """The terminal is killed, the job goes on; attach, status and stop find it; submit goes on from there."""
     name = f"slow-{uuid4().hex[:6]}"  # the head keeps what an earlier try has solved
     slow = write_study().read_text().replace("name: tiny", f"name: {name}")
-    slow = slow.replace("[2 KiB, 4 KiB]", "[1 KiB, 2 KiB, 3 KiB, 4 KiB, 5 KiB]")
+    slow = slow.replace("[2 KiB, 4 KiB]", "[1 KiB, 2 KiB, 3 KiB, 4 KiB]")
     write_study(
-        slow.replace("iterations: 400, wall_seconds: 20", "wall_seconds: 4, params: {victory: 1000000000}")
+        slow.replace("iterations: 400, wall_seconds: 20", "wall_seconds: 6, params: {victory: 1000000000}")
     )
     with subprocess.Popen(
         [sys.executable, "-m", "sweep", "submit", "tiny.yaml", "--address", head.address],
@@ -181,7 +183,7 @@ def test_a_closed_laptop_stop_and_resume(head: Head, write_study: WriteStudy, tm
         row = json.loads(said.stdout)
         assert row["status"] in ("PENDING", "RUNNING"), row
         last_line = row["last_line"]
-        return "/10 solves" in last_line
+        return "/8 solves" in last_line
 
     until(has_solved)
     now = head.sweep("attach", job, "--now", "-o", "elsewhere", cwd=tmp_path)
@@ -193,13 +195,13 @@ def test_a_closed_laptop_stop_and_resume(head: Head, write_study: WriteStudy, tm
     assert late.returncode == 1
     assert "the same command goes on" in late.stderr
     partial = objectives(tmp_path / "runs" / name)
-    assert 1 <= len(partial) < 10
+    assert 1 <= len(partial) < 8
     assert job in head.sweep("status", cwd=tmp_path).stdout
     done = head.sweep("submit", "tiny.yaml", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert f"{len(partial)} in the store, {10 - len(partial)} to solve" in done.stderr
+    assert f"{len(partial)} in the store, {8 - len(partial)} to solve" in done.stderr
     whole = objectives(tmp_path / "runs" / name)
-    assert len(whole) == 10
+    assert len(whole) == 8
     assert partial.items() <= whole.items()
 
 
