@@ -83,7 +83,8 @@ def chip_of_nodes(chip: MultiNode) -> Chip:
     A chip counts a byte an element. An element is a word here: its sizes and bandwidths are in words, its
     energies those of a word. DRAM's bandwidth is rounded down to whole words, and its ports are at both ends
     of every row, not at the four corners. The template has no link bandwidth: links carry as many words as a
-    node's buses take. Idle energy is not counted. Layers without weights run on the PEs, an operand a cycle.
+    node's buses take. Idle energy is not counted, nor the bus for outputs that leave a PE. Layers without
+    weights run on the PEs, an operand a cycle.
     """
     costs, alone = chip.costs, node(chip)
     registers, buffer, _ = alone.levels
@@ -97,7 +98,11 @@ def chip_of_nodes(chip: MultiNode) -> Chip:
             alone,
             name=f"{alone.name}-tile",
             levels=tuple(
-                replace(level, word_bits=8) for level in (registers, replace(buffer, size_words=None))
+                replace(level, word_bits=8)
+                for level in (
+                    registers,
+                    replace(buffer, size_words=None, update_energy_pj=costs.buffer_pj),
+                )
             ),
             compute=replace(alone.compute, word_bits=8),
         ),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from costmodel.architectures import load_architecture
+from costmodel.chips import load_chip
 from costmodel.conventions.nn_dataflow import Hardware, read_schemes
 from costmodel.errors import InputError
 from costmodel.mapping import LevelMapping, Mapping
@@ -115,6 +116,27 @@ def test_a_node_and_the_chip_of_nodes() -> None:
     assert tile is not None
     assert [level.name for level in tile.levels] == ["REGF", "GBUF"]
     assert chip.noc.hop_pj_per_byte == device.costs.hop_pj
+
+
+@pytest.mark.parametrize("costs", ["paper", "released"])
+def test_the_librarys_chips_are_the_derived_ones(costs: str) -> None:
+    derived, library = chip_of_nodes(load_multi_node("kapla-16x16", costs)), load_chip(f"kapla-16x16-{costs}")
+    ours, theirs = derived.tile, library.tile
+    assert (library.name, library.columns, library.rows) == (derived.name, derived.columns, derived.rows)
+    assert (library.noc, library.stripe) == (derived.noc, derived.stripe)
+    assert library.frequency_ghz == derived.frequency_ghz == 0.5
+    assert library.dram.bytes_per_cycle == derived.dram.bytes_per_cycle
+    assert library.dram.read_pj_per_byte == pytest.approx(derived.dram.read_pj_per_byte, rel=1e-9)
+    assert (theirs.macs, theirs.vector_units) == (ours.macs, ours.vector_units)
+    assert theirs.buffer.size_bytes == ours.buffer.size_bytes
+    assert theirs.buffer.read_pj_per_byte == pytest.approx(ours.buffer.read_pj_per_byte)
+    assert ours.architecture is not None
+    assert theirs.architecture is not None
+    for one, other in zip(ours.architecture.levels, theirs.architecture.levels, strict=True):
+        same = ("name", "size_words", "fanout", "shared_bandwidth")
+        assert [getattr(one, key) for key in same] == [getattr(other, key) for key in same]
+        for key in ("read_energy_pj", "write_energy_pj", "update_energy_pj"):
+            assert getattr(one, key) == pytest.approx(getattr(other, key), rel=1e-9)
 
 
 def test_what_the_array_allows() -> None:
