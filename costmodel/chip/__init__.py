@@ -1,7 +1,8 @@
 """Several layers at once on a tiled chip: tiles, NoC, DRAM, buffers, and pipelines of RA trees."""
 
 from costmodel.chip.bounds import ScheduleBounds, lower_bounds
-from costmodel.chip.evaluate import ChipEvaluation, ChipEvaluator
+from costmodel.chip.evaluate import ChipEvaluator
+from costmodel.chip.evaluation import ChipEvaluation
 from costmodel.chip.hardware import Chip, Dram, Noc, Tile, TileBuffer
 from costmodel.chip.layers import KINDS, LayerGraph, NetworkLayer
 from costmodel.chip.schedule import Granularity, Path, Schedule, granularity_violations

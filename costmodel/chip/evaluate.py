@@ -1,100 +1,32 @@
-"""A whole schedule on a chip: energy, cycles and traffic of a batch, segment by segment."""
+"""Evaluates schedules on a chip segment by segment; a changed schedule costs what has changed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
+from costmodel.chip.evaluation import ChipEvaluation
 from costmodel.chip.hardware import Chip
 from costmodel.chip.layers import LayerGraph
 from costmodel.chip.leaf import LeafSearch
 from costmodel.chip.schedule import Path, Schedule, granularity_violations
-from costmodel.chip.segment import ENERGY_PARTS, NodeCost, SegmentEvaluation
+from costmodel.chip.segment import NodeCost, SegmentEvaluation
 from costmodel.chip.tile_costs import TileCosts
 from costmodel.errors import InputError
-from costmodel.ratree import (
-    Cut,
-    DataFlow,
-    Leaf,
-    Node,
-    NotPossibleError,
-    Producers,
-    Rectangle,
-    SegmentFlow,
-    Wiring,
-    spatial_temporal_graph,
-    violations,
-)
+from costmodel.ratree import Cut, Leaf, Node, NotPossibleError, SegmentFlow, Wiring, leaves, violations
 
 MOST_REMEMBERED = 50_000
 """Segments that an evaluator remembers before it begins anew."""
 
 
 @dataclass(frozen=True)
-class ChipEvaluation:
-    """What a schedule costs for the whole batch.
+class _Segment:
+    """A valid segment, its layers, those outside of it whose outputs it reads, and its cost if it has one."""
 
-    ``rounds`` times the ``segments`` follow one another. ``parts_pj``: energy by ENERGY_PARTS.
-    ``noc_hop_bytes``: bytes times links. ``bubble_tile_cycles``: tiles times cycles in which they wait.
-    """
-
-    schedule: Schedule
-    chip: Chip
-    rounds: int
-    segments: tuple[NodeCost, ...]
-
-    @cached_property
-    def parts_pj(self) -> dict[str, float]:
-        sums = (sum(part) for part in zip(*(one.parts_pj for one in self.segments), strict=True))
-        return {name: self.rounds * part for name, part in zip(ENERGY_PARTS, sums, strict=True)}
-
-    @cached_property
-    def energy_pj(self) -> float:
-        return sum(self.parts_pj.values())
-
-    @cached_property
-    def cycles(self) -> int:
-        return self.rounds * sum(segment.cycles for segment in self.segments)
-
-    @property
-    def dram_read_bytes(self) -> int:
-        return self.rounds * sum(segment.dram_read_bytes for segment in self.segments)
-
-    @property
-    def dram_write_bytes(self) -> int:
-        return self.rounds * sum(segment.dram_write_bytes for segment in self.segments)
-
-    @property
-    def dram_bytes(self) -> int:
-        return self.dram_read_bytes + self.dram_write_bytes
-
-    @property
-    def noc_hop_bytes(self) -> float:
-        spread = sum(int(segment.links.sum()) for segment in self.segments)
-        return self.rounds * spread / len(self.chip.ports)
-
-    @property
-    def bubble_tile_cycles(self) -> int:
-        return self.chip.tiles * self.cycles - self.rounds * sum(segment.busy for segment in self.segments)
-
-    def nodes(self) -> Iterator[NodeCost]:
-        """Of all nodes from the top down and left to right; those of a root T cut without the root."""
-        waiting = list(reversed(self.segments))
-        while waiting:
-            cost = waiting.pop()
-            yield cost
-            waiting += reversed(cost.children)
-
-    def spatial_temporal(self, producers: Producers) -> list[Rectangle]:
-        """The S-T graph (section 3.1.1), with sub-batches handed on whole."""
-        tree, costs = self.schedule.tree, list(self.nodes())
-        cycles = [cost.cycles for cost in costs]
-        tiles = [(cost.first_tile, cost.first_tile + cost.tiles) for cost in costs]
-        if isinstance(tree, Cut) and tree.kind == "T":  # the root itself is no segment
-            cycles, tiles = [self.cycles, *cycles], [(0, self.chip.tiles), *tiles]
-        flow = DataFlow(tree, producers)
-        return spatial_temporal_graph(flow, dict(enumerate(cycles)), dict(enumerate(tiles)))
+    node: Node
+    layers: frozenset[str]
+    needs: frozenset[str]
+    cost: NodeCost | NotPossibleError
 
 
 class ChipEvaluator:
@@ -116,7 +48,8 @@ class ChipEvaluator:
         self._search = LeafSearch(graph, chip, tile_costs, exponents)
         self._wiring = Wiring.of(graph.producers)
         self._normalized = [tile_costs.normalized_cycles(layer) for layer in range(len(graph.layers))]
-        self._segments: dict[tuple[Node, tuple[tuple[Path, int], ...]], NodeCost | NotPossibleError] = {}
+        self._by_value: dict[tuple[Node, tuple[tuple[Path, int], ...]], _Segment] = {}
+        self._by_identity: dict[int, _Segment] = {}
 
     def evaluate(self, schedule: Schedule | Node) -> ChipEvaluation:
         """What a schedule, or a tree that hands on whole sub-batches, costs.
@@ -126,38 +59,89 @@ class ChipEvaluator:
         """
         given = Schedule(schedule) if isinstance(schedule, Cut | Leaf) else schedule
         tree = given.tree
-        reasons = violations(tree, self.graph.producers, self.batch) or granularity_violations(given)
-        if reasons:
-            raise InputError("schedule", f"a valid tree of {self.graph.name}", "; ".join(reasons[:3]))
-        if isinstance(tree, Leaf) or tree.kind == "S":
-            return ChipEvaluation(given, self.chip, 1, (self._segment(tree, given.groups),))
-        segments = []
-        for place, child in enumerate(tree.children):
-            below = {path[1:]: groups for path, groups in given.groups.items() if path[:1] == (place,)}
-            segments.append(self._segment(child, below))
-        return ChipEvaluation(given, self.chip, tree.subbatches, tuple(segments))
+        if given.granularities:
+            self._refuse(granularity_violations(given))
+        rounds, nodes = _rounds_of_segments(tree)
+        below = [given.groups] if rounds == 0 else [_below(given, place) for place in range(len(nodes))]
+        segments = [self._known(tree, node, groups) for node, groups in zip(nodes, below, strict=True)]
+        if not self._fit_together(tree, segments):
+            self._refuse(violations(tree, self.graph.producers, self.batch))
+        costs = tuple(_possible(segment) for segment in segments)
+        return ChipEvaluation(given, self.chip, max(rounds, 1), costs)
 
     def segment(self, segment: Node) -> NodeCost:
         """What a child of a root T cut costs, whatever is around it; NotPossibleError as for schedules.
 
-        It is taken to be one of this network: that its layers and batches fit together is not looked at.
+        InputError for one that is not of this network.
         """
-        return self._segment(segment, {})
+        return _possible(self._known(segment, segment, {}))
 
-    def _segment(self, segment: Node, groups: dict[Path, int]) -> NodeCost:
-        key = segment, tuple(sorted(groups.items()))
-        if len(self._segments) >= MOST_REMEMBERED:
-            self._segments.clear()
-        if key not in self._segments:
-            self._segments[key] = self._counted(segment, groups)
-        found = self._segments[key]
-        if isinstance(found, NotPossibleError):
-            raise found
-        return found
+    def _known(self, tree: Node, node: Node, groups: dict[Path, int]) -> _Segment:
+        """A segment of a tree, from memory where it came up before; unchanged ones are the same objects."""
+        found = self._by_identity.get(id(node))
+        if found is not None and found.node is node and not groups:
+            return found
+        key = node, tuple(sorted(groups.items()))
+        if len(self._by_value) + len(self._by_identity) >= MOST_REMEMBERED:
+            self._by_value.clear()
+            self._by_identity.clear()
+        if key not in self._by_value:
+            self._by_value[key] = self._counted(tree, node, groups)
+        if not groups:
+            same = self._by_value[key]
+            self._by_identity[id(node)] = _Segment(node, same.layers, same.needs, same.cost)
+        return self._by_value[key]
 
-    def _counted(self, segment: Node, groups: dict[Path, int]) -> NodeCost | NotPossibleError:
-        flow = SegmentFlow(segment, self._wiring)
+    def _counted(self, tree: Node, node: Node, groups: dict[Path, int]) -> _Segment:
+        names = frozenset(leaf.layer for leaf in leaves(node))
+        producers = self.graph.producers
+        inside = {name: [one for one in producers[name] if one in names] for name in names & producers.keys()}
+        if violations(node, inside, node.batch):
+            self._refuse(violations(tree, producers, tree.batch))
+        needs = frozenset(one for name in names for one in producers[name]) - names
+        flow = SegmentFlow(node, self._wiring)
         try:
-            return SegmentEvaluation(self._search, flow, groups, self._normalized).cost(segment)
+            cost = SegmentEvaluation(self._search, flow, groups, self._normalized).cost(node)
         except NotPossibleError as reason:
-            return NotPossibleError(*reason.args)
+            return _Segment(node, names, needs, NotPossibleError(*reason.args))
+        return _Segment(node, names, needs, cost)
+
+    def _fit_together(self, tree: Node, segments: Sequence[_Segment]) -> bool:
+        """Whether valid segments make a valid tree: batches, and every layer once and after its producers."""
+        share = tree.batch
+        if isinstance(tree, Cut) and tree.kind == "T":
+            share = tree.batch // tree.subbatches
+            if tree.batch % tree.subbatches:
+                return False
+        seen: set[str] = set()
+        for segment in segments:
+            if (
+                segment.node.batch != share
+                or not segment.needs <= seen
+                or not seen.isdisjoint(segment.layers)
+            ):
+                return False
+            seen |= segment.layers
+        return tree.batch == self.batch and len(seen) == len(self.graph.layers)
+
+    def _refuse(self, reasons: Sequence[str]) -> None:
+        if reasons:
+            raise InputError("schedule", f"a valid tree of {self.graph.name}", "; ".join(reasons[:3]))
+
+
+def _rounds_of_segments(tree: Node) -> tuple[int, tuple[Node, ...]]:
+    """How often the segments of a root T cut run; 0 for another root, which is the only segment."""
+    if isinstance(tree, Cut) and tree.kind == "T":
+        return tree.subbatches, tree.children
+    return 0, (tree,)
+
+
+def _below(schedule: Schedule, place: int) -> dict[Path, int]:
+    """Groups of the S cuts below a child of the root."""
+    return {path[1:]: groups for path, groups in schedule.groups.items() if path[0] == place}
+
+
+def _possible(segment: _Segment) -> NodeCost:
+    if isinstance(segment.cost, NotPossibleError):
+        raise NotPossibleError(*segment.cost.args)
+    return segment.cost
