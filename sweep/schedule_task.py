@@ -162,11 +162,19 @@ def answer_columns(problem: ScheduleProblem, outcome: Outcome[ScheduleSolution])
         "objective": outcome.objective,
         "bound": outcome.bound,
         "gap": outcome.gap,
+        **_bounds(problem),
         "cpu_seconds": outcome.cpu_seconds,
         "wall_seconds": outcome.wall_seconds,
         "note": outcome.note or None,
     }
     return columns if outcome.solution is None else columns | _measured(problem, outcome.solution)
+
+
+def _bounds(problem: ScheduleProblem) -> dict[str, float]:
+    """Proven bounds on energy and cycles of the problem's schedules, whatever was minimised."""
+    assert isinstance(problem.model, ChipModel)
+    bounds = problem.model.bounds(problem.graph, problem.batch)
+    return {} if bounds is None else {"energy_bound_pj": bounds.energy_pj, "cycles_bound": bounds.cycles}
 
 
 def _measured(problem: ScheduleProblem, solution: ScheduleSolution) -> dict[str, Any]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import isfinite
 
 from costmodel.chip import Chip, ChipEvaluator, LayerGraph, TileCosts, lower_bounds
+from costmodel.chip.bounds import ScheduleBounds
 from solvers.schedule.objective import Objective
 
 
@@ -34,7 +36,18 @@ class ChipModel:
         return self.evaluator(graph, batch, objective)
 
     def bound(self, graph: LayerGraph, batch: int, objective: Objective) -> float | None:
-        """A proven lower bound on the objective of every tree; None where tiles cannot compute a layer."""
-        bounds = lower_bounds(graph, self.chip, batch, self.tile_costs)
-        value = bounds.product((objective.energy_exponent, objective.cycles_exponent))
-        return value if isfinite(value) else None
+        """A proven lower bound on the objective of every tree; None where some layer cannot run at all."""
+        bounds = self.bounds(graph, batch)
+        if bounds is None:
+            return None
+        return bounds.product((objective.energy_exponent, objective.cycles_exponent))
+
+    def bounds(self, graph: LayerGraph, batch: int) -> ScheduleBounds | None:
+        """Proven lower bounds on energy and cycles of every tree; None where some layer cannot run at all."""
+        return _bounds(self, graph, batch)
+
+
+@lru_cache(maxsize=8)
+def _bounds(model: ChipModel, graph: LayerGraph, batch: int) -> ScheduleBounds | None:
+    found = lower_bounds(graph, model.chip, batch, model.tile_costs)
+    return found if isfinite(found.energy_pj) and isfinite(found.cycles) else None
