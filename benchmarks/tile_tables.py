@@ -1,0 +1,132 @@
+"""Tile cost tables of tiled chips: their shares, what these take to solve and to find again, how good they are.
+
+    python benchmarks/tile_tables.py [--chip set-edge] [--network set-resnet50] [--batch 8]
+        [--solvers nvdla cosa kapla exact] [--most-partitions N] [--sample N]
+
+Prints a table and one JSON object. Each solver fills a table of its own in this process, as a study does on a
+cluster, and a second study beside it finds every cost again. With ``--sample`` (200; 0 is all) only every so
+many-th share is solved and seconds are scaled. Ratios are geometric means over shares, to ``exact`` if it is
+among the solvers, of energy times cycles; NVDLA's counts are its own and not the cost model's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import exp, log
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from clusters.in_process import InProcessRuntime
+from clusters.runtime import RuntimeSettings
+from costmodel.chips import load_chip
+from costmodel.networks.layer_graphs import load_layer_graph
+from results.store import RunWriter
+from solvers.budget import Budget
+from solvers.schedule.tile_costs import ShareCost, ShareCosts, TileMapper
+from solvers.schedule.tile_shares import Demand, Pruning, Share
+from sweep.tile_table import TileFiling, TileTable, fill, tile_source
+from sweep.work import answer_task
+
+
+@dataclass(frozen=True)
+class Sampled(Demand):
+    """A demand of which only every ``step``-th share is asked for."""
+
+    step: int = 1
+
+    @cached_property
+    def _shares(self) -> tuple[Share, ...]:
+        return Demand(self.graph, self.tile, self.tiles, self.batch, self.pruning).shares()[:: self.step]
+
+
+def filled(demand: Demand, mapper: TileMapper, folder: Path) -> tuple[ShareCosts, dict[str, Any]]:
+    """All costs of the demand, and what they took: CPU seconds, and seconds to find them again."""
+    source, table = tile_source(demand, mapper), TileTable()
+    with RunWriter(folder / "first") as writer, InProcessRuntime(answer_task, RuntimeSettings()) as runtime:
+        rows = list(fill(table, [(source, demand)], runtime, TileFiling(writer, "first")))
+    start, again = time.process_time(), TileTable(folder)
+    left = len(again.open_shares(source, demand))
+    found = time.process_time() - start
+    return table.share_costs(source, demand), {
+        "tasks": len(rows),
+        "cpu_seconds": sum(row["cpu_seconds"] for row in rows),
+        "seconds_to_find": found,
+        "solved_again": left,
+        "parquet_bytes": sum(path.stat().st_size for path in folder.glob("first/tile_costs/*.parquet")),
+    }
+
+
+def ratio(costs: ShareCosts, reference: ShareCosts) -> float | None:
+    """Geometric mean of energy times cycles over the reference's, where both have a mapping."""
+    pairs = [(costs[share], reference[share]) for share in costs]
+    logs = [log(_edp(one) / _edp(other)) for one, other in pairs if one and other]
+    return exp(sum(logs) / len(logs)) if logs else None
+
+
+def _edp(cost: ShareCost) -> float:
+    return cost.energy_pj * cost.cycles
+
+
+def measured(demand: Demand, solvers: Sequence[str], seconds: float) -> list[dict[str, Any]]:
+    """A record a solver, in their order."""
+    costs: dict[str, ShareCosts] = {}
+    records = []
+    for name in solvers:
+        mapper = TileMapper(name, budget=Budget(wall_seconds=seconds))
+        # the first solve of a process compiles
+        mapper.cost(tile_source(demand, mapper).architecture, demand.shares()[0])
+        with TemporaryDirectory() as folder:
+            costs[name], record = filled(demand, mapper, Path(folder))
+        some = [cost for cost in costs[name].values() if cost]
+        records.append(
+            {
+                "solver": name,
+                "shares": len(costs[name]),
+                "mapped": len(some),
+                "proven": sum(cost.proven for cost in some),
+                **record,
+            }
+        )
+    best = costs.get("exact", costs[solvers[0]])
+    return [record | {"edp_ratio": ratio(costs[record["solver"]], best)} for record in records]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--chip", default="set-edge")
+    parser.add_argument("--network", default="set-resnet50")
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--solvers", nargs="+", default=["nvdla", "cosa", "kapla", "exact"])
+    parser.add_argument("--most-partitions", type=int, default=None)
+    parser.add_argument("--sample", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each solve at most")
+    asked = parser.parse_args()
+    chip, graph = load_chip(asked.chip), load_layer_graph(asked.network)
+    start = time.process_time()
+    whole = Demand(graph, chip.tile, chip.tiles, asked.batch, Pruning(most=asked.most_partitions))
+    shares = len(whole.shares())
+    listing = time.process_time() - start
+    step = max(1, shares // asked.sample) if asked.sample else 1
+    demand = Sampled(graph, chip.tile, chip.tiles, asked.batch, whole.pruning, step)
+    records = measured(demand, asked.solvers, asked.seconds)
+    where = f"{asked.network}, batch {asked.batch}, {asked.chip}"
+    print(f"{where}: {shares} shares, listed in {listing:.2f} CPU s")
+    print("solver          solved  mapped  proven   CPU s  CPU s of all  ms to find  again  EDP ratio")
+    for one in records:
+        one["cpu_seconds_of_all"] = one["cpu_seconds"] * shares / one["shares"]
+        counts = f"{one['solver']:15} {one['shares']:6} {one['mapped']:7} {one['proven']:7}"
+        seconds = f"{one['cpu_seconds']:7.2f} {one['cpu_seconds_of_all']:13.1f}"
+        found = f"{1e3 * one['seconds_to_find']:11.1f} {one['solved_again']:6}"
+        print(counts, seconds, found, f"{one['edp_ratio']:10.4f}" if one["edp_ratio"] else "         -")
+    totals = {"all_shares": shares, "listing_cpu_seconds": listing}
+    print(json.dumps({**vars(asked), **totals, "records": records}))
+
+
+if __name__ == "__main__":
+    main()
