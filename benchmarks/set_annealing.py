@@ -1,0 +1,164 @@
+"""SET's annealers under the set_isca2023 convention, seed by seed: a table, then one JSON object.
+
+    python benchmarks/set_annealing.py [--platform edge] [--network resnet] [--batch 8] [--beta 100]
+                                       [--seeds 10] [--space paper] [--epochs 1]
+
+Every seed anneals a layer-pipeline and a layer-sequential tree and then, from the better one, trees of the
+whole space; the objective is E^2 D on edge and E D^2 on cloud (section 5.1). CPU seconds are those of the
+last phase, of beta x layers rounds, with the tile cost table known: making it is reported apart. Each seed
+begins with nothing remembered but that table. Every tree found is counted again, from its text, by the
+readable evaluator. With ``--epochs`` the seeds exchange their best tree in between.
+
+What the released program needs and finds (RELEASED) is from runs of SET-ISCA2023 at commit a7bd739, one
+thread of a quiet machine, as its evaluator counts: weights once a run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from costmodel.conventions.set_isca2023 import load_graph
+from solvers.budget import Stopwatch
+from solvers.schedule import set_annealing
+from solvers.schedule.objective import Objective
+from solvers.schedule.problem import ScheduleProblem, answer, violations
+from solvers.schedule.ratree.exchange import anneal_together
+from solvers.schedule.ratree.params import SetParams
+from solvers.schedule.ratree.search import Plan, Search, SearchState
+from solvers.schedule.released_model import ReleasedModel
+
+OBJECTIVES = {"edge": "e2d", "cloud": "ed2"}
+RELEASED: dict[tuple[str, str, int, int], dict[str, Any]] = {
+    ("edge", "resnet", 8, 100): {
+        "values": [1.87e27, 2.03e27, 1.49e27, 2.62e27, 1.70e27, 2.17e27, 1.58e27, 1.61e27, 1.11e27],
+        "cpu_seconds": {"set": 12.6, "layer_sequential": 19.6, "layer_pipeline": 12.0},
+    },
+    ("edge", "goog", 8, 100): {"values": [5.33e9**2 * 1.61e6], "cpu_seconds": {"set": 20.4}},
+    ("edge", "resnet", 8, 5): {"values": [5.52e27, 4.54e27, 4.93e27, 4.78e27, 6.81e27], "cpu_seconds": {}},
+    ("cloud", "resnet", 8, 100): {"values": [], "cpu_seconds": {"set": 2.4 * 7200}},
+}
+"""Of platform, network, batch and beta: objectives of the seeds, CPU seconds of a phase."""
+
+
+def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+    """All seeds of one case, with a summary."""
+    objective = Objective.named(OBJECTIVES[arguments.platform])
+    model, graph = ReleasedModel.named(arguments.platform), load_graph(arguments.network)
+    problem = ScheduleProblem(graph, model, arguments.batch, objective)
+    params = SetParams(
+        beta=arguments.beta,
+        space=arguments.space,
+        weights=arguments.weights,
+        initial_temperature=arguments.temperature,
+        start=arguments.start,
+    )
+    spaces = set_annealing.spaces_of(params)
+    plan = Plan(spaces, params, params.rounds(len(graph.layers)))
+    problem.evaluator().evaluate(Search(problem, plan).begin(0).first)  # loads or compiles the kernels
+    if arguments.epochs > 1:
+        states = anneal_together(problem, plan, range(1, arguments.seeds + 1), arguments.epochs)
+        rows = [row_of(problem, plan, seed, state) for seed, state in enumerate(states, 1)]
+    else:
+        rows = [seed_row(problem, plan, seed) for seed in range(1, arguments.seeds + 1)]
+    released = RELEASED.get((arguments.platform, arguments.network, arguments.batch, int(arguments.beta)))
+    return {
+        "case": {key: value for key, value in vars(arguments).items() if key != "seeds"},
+        "layers": len(graph.layers),
+        "rounds_a_phase": plan.rounds,
+        "table_cpu_seconds": model.tables(graph, arguments.batch, objective).cpu_seconds,
+        "seeds": rows,
+        "median": statistics.median(row["value"] for row in rows),
+        "best": min(row["value"] for row in rows),
+        "median_cpu_seconds": statistics.median(row["cpu_seconds"][spaces[-1]] for row in rows),
+        "released": released,
+    }
+
+
+def seed_row(problem: ScheduleProblem, plan: Plan, seed: int) -> dict[str, Any]:
+    """One seed with an evaluator of its own, phase by phase, without the time for the tile cost table."""
+    search = Search(problem, plan)
+    state = search.begin(seed)
+    tables = problem.model.tables(problem.graph, problem.batch, problem.objective)  # type: ignore[attr-defined]
+    making = []
+    while not search.finished(state):
+        before = tables.cpu_seconds
+        # a phase ends with its last round, so that the table's time goes to the phase which asked for it
+        state = search.advance(state, plan.rounds)
+        making.append(tables.cpu_seconds - before)
+    return row_of(problem, plan, seed, state, making)
+
+
+def row_of(
+    problem: ScheduleProblem, plan: Plan, seed: int, state: SearchState, making: list[float] | None = None
+) -> dict[str, Any]:
+    """What a finished search found, counted again, and what it took."""
+    phases = Search(problem, plan).phases(state)
+    outcome = answer(problem, state.best[1], phases, Stopwatch())
+    assert outcome.solution is not None
+    assert not violations(problem, outcome.solution)
+    spent = making or [0.0] * len(phases)
+    return {
+        "seed": seed,
+        "value": outcome.objective,
+        "energy_mj": outcome.solution.energy_pj / 1e9,
+        "mcycles": outcome.solution.cycles / 1e6,
+        "phases": {phase.name: phase.best for phase in phases},
+        "cpu_seconds": {
+            phase.name: phase.cpu_seconds - table for phase, table in zip(phases, spent, strict=True)
+        },
+        "operators": [asdict(count) for count in phases[-1].operators],
+        "root": outcome.solution.text.split("\n")[0],
+        "tree": outcome.solution.text,
+        "cuts": sum(line.lstrip("\t")[:2] in ("S ", "T ") for line in outcome.solution.text.split("\n")),
+    }
+
+
+def print_table(result: dict[str, Any]) -> None:
+    spaces = list(result["seeds"][0]["phases"])
+    rounds, last = result["rounds_a_phase"], spaces[-1]
+    print(f"{'seed':>4} {'objective':>10} {'mJ':>7} {'Mcycles':>8}", end="")
+    print("".join(f" {space[:12]:>12}" for space in spaces), f"{'CPU s':>7} {'rounds/s':>9}  root")
+    for row in result["seeds"]:
+        print(f"{row['seed']:4} {row['value']:10.3e} {row['energy_mj']:7.2f} {row['mcycles']:8.3f}", end="")
+        print("".join(f" {row['phases'][space]:12.3e}" for space in spaces), end="")
+        seconds = row["cpu_seconds"][last]
+        print(f" {seconds:7.2f} {rounds / max(seconds, 1e-9):9.0f}  {row['root']}")
+    print(
+        f"median {result['median']:.3e}, best {result['best']:.3e} of {len(result['seeds'])} seeds;", end=" "
+    )
+    print(f"{result['median_cpu_seconds']:.2f} CPU s a seed for {rounds} rounds;", end=" ")
+    print(f"tile cost table {result['table_cpu_seconds']:.2f} CPU s for all seeds")
+    if released := result["released"]:
+        values, seconds = released["values"], released["cpu_seconds"].get("set")
+        found = f"median {statistics.median(values):.3e}, best {min(values):.3e}" if values else "no value"
+        print(f"released code: {found} of {len(values)} seeds; {seconds or '?'} CPU s a seed")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    defaults = SetParams()
+    parser.add_argument("--platform", choices=list(OBJECTIVES), default="edge")
+    parser.add_argument("--network", default="resnet")
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--beta", type=float, default=100)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--space", choices=("paper", "released"), default=defaults.space)
+    parser.add_argument("--weights", choices=("paper", "released"), default=defaults.weights)
+    parser.add_argument("--start", choices=("patterns", "sequential"), default=defaults.start)
+    parser.add_argument("--temperature", type=float, default=defaults.initial_temperature)
+    parser.add_argument("--epochs", type=int, default=1, help="1: seeds know nothing of each other")
+    result = measure(parser.parse_args())
+    print_table(result)
+    print(json.dumps(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
