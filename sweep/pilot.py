@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict, dataclass, replace
-from math import prod
 from typing import Any
 
 from solvers.catalogue import solver
-from solvers.schedule.tile_costs import ShareCost, tile_solver
-from solvers.schedule.tile_shares import Demand, Share
+from solvers.schedule.tile_costs import tile_solver
+from sweep.schedule_bounds import ideal_costs
 from sweep.schedule_task import ScheduleTask
 from sweep.task import checked_params
 from sweep.tile_table import LOTS
@@ -106,10 +105,3 @@ def _rounds(task: ScheduleTask) -> int:
     whole: int = given.rounds(len(task.network.graph.layers)) * phases
     limit = task.solve.budget.iterations
     return whole if limit is None else min(whole, limit)
-
-
-def ideal_costs(demand: Demand) -> dict[Share, ShareCost]:
-    """What shares would cost on tiles whose MACs are always busy and whose buffers are free."""
-    tile = demand.tile
-    macs = {share: prod((*share[:6], share.b, share.groups)) for share in demand.shares()}
-    return {share: ShareCost(n * tile.mac_pj, -(-n // tile.macs)) for share, n in macs.items()}

@@ -21,19 +21,20 @@ from costmodel.chips import load_chip
 from costmodel.errors import InputError
 from costmodel.networks.layer_graphs import load_layer_graph
 from costmodel.ratree import parse_tree
+from results.pareto import front_table
 from results.report import build_page
 from results.report_data import RunData
 from results.store import RunFolder, RunWriter
 from solvers.schedule.tile_costs import TileMapper, solved_costs
 from solvers.schedule.tile_shares import Demand, Pruning
-from sweep.pilot import ideal_costs
 from sweep.plan import plan
 from sweep.prediction import predict
 from sweep.run import Observer, Run
+from sweep.schedule_bounds import ideal_costs
 from sweep.schedule_task import ScheduleTask
 from sweep.search import designs, search_of
 from sweep.session import Place, run_study
-from sweep.study import Study, load_study
+from sweep.study import MappingChoice, Study, load_study
 from sweep.tile_task import TileTask
 from sweep.work import answer_task
 from sweep.workload import workload_of
@@ -152,6 +153,10 @@ def test_every_row_is_what_its_tree_costs_counted_again(solved: Path, study: Stu
             assert row["objective"] == pytest.approx(cost.energy_pj**2 * cost.cycles)
             assert row["energy_by_part_pj"] == pytest.approx(cost.parts_pj)
             assert row["dram_bytes"] == cost.dram_bytes
+            assert 0 < row["energy_bound_pj"] <= row["energy_pj"]
+            assert 0 < row["cycles_bound"] <= row["cycles"]
+            assert row["bound"] == pytest.approx(row["energy_bound_pj"] ** 2 * row["cycles_bound"])
+            assert row["gap"] == pytest.approx(1 - row["bound"] / row["objective"])
             check_chart(row, chip.tiles)
 
 
@@ -322,13 +327,36 @@ def test_plan_counts_tile_costs_and_schedules(solved: Path, study: Study, tmp_pa
     assert predict(study, known, tmp_path / "runs").source.startswith("8 solves in")
 
 
-def test_a_pilot_s_ideal_costs_are_below_those_that_are_found(study: Study) -> None:
-    task = next(t for t in workload_of(study).tasks(next(designs(study))) if isinstance(t, ScheduleTask))
+@pytest.mark.parametrize("solver", ["cosa", "nvdla"])
+def test_what_is_bounded_before_tile_costs_are_known_is_below_what_is_found(
+    study: Study, solver: str
+) -> None:
+    mapped = study.model_copy(update={"mapping": MappingChoice(solver=solver)})
+    task = next(t for t in workload_of(mapped).tasks(next(designs(mapped))) if isinstance(t, ScheduleTask))
     row = answer_task(TileTask(task.on.source, task.demand.shares()).content)
     ideal = list(ideal_costs(task.demand).values())
     for cost, (_, energy_pj, cycles, _) in zip(ideal, row["costs"], strict=True):
         assert cost.energy_pj < energy_pj
         assert cost.cycles <= cycles
+
+
+def test_designs_discarded_by_their_bounds_leave_the_front_as_it_is(
+    write_study: Callable[[str], Path], with_tiles: Path, tmp_path: Path
+) -> None:
+    text = STUDY.replace("[2 B/cycle, 16 B/cycle]", "[32 B/cycle, 16 B/cycle, 2 B/cycle, 1 B/cycle]")
+    text = text.replace("energy_pj, cycles, area_um2, dram_bytes", "cycles, area_um2")
+    everything = run_study(load_study(str(write_study(text))), with_tiles, HERE)
+    copytree(with_tiles.parent / "tiles", tmp_path / "pruned" / "tiles")
+    pruned = text + "search: {method: grid, prune_by_bounds: true}\n"
+    some = run_study(load_study(str(write_study(pruned))), tmp_path / "pruned" / "skip", HERE)
+    discarded = [row for row in some.read_rows("designs") if row["status"] == "dominated"]
+    assert discarded
+    known = {row["design_id"]: row for row in everything.read_rows("designs")}
+    for row in discarded:
+        assert 0 < row["energy_bound_pj"] <= known[row["design_id"]]["energy_pj"]
+        assert 0 < row["cycles_bound"] <= known[row["design_id"]]["cycles"]
+    fronts = [front_table(folder, ["cycles", "area_um2"])["design_id"] for folder in (everything, some)]
+    assert set(fronts[0]) == set(fronts[1])
 
 
 def test_constraints_and_searches_know_chips(write_study: Callable[[str], Path], with_tiles: Path) -> None:
