@@ -1,4 +1,4 @@
-"""Tile cost tables of tiled chips: their shares, what solving and finding them again takes, how good they are.
+"""Tile cost tables of chips: their shares, what solving and finding them again takes, how good they are.
 
     python benchmarks/tile_tables.py [--chip set-edge] [--network set-resnet50] [--batch 8]
         [--solvers nvdla cosa kapla exact] [--most-partitions N] [--sample N]
