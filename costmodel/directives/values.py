@@ -10,6 +10,8 @@ from costmodel.errors import InputError
 
 Amounts = tuple[tuple[str, int], ...]
 """A size, shift or step per dim, in the order in which they are written."""
+LARGEST = 2**20
+"""Of dims, moves and buffers of a level: counting looks at each position."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class LevelScheme:
         names = [tensor.name for tensor in self.tensors]
         if len(set(names)) != len(names):
             raise InputError(f"level {self.name}", "every tensor once", names)
+        _check_whole(self.parallelism, f"level {self.name}", "stack")
         known: dict[str, int] = {}
         for tensor in self.tensors:
             for dim, size in tensor.sizes:
@@ -161,5 +164,5 @@ def _check_amounts(amounts: Amounts, where: str) -> None:
 
 
 def _check_whole(value: int, where: str, key: str) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InputError(where, "a whole number of at least 1", value, key=key)
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST:
+        raise InputError(where, f"a whole number from 1 to {LARGEST}", value, key=key)

@@ -7,7 +7,7 @@ from functools import cached_property
 from math import ceil, prod
 
 from costmodel.conventions.nn_dataflow.hardware import Hardware
-from costmodel.conventions.nn_dataflow.layers import LEVELS, LOOPS, TENSORS, Counts, Words
+from costmodel.conventions.nn_dataflow.layers import LEVELS, LOOPS, TENSORS, Counts, Words, check_size
 from costmodel.conventions.nn_dataflow.row_stationary import ProcessingPass
 from costmodel.errors import InputError
 
@@ -34,8 +34,10 @@ class Blocking:
 
     def __post_init__(self) -> None:
         for factors in self.factors:
-            if len(factors) != len(LOOPS) or any(factor < 1 for factor in factors):
-                raise InputError("blocking", f"a factor of at least 1 per {LOOPS}", factors, key="factors")
+            if len(factors) != len(LOOPS):
+                raise InputError("blocking", f"a factor per {LOOPS}", factors, key="factors")
+            for factor in factors:
+                check_size(factor, "blocking", "factors")
         for order in self.orders:
             if sorted(order) != list(range(len(LOOPS))):
                 raise InputError("blocking", "0, 1 and 2 in some order", order, key="orders")

@@ -11,7 +11,7 @@ from typing import Any
 
 from costmodel.conventions.nn_dataflow.blocking import Blocking, NotFittingError, SchemeCost, scheme_cost
 from costmodel.conventions.nn_dataflow.hardware import Hardware, UnitCosts
-from costmodel.conventions.nn_dataflow.layers import LEVELS, LOOPS, TENSORS, Counts, LayerShape
+from costmodel.conventions.nn_dataflow.layers import LEVELS, LOOPS, TENSORS, Counts, LayerShape, check_size
 from costmodel.conventions.nn_dataflow.row_stationary import ProcessingPass, processing_passes
 from costmodel.errors import InputError
 from costmodel.frontends.json_fields import field, whole_number
@@ -130,11 +130,17 @@ def _case(record: Any, where: str) -> SchemeCase:
     return SchemeCase(
         where,
         _layer(field(record, "dims", dict, where), f"{where}: dims"),
-        whole_number(record.get("batch"), where, "batch"),
+        _batch(record, where),
         hardware,
         _blocking(record, where),
         record,
     )
+
+
+def _batch(record: dict[str, Any], where: str) -> int:
+    batch = whole_number(record.get("batch"), where, "batch")
+    check_size(batch, where, "batch")
+    return batch
 
 
 def _layer(dims: dict[str, Any], where: str) -> LayerShape:

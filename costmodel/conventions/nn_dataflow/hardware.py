@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 
+from costmodel.conventions.nn_dataflow.layers import check_size
 from costmodel.errors import InputError
 from costmodel.multi_node.template import MultiNode
+
+MOST_COST = 1e30
+"""Any larger one is a slip of the pen, and would overflow floats."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +27,9 @@ class UnitCosts:
 
     def __post_init__(self) -> None:
         for value in (self.operation, *self.levels, self.hop, self.idle_cycle):
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < inf:
-                raise InputError("nn-dataflow hardware", "costs of at least 0", value, key="costs")
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= MOST_COST:
+                expected = f"costs from 0 to {MOST_COST:g}"
+                raise InputError("nn-dataflow hardware", expected, value, key="costs")
 
 
 @dataclass(frozen=True)
@@ -44,15 +48,19 @@ class Hardware:
     costs: UnitCosts
 
     def __post_init__(self) -> None:
+        where = "nn-dataflow hardware"
         for key in ("nodes", "array"):
             sides = getattr(self, key)
-            whole = all(isinstance(side, int) and not isinstance(side, bool) and side > 0 for side in sides)
-            if len(sides) != 2 or not whole:
-                raise InputError("nn-dataflow hardware", "rows and columns", sides, key=key)
-        for key in ("register_words", "buffer_words", "dram_words_per_cycle", "bus_words_per_cycle"):
+            if len(sides) != 2:
+                raise InputError(where, "rows and columns", sides, key=key)
+            for side in sides:
+                check_size(side, where, key)
+        for key in ("register_words", "buffer_words"):
+            check_size(getattr(self, key), where, key)
+        for key in ("dram_words_per_cycle", "bus_words_per_cycle"):
             value = getattr(self, key)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-                raise InputError("nn-dataflow hardware", "more than 0", value, key=key)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= MOST_COST:
+                raise InputError(where, "more than 0", value, key=key)
 
     @property
     def node_count(self) -> int:

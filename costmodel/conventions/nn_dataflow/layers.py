@@ -16,6 +16,8 @@ LEVELS = ("DRAM", "GBUF", "ITCN", "REGF")
 """Off-chip memory, a node's global buffer, its array bus, a PE's registers."""
 C, K, N = range(3)
 
+LARGEST = 2**31
+"""No size of a layer or a machine is larger; products of ten of them are floats still."""
 Kind = Literal["convolution", "local"]
 Words = tuple[float, ...]
 """A number a tensor, in the order of TENSORS."""
@@ -52,8 +54,8 @@ class LayerShape:
         if self.kind not in get_args(Kind):
             raise InputError("nn-dataflow layer", f"one of {get_args(Kind)}", self.kind, key="kind")
         for key, value in vars(self).items():
-            if key != "kind" and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-                raise InputError("nn-dataflow layer", "a whole number of at least 1", value, key=key)
+            if key != "kind":
+                check_size(value, "nn-dataflow layer", key)
 
     @property
     def related(self) -> tuple[tuple[int, ...], ...]:
@@ -82,3 +84,8 @@ class LayerShape:
             out_h=ceil(self.out_h / over_h),
             out_w=ceil(self.out_w / over_w),
         )
+
+
+def check_size(value: object, where: str, key: str) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST:
+        raise InputError(where, f"a whole number from 1 to {LARGEST}", value, key=key)

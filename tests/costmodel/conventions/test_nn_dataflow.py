@@ -198,6 +198,7 @@ def test_other_files_are_not_taken_for_schemes(tmp_path: Path) -> None:
         ({"orders": [[0, 1, 2]]}, "an order per level"),
         ({"orders": [[0, 1, 2], [0, 0, 1]]}, "0, 1 and 2 in some order"),
         ({"batch": 0}, "batch: expected a whole number"),
+        ({"batch": 10**400}, "batch: expected a whole number from 1 to"),
         ({"unit_size": [[1, 1, 1], [9, 9, 9]]}, "the sizes of one of the layer's passes"),
         ({"dims": {"kind": "DepthwiseConvolutionLayer"}}, r"a layer that nn-dataflow 2.1 maps"),
         ({"hw": {"costs": {}, "word_bytes": 2}}, "a cost per level"),
