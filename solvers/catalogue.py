@@ -17,6 +17,7 @@ class Entry:
     """One solver; its ``module`` has ``VERSION``, ``Params`` and ``solve(problem, budget, params)``.
 
     With ``takes_start`` there is an argument ``start`` more: a solution to begin with, or None.
+    ``maps_unevenly``: whether rules can ask a mapping solver for uneven mappings.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Entry:
     proves_optimality: bool
     description: str
     takes_start: bool = False
+    maps_unevenly: bool = False
 
     def load(self) -> Any:
         """The solver's module."""
@@ -40,6 +42,7 @@ CATALOGUE: tuple[Entry, ...] = (
         OBJECTIVES,
         True,
         "a portfolio of the others, until the gap is small enough or the budget ends; says which one won",
+        maps_unevenly=True,
     ),
     Entry(
         "cosa",
@@ -57,6 +60,7 @@ CATALOGUE: tuple[Entry, ...] = (
         True,
         "branch and bound over all mappings of the space: the best one, proven",
         takes_start=True,
+        maps_unevenly=True,
     ),
     Entry(
         "thistle",

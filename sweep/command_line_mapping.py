@@ -15,9 +15,9 @@ from costmodel.errors import InputError
 from costmodel.evaluate import evaluate
 from costmodel.frontends.timeloop_export import check_version, mapping_text
 from costmodel.frontends.timeloop_reference import mapping_to_json
-from costmodel.mapping import Mapping
 from costmodel.networks import load_layer
 from costmodel.technology import energy_inversions
+from costmodel.uneven import AnyMapping
 from costmodel.workload import Layer
 from solvers.budget import Budget
 from solvers.catalogue import solver
@@ -34,11 +34,12 @@ NOTES = Console(stderr=True)
 
 @dataclass(frozen=True)
 class SpaceOptions:
-    """``--keep``, ``--padding`` and ``--constraints``; the first two go before what the file says."""
+    """``--keep``, ``--padding``, ``--constraints`` and ``--uneven``; they go before what the file says."""
 
     keep: str | None = None
     padding: float | None = None
     constraints: Path | None = None
+    uneven: bool | None = None
 
     def rules(self, architecture: str, layer: Layer) -> SpaceRules:
         """The rules for mappings of ``layer``; constraints of Timeloop files are among them."""
@@ -117,7 +118,7 @@ def solved(problem: MappingProblem, request: MappingRequest) -> dict[str, Any]:
     }
 
 
-def _export(problem: MappingProblem, found: Mapping, request: MappingRequest) -> None:
+def _export(problem: MappingProblem, found: AnyMapping, request: MappingRequest) -> None:
     layer, version = executed_layer(problem, found), request.timeloop_version
     steps = fan_out_steps(request.architecture)
     text = mapping_text(problem.architecture, layer, found, version, steps)
@@ -128,7 +129,7 @@ def _export(problem: MappingProblem, found: Mapping, request: MappingRequest) ->
         raise InputError("--timeloop", "a file that can be written", error.strerror or str(error)) from None
 
 
-def _measured(problem: MappingProblem, found: Mapping | None) -> dict[str, Any]:
+def _measured(problem: MappingProblem, found: AnyMapping | None) -> dict[str, Any]:
     if found is None:
         return {"mapping": None, "evaluation": None}
     executed = executed_layer(problem, found)
@@ -152,7 +153,11 @@ def _print_answer(answer: dict[str, Any]) -> None:
         table.add_row(key.replace("_", " "), _shown(evaluation[key]))
     console = Console()
     console.print(table)
+    uneven = "part_of" in answer["mapping"]
+    kept = {entry["target"]: entry["keep"] for entry in answer["mapping"]["bypass"] if uneven}
     for block in answer["mapping"]["levels"]:
+        if block["type"] == "temporal" and (names := kept.get(block["target"])):
+            console.print(f"{'tiles of':>20} {', '.join(names)}", markup=False, highlight=False)
         loops = [f"{dim}{block['factors'][dim]}" for dim in reversed(block["permutation"])]
         used = " ".join(loop for loop in loops if loop[1:] != "1")
         console.print(f"{block['target']:>20} {block['type']:8} {used}", markup=False, highlight=False)

@@ -32,8 +32,12 @@ def solve_mapping(
     constraints: Annotated[
         Path | None,
         typer.Option(
-            help="YAML with keep, padding and constraints as in a study, or Timeloop's constraints."
+            help="YAML with keep, padding, uneven and constraints as in a study, or Timeloop's constraints."
         ),
+    ] = None,
+    uneven: Annotated[
+        bool | None,
+        typer.Option("--uneven", help="Let tensors end their tiles of a level at different loops."),
     ] = None,
     timeloop: Annotated[
         Path | None, typer.Option(help="Write the mapping as a Timeloop file, too.", metavar="FILE")
@@ -45,7 +49,8 @@ def solve_mapping(
     from solvers.budget import Budget
     from sweep.command_line_mapping import MappingRequest, SpaceOptions, solve_one
 
-    budget, space = Budget(wall_seconds, iterations, seed), SpaceOptions(keep, padding, constraints)
+    budget = Budget(wall_seconds, iterations, seed)
+    space = SpaceOptions(keep, padding, constraints, uneven)
     request = MappingRequest(
         architecture, layer, solver, objective, budget, params, tolerance, space, timeloop, timeloop_version
     )

@@ -11,7 +11,7 @@ from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
 from costmodel.networks import load_network
 from costmodel.workload import Layer, distinct_layers
-from solvers.catalogue import solver
+from solvers.catalogue import solver, solver_names
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space_bounds import space_bounds
 from sweep.answers import Answer, MappingAnswer, ScratchpadAnswer
@@ -64,6 +64,10 @@ def demands(study: Study) -> tuple[Demand, ...]:
 def solve_settings(study: Study) -> SolveSettings:
     """The study's solver with complete, checked parameters."""
     choice = study.mapping
+    if choice.uneven and not solver(choice.solver, "mapping").maps_unevenly:
+        able = [name for name in solver_names("mapping") if solver(name).maps_unevenly]
+        expected = f"a solver that maps unevenly: {' or '.join(able)}"
+        raise InputError(f"study {study.name}", expected, choice.solver, key="mapping.solver")
     solver(choice.solver, "mapping")
     params = canonical_json(asdict(checked_params(choice.solver, choice.solver_params)))
     return SolveSettings(choice.solver, choice.objective, params, choice.budget, choice.rules)

@@ -1,4 +1,4 @@
-"""The mapping space as studies and constraint files write it: what is kept, constraints, padding."""
+"""The mapping space as studies and constraint files write it: what is kept, constraints, padding, cuts."""
 
 from __future__ import annotations
 
@@ -77,6 +77,8 @@ class SpaceKeys(Keys):
     keep: KeepRule = "fitting"
     padding: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, strict=False)] = 0.0
     padded_dims: Names | None = None
+    uneven: bool = False
+    uneven_levels: Names | None = None
     constraints: Annotated[tuple[ConstraintKeys, ...], Field(strict=False)] = ()
 
     @field_validator("constraints")
@@ -88,11 +90,11 @@ class SpaceKeys(Keys):
     @property
     def rules(self) -> SpaceRules:
         levels = tuple(asked.rules() for asked in self.constraints)
-        return SpaceRules(self.keep, levels, self.padding, self.padded_dims)
+        return SpaceRules(self.keep, levels, self.padding, self.padded_dims, self.uneven, self.uneven_levels)
 
 
 def load_rules(path: Path) -> SpaceRules:
-    """The space that a constraint file describes: the keys ``keep``, ``padding`` and ``constraints``."""
+    """The space that a constraint file describes: ``keep``, ``padding``, ``uneven``, ``constraints``."""
     return check_keys(SpaceKeys, load_yaml(path), str(path)).rules
 
 

@@ -36,7 +36,7 @@ def without_mapping(study: Study, design: Design, tasks: Sequence[MappingTask]) 
 
 
 def _obstacle(task: MappingTask) -> str:
-    return obstacle(MappingSpace(task.architecture, task.layer, task.rules))
+    return obstacle(MappingSpace(task.architecture, task.layer, task.rules.even))
 
 
 class BoundsPruning:

@@ -14,7 +14,7 @@ from costmodel.architecture import Architecture
 from costmodel.errors import InputError
 from costmodel.evaluate import evaluate
 from costmodel.frontends.timeloop_reference import mapping_to_json
-from costmodel.mapping import Mapping
+from costmodel.uneven import AnyMapping
 from costmodel.workload import Layer
 from solvers.budget import Budget
 from solvers.catalogue import solver
@@ -206,7 +206,7 @@ def run_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
     return answer_columns(problem, outcome)
 
 
-def answer_columns(problem: MappingProblem, outcome: Outcome[Mapping]) -> dict[str, Any]:
+def answer_columns(problem: MappingProblem, outcome: Outcome[AnyMapping]) -> dict[str, Any]:
     """The columns of a ``layers`` row that the solve decides (see ``results/schema.py``)."""
     columns: dict[str, Any] = {
         "status": str(outcome.status),
@@ -224,7 +224,7 @@ def answer_columns(problem: MappingProblem, outcome: Outcome[Mapping]) -> dict[s
     return columns if outcome.solution is None else columns | _measured(problem, outcome.solution)
 
 
-def _bounds(problem: MappingProblem, outcome: Outcome[Mapping]) -> dict[str, float]:
+def _bounds(problem: MappingProblem, outcome: Outcome[AnyMapping]) -> dict[str, float]:
     """Proven bounds on energy and cycles of the problem's mappings, whatever was minimised."""
     bounds = space_bounds(problem)
     proven = {"energy": bounds.energy_pj, "cycles": float(bounds.cycles)}
@@ -233,7 +233,7 @@ def _bounds(problem: MappingProblem, outcome: Outcome[Mapping]) -> dict[str, flo
     return {"energy_bound_pj": proven["energy"], "cycles_bound": proven["cycles"]}
 
 
-def space_content(problem: MappingProblem, solution: Mapping | None) -> dict[str, Any]:
+def space_content(problem: MappingProblem, solution: AnyMapping | None) -> dict[str, Any]:
     """The space that status and bound speak of: a sentence, the rules, and the dims that the answer pads."""
     content: dict[str, Any] = {"name": problem.rules.describe(), **problem.rules.to_json()}
     if solution is not None and problem.rules.padding:
@@ -246,7 +246,7 @@ def useful_utilization(problem: MappingProblem, cycles: int) -> float:
     return problem.layer.macs / problem.architecture.mac_units / cycles
 
 
-def _measured(problem: MappingProblem, solution: Mapping) -> dict[str, Any]:
+def _measured(problem: MappingProblem, solution: AnyMapping) -> dict[str, Any]:
     """What the cost model says of the answer."""
     executed = executed_layer(problem, solution)
     evaluation = evaluate(problem.architecture, executed, solution)

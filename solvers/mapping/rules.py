@@ -205,6 +205,11 @@ class SpaceRules:
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise InputError("mapping space", "one constraint a level", ", ".join(twice), key="constraints")
 
+    @property
+    def even(self) -> SpaceRules:
+        """The same without uneven mappings."""
+        return replace(self, uneven=False, uneven_levels=None)
+
     def at(self, level: str) -> LevelRules:
         """The rules of a level; of one without, rules that allow everything."""
         return next((rules for rules in self.levels if rules.level == level), LevelRules(level))

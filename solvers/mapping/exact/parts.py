@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from costmodel.mapping import Mapping
 from costmodel.uneven import AnyMapping, UnevenMapping, simplest, split
 from solvers.mapping.problem import MappingProblem
-from solvers.mapping.rules import SpaceRules, most_parts
+from solvers.mapping.rules import most_parts
 from solvers.mapping.space import MappingSpace
 
 Array = NDArray[Any]
@@ -44,7 +44,7 @@ class PartSpace:
 def part_space(problem: MappingProblem) -> PartSpace:
     """The parts of the problem's levels; for even mappings every level is one part."""
     rules, architecture, layer = problem.rules, problem.architecture, problem.layer
-    whole = MappingSpace(architecture, layer, even_rules(problem))
+    whole = MappingSpace(architecture, layer, rules.even)
     counts = [most_parts(rules, architecture, layer, level) for level in architecture.levels]
     choices = ([*_choices(masks, count)] for masks, count in zip(whole.keep_sets, counts, strict=True))
     keeps = np.array([[*chain(*choice)] for choice in product(*choices)], np.int64)
@@ -54,11 +54,6 @@ def part_space(problem: MappingProblem) -> PartSpace:
     loops = tuple(replace(level, keep=(), bypass=()) for level in rules.levels)
     parts = MappingSpace(split(architecture, places), layer, replace(whole.rules, keep="all", levels=loops))
     return PartSpace(parts, places, keeps)
-
-
-def even_rules(problem: MappingProblem) -> SpaceRules:
-    """The problem's rules without uneven mappings."""
-    return replace(problem.rules, uneven=False, uneven_levels=None)
 
 
 def _choices(masks: tuple[int, ...], parts: int) -> Iterator[tuple[int, ...]]:

@@ -24,7 +24,7 @@ class Prices:
     def __init__(self, tables: Space, room: Assignment, lattice: Lattice) -> None:
         self._tables, self._room, self._lattice = tables, room, lattice
         self._levels = [i for i in range(len(tables.prices)) if tables.first[i] == i < tables.last[i]]
-        self._usual: Choice = ()
+        self._usual: Choice = (0,) * len(self._levels)
         self._unit = 0.0
         self._chosen: dict[tuple[int, int], Choice] = {}
 
@@ -35,18 +35,20 @@ class Prices:
             return self._bound()
         if assignment in self._chosen:
             return self._bound_at(self._chosen[assignment])
-        if not self._usual:
+        if not self._unit:
             self._begin()
         chosen, best = self._climb(self._usual, limit)
         self._chosen[assignment] = self._usual = chosen
         return best
 
     def _begin(self) -> None:
-        self._bound_at((0,) * len(self._levels))
+        """Take the energy of the assignment as the unit, unless nothing fits it."""
+        self._bound_at(self._usual)
         lattice, levels = self._lattice, len(self._room.keep)
         whole = ((levels - 1) * len(self._tables.runs) + 1) * int(lattice.size[0]) - 1
-        self._unit = float(self._room.numbers[1] + lattice.opened[whole])
-        self._usual = (FIRST if self._unit < inf else 0,) * len(self._levels)
+        energy = float(self._room.numbers[1] + lattice.opened[whole])
+        if energy < inf:
+            self._unit, self._usual = energy, (FIRST,) * len(self._levels)
 
     def _climb(self, chosen: Choice, limit: float) -> tuple[Choice, float]:
         """Up a level's prices, then down, as long as that raises the bound."""

@@ -19,7 +19,7 @@ from solvers.budget import Budget, Stopwatch
 from solvers.mapping.exact.aggregate import with_cycles
 from solvers.mapping.exact.assignments import Assignments
 from solvers.mapping.exact.params import Params
-from solvers.mapping.exact.parts import PartSpace, even_rules, part_space
+from solvers.mapping.exact.parts import PartSpace, part_space
 from solvers.mapping.exact.spatial import MOST_SPREADS, sides, spreads
 from solvers.mapping.exact.tables import Nodes, Space, lattice_room, nodes_room, space_of
 from solvers.mapping.obstacles import obstacle
@@ -61,7 +61,7 @@ def solve(
     what is better than ``start``, an allowed mapping, is looked for. Loading the compiled code, which a
     process does once, is not on the clock.
     """
-    if reason := obstacle(MappingSpace(problem.architecture, problem.layer, even_rules(problem))):
+    if reason := obstacle(MappingSpace(problem.architecture, problem.layer, problem.rules.even)):
         return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reason)
     if (vectors := prod(len(divisors(size)) for _, size in problem.layer.dims)) > MOST_VECTORS:
         note = f"{vectors} tiles to tell apart, memory is for {MOST_VECTORS}"
