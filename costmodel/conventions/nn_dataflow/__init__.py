@@ -17,6 +17,7 @@ from costmodel.conventions.nn_dataflow.hops import corner_layout, unit_hops
 from costmodel.conventions.nn_dataflow.layers import LEVELS, LOOPS, TENSORS, LayerShape
 from costmodel.conventions.nn_dataflow.partition import Partition, partitions, share
 from costmodel.conventions.nn_dataflow.row_stationary import ProcessingPass, processing_passes
+from costmodel.conventions.nn_dataflow.sharing import Group, best_rotation, sharing_groups
 
 __all__ = [
     "LEVELS",
@@ -24,6 +25,7 @@ __all__ = [
     "TENSORS",
     "Blocking",
     "Delivery",
+    "Group",
     "Hardware",
     "LayerShape",
     "NotFittingError",
@@ -32,11 +34,13 @@ __all__ = [
     "SchemeCase",
     "SchemeCost",
     "UnitCosts",
+    "best_rotation",
     "corner_layout",
     "partitions",
     "processing_passes",
     "read_schemes",
     "scheme_cost",
     "share",
+    "sharing_groups",
     "unit_hops",
 ]

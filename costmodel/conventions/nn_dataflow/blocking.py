@@ -55,17 +55,22 @@ class Blocking:
 
 @dataclass(frozen=True)
 class Delivery:
-    """What lies between DRAM and the nodes: word-hops to bring each tensor to its nodes once (see hops.py).
+    """What lies between DRAM and the nodes' own buffers.
 
-    ``shared[tensor]`` nodes get a word with one access of DRAM, where words are forwarded.
+    ``unit_hops``: word-hops to bring each tensor to its nodes once (hops.py); ``shared[tensor]`` nodes get a
+    word with one access of DRAM, where words are forwarded. ``parts[tensor]`` nodes share a tile, each holds
+    one part, and ``rotation_hops`` are the word-hops of passing them around (sharing.py).
     """
 
     unit_hops: Words = (0, 0, 0)
     shared: Counts = (1, 1, 1)
+    parts: Counts = (1, 1, 1)
+    rotation_hops: float = 0
 
     def hops(self, fetches: Counts) -> float:
         """Word-hops of a scheme that fetches the tensors so often."""
-        return sum(unit * times for unit, times in zip(self.unit_hops, fetches, strict=True))
+        brought = sum(unit * times for unit, times in zip(self.unit_hops, fetches, strict=True))
+        return brought + self.rotation_hops
 
 
 @dataclass(frozen=True)
@@ -115,7 +120,7 @@ def scheme_cost(
         raise InputError("blocking", f"factors that multiply to {unit.loop_counts}", blocking.totals)
     fetches = (fetched(blocking, unit, AT_DRAM), fetched(blocking, unit, AT_GBUF))
     kept = _kept(blocking, fetches)
-    held = _held_words(unit, blocking, kept)
+    held = _held_words(unit, blocking, kept, delivery.parts)
     _check_fits("buffer", held[AT_DRAM], hardware.buffer_words)
     _check_fits("registers", held[AT_GBUF], hardware.register_words)
     nodes, passes, costs = hardware.node_count, prod(blocking.totals), hardware.costs
@@ -170,16 +175,18 @@ def _kept(blocking: Blocking, fetches: tuple[Counts, ...]) -> tuple[bool, ...]:
     )
 
 
-def _held_words(unit: ProcessingPass, blocking: Blocking, kept: tuple[bool, ...]) -> tuple[Counts, Counts]:
+def _held_words(
+    unit: ProcessingPass, blocking: Blocking, kept: tuple[bool, ...], parts: Counts
+) -> tuple[Counts, Counts]:
     """Words of each tensor in a node's buffer and in the registers of a PE."""
     tiles = [
         [prod(blocking.inside(place)[loop] for loop in related) for related in unit.related]
         for place in (AT_DRAM, AT_GBUF)
     ]
-    buffer = zip(unit.buffer_words, tiles[AT_DRAM], kept, strict=True)
+    buffer = zip(unit.buffer_words, tiles[AT_DRAM], kept, parts, strict=True)
     registers = zip(unit.register_words, tiles[AT_GBUF], strict=True)
     return (
-        tuple(words * tile * keep for words, tile, keep in buffer),
+        tuple(-(-words * tile // part) * keep for words, tile, keep, part in buffer),
         tuple(words * tile for words, tile in registers),
     )
 
