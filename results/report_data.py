@@ -35,6 +35,7 @@ DEFAULT_OBJECTIVES = ("energy_pj", "cycles", "area_um2")
 _HEAVY = ("layer_shape", "architecture", "params", "mapping")
 SCHEDULE_CHART = ("tree", "spatial_temporal", "search")
 """The columns of a schedule that are read for the few that are drawn."""
+OF_LOTS = ("task_id", "status", "cached", "cpu_seconds", "shares", "solver", "attempts", "error", "note")
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,9 @@ class RunData:
 
     ``designs``: see ``pareto.design_frame``; ``layers``: rows without their largest columns;
     ``scratchpads``: whole rows, by graph and budget; ``schedules``: by task id, rows without their largest
-    columns; ``points``: objectives of each design, NaN where it is not judged; ``front``: indices of designs,
-    best first objective first, at most equal in number to ``designs``.
+    columns; ``tile_lots``: rows of ``tile_costs`` without the costs; ``points``: objectives of each design,
+    NaN where it is not judged; ``front``: indices of designs, best first objective first, at most equal in
+    number to ``designs``.
     """
 
     path: Path
@@ -52,6 +54,7 @@ class RunData:
     layers: pandas.DataFrame
     scratchpads: tuple[Mapping[str, Any], ...]
     schedules: Mapping[str, Mapping[str, Any]]
+    tile_lots: tuple[Mapping[str, Any], ...]
     lock: Mapping[str, Any]
     objectives: tuple[str, ...]
     damaged: tuple[str, ...]
@@ -68,7 +71,8 @@ class RunData:
         layers = _decoded_frame(LAYERS, _used(run.read("layers", kept).to_pylist(), designs), kept)
         damaged = tuple(sorted(file.name for file in path.glob("*/*.damaged")))
         plans, schedules = _planned(run, designs), _scheduled(run, designs)
-        return cls(path, designs, layers, plans, schedules, lock, chosen, damaged)
+        lots = tuple(run.read_rows("tile_costs", OF_LOTS))
+        return cls(path, designs, layers, plans, schedules, lots, lock, chosen, damaged)
 
     @cached_property
     def points(self) -> Points:
@@ -157,11 +161,12 @@ class RunData:
 
     @cached_property
     def solves(self) -> pandas.DataFrame:
-        """How every solve ended, of layers, scratchpads and schedules: status, cached, cpu_seconds."""
+        """How every solve ended, of whatever kind: status, cached, cpu_seconds."""
         import pandas
 
         columns = ["status", "cached", "cpu_seconds"]
-        rows = [*self.layers[columns].to_dict("records"), *self.scratchpads, *self.schedules.values()]
+        rows = [*self.layers[columns].to_dict("records"), *self.scratchpads]
+        rows += [*self.schedules.values(), *self.tile_lots]
         return pandas.DataFrame(rows, columns=columns).astype({"cpu_seconds": "float64"})
 
     @cached_property

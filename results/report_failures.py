@@ -49,7 +49,9 @@ def _failed_solves(run: RunData) -> list[list[Cell]]:
     plans = [r for r in run.scratchpads if r["status"] in bad]
     found += [_row("scratchpad", _graph(r), r["attempts"], r["error"] or r["note"]) for r in plans]
     schedules = [r for r in run.schedules.values() if r["status"] in bad]
-    return found + [_row("schedule", _seed(r), r["attempts"], r["error"] or r["note"]) for r in schedules]
+    found += [_row("schedule", _seed(r), r["attempts"], r["error"] or r["note"]) for r in schedules]
+    lots = [r for r in run.tile_lots if r["status"] in bad]
+    return found + [_row("tile costs", _lot(r), r["attempts"], r["error"] or r["note"]) for r in lots]
 
 
 def _failed_designs(run: RunData) -> list[list[Cell]]:
@@ -82,6 +84,10 @@ def _graph(row: Mapping[str, Any]) -> str:
 
 def _seed(row: Mapping[str, Any]) -> str:
     return f"{row['network']}, seed {row['seed']} (task {row['task_id'][:8]})"
+
+
+def _lot(row: Mapping[str, Any]) -> str:
+    return f"{row['shares']} shares of layers by {row['solver']} (task {row['task_id'][:8]})"
 
 
 def _tuples(rows: pandas.DataFrame) -> list[Any]:

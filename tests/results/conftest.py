@@ -184,6 +184,27 @@ def schedule_row(number: int = 0, **changes: Any) -> Row:
     return row | changes
 
 
+def tile_lot_row(number: int = 0, **changes: Any) -> Row:
+    """An answered ``tile_costs`` row of one share."""
+    row: Row = {
+        "task_id": sha256(f"lot {number}".encode()).hexdigest()[:32],
+        "study": "example",
+        "source_id": "c" * 32,
+        "architecture_id": "d" * 32,
+        "solver": "cosa",
+        "solver_version": "1",
+        "objective_name": "edp",
+        "status": "feasible",
+        "shares": 1,
+        "costs": [[[16, 16, 4, 4, 1, 1, 1, 1, 1, 1], 500.0, 64, False]],
+        "cpu_seconds": 0.5,
+        "attempts": 1,
+        "cached": False,
+        "finished_at": NOON,
+    }
+    return row | changes
+
+
 def chip_design_row(number: int = 0, schedules: tuple[Row, ...] = (), **changes: Any) -> Row:
     """A complete ``designs`` row of a chip with one network, the first of whose ``schedules`` is the best."""
     best, chip = schedules[0], {"name": "mesh", "columns": number + 2, "noc": {"hop_pj_per_byte": 5.6}}
@@ -454,6 +475,11 @@ def make_scratchpad() -> Callable[..., Row]:
 @pytest.fixture
 def make_schedule() -> Callable[..., Row]:
     return schedule_row
+
+
+@pytest.fixture
+def make_tile_lot() -> Callable[..., Row]:
+    return tile_lot_row
 
 
 @pytest.fixture

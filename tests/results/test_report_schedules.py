@@ -11,6 +11,7 @@ import pytest
 from results import schedule_chart
 from results.report import build_page
 from results.report_data import RunData
+from results.report_failures import failures_section
 from results.report_run import headline
 from results.report_schedules import schedules_section
 from results.report_units import TIMES
@@ -109,16 +110,19 @@ def test_the_section_compares_the_seeds_of_each_design(
     assert "part of the chip" in page
 
 
-def test_the_headline_counts_schedules_among_the_solves(run_path: Path, make_schedule: Make) -> None:
+def test_schedules_and_tile_costs_are_among_the_solves(
+    run_path: Path, make_schedule: Make, make_tile_lot: Make
+) -> None:
+    with RunWriter(run_path) as run:
+        run.append("tile_costs", make_tile_lot(0))
+        run.append("tile_costs", make_tile_lot(1, status="failed", error="no tiles today", costs=None))
     rows = [make_schedule(0), make_schedule(1, cached=True), make_schedule(2, status="failed")]
-    text = str(headline(write(run_path, [], rows)))
-    for name, value in {
-        "Solves": "3",
-        "From the store": "1",
-        "Failed solves": "1",
-        "CPU time": "2 s",
-    }.items():
-        assert f"<dt>{name}</dt><dd>{value}" in text.replace(' class="bad"', "")
+    data = write(run_path, [], rows)
+    assert "no tiles today" in failures_section(data).content
+    text = str(headline(data)).replace(' class="bad"', "")
+    cards = {"Solves": "5", "From the store": "1", "Failed solves": "2", "CPU time": "3 s"}
+    for name, value in cards.items():
+        assert f"<dt>{name}</dt><dd>{value}" in text
 
 
 def test_a_run_without_schedules_has_no_section(run_path: Path, make_design: Make) -> None:
