@@ -31,7 +31,7 @@ from costmodel.chip.ranges_kernel import (
     size_of,
     volume,
 )
-from costmodel.chip.transfer_kernel import fill_links, tile_of
+from costmodel.chip.transfer_kernel import fill_links, receive, tile_of
 from costmodel.compiled import called, entry, inlined
 
 Array = NDArray[Any]
@@ -166,10 +166,12 @@ def least_hops(room: Room, leaf: Leaf, parts: Array) -> Int:
     for number in range(leaf.streams.shape[0]):
         stream = leaf.streams[number]
         replicas = replicas_of(ranges, stream[KIND], parts)
-        if replicas > 1:
+        if stream[DIRECT]:
+            least += ports * receive(room, Placed(leaf, parts, (0, 0, 0, 0)), stream, False)
+        elif replicas > 1:
             size = volume(ranges, stream[KIND], (stream[FIRST], stream[LAST]), parts)
             least += stream[TIMES] * size * (replicas - 1) * ports
-        elif not stream[DIRECT]:
+        else:
             least += stream[TIMES] * _smallest(ranges, stream, parts) * to_all_tiles
     return least
 

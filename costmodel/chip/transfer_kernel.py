@@ -48,7 +48,7 @@ def fill_links(room: Room, placed: Placed) -> None:
     for number in range(placed.leaf.streams.shape[0]):
         stream = placed.leaf.streams[number]
         if stream[DIRECT]:
-            _receive(room, placed, stream)
+            receive(room, placed, stream, True)
         else:
             _load_or_save(room, placed, stream)
     add_to_links(room)
@@ -105,9 +105,16 @@ def _load_or_save(room: Room, placed: Placed, stream: Array) -> None:
 
 
 @called
-def _receive(room: Room, placed: Placed, stream: Array) -> None:
-    """What a producer's tiles send: each part, to all tiles that need the same of it, in one tree."""
+def receive(room: Room, placed: Placed, stream: Array, routed: bool) -> Int:
+    """What a producer's tiles send: each part, to all tiles that need the same of it, in one tree.
+
+    If it is not ``routed``, nothing is added to the links and all that counts is the partition. Returns hops
+    times bytes at least, for any placement: a tree to n tiles has n - 1 links, and one more if it begins at
+    another tile; each of the n may be where the part that has most in common with their range is computed.
+    """
     ranges, parts, kind = room.ranges, placed.parts, stream[KIND]
+    replicas = replicas_of(ranges, kind, parts)
+    least: Int = 0
     _fill_theirs(ranges, stream)
     _fill_near(room, stream, placed)
     for k in range(distinct(ranges, kind, 0, parts)):
@@ -115,18 +122,23 @@ def _receive(room: Room, placed: Placed, stream: Array) -> None:
             for h in range(distinct(ranges, kind, 2, parts)):
                 for w in range(distinct(ranges, kind, 3, parts)):
                     which = (kind, k, b, h, w)
-                    if size_of(ranges, which, (stream[FIRST], stream[LAST])) > 0:
-                        _receive_range(room, placed, which, stream)
+                    size = placed.leaf.runs * size_of(ranges, which, (stream[FIRST], stream[LAST]))
+                    if size > 0:
+                        largest = _receive_range(room, placed, which, stream, routed)
+                        least += size * (replicas - 1) + max(size - replicas * largest, 0)
+    return least
 
 
 @inlined
-def _receive_range(room: Room, placed: Placed, which: Range, stream: Array) -> None:
+def _receive_range(room: Room, placed: Placed, which: Range, stream: Array, routed: bool) -> Int:
+    """Returns the bytes over all runs that any one tile sends at most."""
     ranges, near, mesh = room.ranges, room.near, room.mesh
-    span = _reach(room, placed, which)
+    span = _reach(room, placed, which) if routed else (0, 0)
     at = (_part(ranges, which, 0), _part(ranges, which, 1), _part(ranges, which, 2), _part(ranges, which, 3))
     ports: Int = mesh.port_x.shape[0]
+    largest: Int = 0
     for k in range(near[0, 0, at[0]], near[1, 0, at[0]] + 1):
-        of_k = ports * _common(ranges, which, 0, stream, k)
+        of_k = _common(ranges, which, 0, stream, k)
         for b in range(near[0, 1, at[1]], near[1, 1, at[1]] + 1):
             of_b = of_k * _common_samples(ranges, which, stream, b, placed)
             if of_b == 0:
@@ -135,9 +147,12 @@ def _receive_range(room: Room, placed: Placed, which: Range, stream: Array) -> N
                 of_h = of_b * _common(ranges, which, 2, stream, h)
                 for w in range(near[0, 3, at[3]], near[1, 3, at[3]] + 1):
                     size = of_h * _common(ranges, which, 3, stream, w)
-                    tile = stream[TILE] + k * stream[STEPS] + b * stream[STEPS + 1]
-                    tile += h * stream[STEPS + 2] + w * stream[STEPS + 3]
-                    route(mesh, mesh.x[tile], mesh.y[tile], span, size, mesh.links)
+                    largest = max(largest, size)
+                    if routed:
+                        tile = stream[TILE] + k * stream[STEPS] + b * stream[STEPS + 1]
+                        tile += h * stream[STEPS + 2] + w * stream[STEPS + 3]
+                        route(mesh, mesh.x[tile], mesh.y[tile], span, size * ports, mesh.links)
+    return largest
 
 
 @inlined
