@@ -4,6 +4,7 @@ Row-stationary mapping on one node's PE array, blocked loops at its buffer and r
 (stanford-mast/nn_dataflow at commit 198a527); ``docs/kapla.md`` has the rules. No study uses this.
 """
 
+from costmodel.conventions.nn_dataflow.as_directives import scheme_directives
 from costmodel.conventions.nn_dataflow.blocking import (
     Blocking,
     Delivery,
@@ -40,6 +41,7 @@ __all__ = [
     "processing_passes",
     "read_schemes",
     "scheme_cost",
+    "scheme_directives",
     "share",
     "sharing_groups",
     "unit_hops",

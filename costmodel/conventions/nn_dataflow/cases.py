@@ -42,7 +42,7 @@ class SchemeCase:
     def cost(self) -> SchemeCost:
         """InputError for factors of no pass of this layer; NotFittingError when tiles exceed a buffer."""
         costs, reasons = [], []
-        for unit in self._passes():
+        for unit in self.passes():
             try:
                 costs.append(scheme_cost(unit, self.blocking, self.hardware))
             except NotFittingError as error:
@@ -52,7 +52,7 @@ class SchemeCase:
         # copies of the array can be shared out in several ways with equal trips: the tool keeps the cheapest
         return min(costs, key=lambda cost: (cost.access_energy, cost.cycles))
 
-    def _passes(self) -> list[ProcessingPass]:
+    def passes(self) -> list[ProcessingPass]:
         """The passes whose trips the factors make up, and whose sizes are the row's if it says any."""
         passes = processing_passes(self.layer, self.batch, self.hardware.array)
         found = [unit for unit in passes if unit.loop_counts == self.blocking.totals]

@@ -38,7 +38,8 @@ class ProcessingPass(NamedTuple):
     """One pass of the array, the body of the blocked loops.
 
     ``loop_counts`` are the trips that cover the layer; ``accesses`` per level and tensor in words,
-    ``buffer_words`` and ``register_words`` what a pass occupies; ``operations`` of all PEs.
+    ``buffer_words`` and ``register_words`` what a pass occupies; ``operations`` of all PEs. ``copies`` of the
+    folded set work on so many input and so many output channels.
     """
 
     loop_counts: Counts
@@ -48,6 +49,7 @@ class ProcessingPass(NamedTuple):
     buffer_words: Counts
     register_words: Counts
     related: tuple[tuple[int, ...], ...]
+    copies: tuple[int, int] = (1, 1)
 
     def words_once(self, level: int, tensor: int) -> float:
         """Words of a tensor at a level when every pass that differs in it counts once."""
@@ -178,4 +180,5 @@ def _copied(single: ProcessingPass, copies: _Copies, occupied: float) -> Process
             tuple(words * sets * occupied * full for words in registers),
         ),
         buffer_words=tuple(words * n for words, n in zip(single.buffer_words, copies.tensors, strict=True)),
+        copies=(copies.inputs, copies.outputs),
     )

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from costmodel.conventions.nn_dataflow import (
     LEVELS,
     LOOPS,
+    TENSORS,
     Blocking,
     LayerShape,
     NotFittingError,
@@ -24,10 +25,12 @@ from costmodel.conventions.nn_dataflow import (
     processing_passes,
     read_schemes,
     scheme_cost,
+    scheme_directives,
 )
 from costmodel.conventions.nn_dataflow.blocking import OFM, fetched
 from costmodel.conventions.nn_dataflow.cases import evaluated_line, is_scheme_file
 from costmodel.conventions.nn_dataflow.row_stationary import fold
+from costmodel.directives import LayerScheme, accesses, cycles, parallelism
 from costmodel.errors import InputError
 
 FILE = Path(__file__).parents[2] / "data/kapla/layer_schemes.jsonl.gz"
@@ -118,6 +121,56 @@ def test_fetches_are_the_tiles_that_the_loops_meet(factors: Any, orders: Any, ki
             assert rest == 0
             expected = 2 * visits - 1 if tensor == OFM else visits
             assert fetched(blocking, unit, place)[tensor] == expected
+
+
+# --- the same schemes as directives, which count by themselves
+
+
+def expressed(case: SchemeCase) -> LayerScheme | None:
+    (unit,) = case.passes()
+    try:
+        return scheme_directives(case.name, case.layer, case.batch, unit, case.blocking, case.hardware.array)
+    except InputError:
+        return None
+
+
+EXPRESSED = [case for case in CASES if expressed(case)]
+
+
+def test_what_directives_express() -> None:
+    """Everything but folds, and channels that copies and factors do not divide."""
+    assert len(EXPRESSED) > len(CASES) // 2
+    assert {case.layer.has_filters for case in EXPRESSED} == {True, False}
+
+
+@pytest.mark.parametrize("case", EXPRESSED, ids=names)
+def test_directives_count_as_the_tool_does(case: SchemeCase) -> None:
+    """What is held, moved from DRAM, and computed is equal, and everything of fully connected layers.
+
+    Where a PE slides over a row, the tool takes its registers to hold the whole row until the next pass: of
+    inputs and outputs it counts fewer words at the buffer and on the bus than there are.
+    """
+    scheme, cost = expressed(case), case.cost()
+    assert scheme is not None
+    registers, buffer = accesses(scheme, "REGF"), accesses(scheme, "GBUF")
+    held = [
+        {tile.name: tile.words for tile in level.tensors} for level in (scheme.levels[1], scheme.levels[0])
+    ]
+    window = case.layer.window_w * case.layer.operands
+    assert cycles(scheme, window * prod(case.blocking.factors[2])) == cost.processing_cycles
+    for t, name in enumerate(TENSORS):
+        if name not in registers:
+            assert cost.accesses[0][t] == 0
+            continue
+        assert [words[name] for words in held] == [words[t] for words in cost.held_words]
+        assert buffer[name].next_reads + buffer[name].next_writes == pytest.approx(cost.accesses[0][t])
+        at_buffer = registers[name].next_reads + registers[name].next_writes
+        on_bus = (registers[name].filled + registers[name].drained) * parallelism(scheme)
+        if name == "FIL" or case.layer.out_w == 1:
+            assert (at_buffer, on_bus) == pytest.approx((cost.accesses[1][t], cost.accesses[2][t]))
+        elif case.layer.stride_w <= case.layer.window_w:  # it also counts what larger strides skip
+            assert at_buffer >= cost.accesses[1][t] * (1 - 1e-9)
+            assert on_bus >= cost.accesses[2][t] * (1 - 1e-9)
 
 
 # --- folding and copies
