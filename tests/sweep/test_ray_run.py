@@ -1,5 +1,6 @@
 """A study on a real local Ray: the same answers as in this process, and stopped as cleanly."""
 
+import json
 import os
 import signal
 import subprocess
@@ -30,6 +31,39 @@ def test_ray_gives_the_answers_of_one_process(tiny: Study, tmp_path: Path) -> No
     assert len(objectives(alone)) == 4
     workers = {row["worker"] for row in cluster.read_rows("layers")}
     assert str(os.getpid()) not in {worker.rpartition(":")[2] for worker in workers}
+
+
+CHIPS = """
+name: chips
+networks: [chain.json]
+chip: set-edge
+axes: {mesh: {choices: [[1, 1], [2, 1]]}}
+objectives: [energy_pj, cycles]
+mapping: {solver: nvdla}
+schedule: {solver: layer_sequential, batch: 2, seeds: 2, params: {beta: 2}}
+"""
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_schedules_on_ray_wait_for_their_tile_costs_and_are_those_of_one_process(tmp_path: Path) -> None:
+    layers = [
+        {"name": name, "type": "conv", "K": 16, "H": 4, "W": 4, "R": 1, "S": 1, "sH": 1, "sW": 1}
+        | {"pad_h": 0, "pad_w": 0, "ifmap_real": [16, 4, 4], "ifm_prevs": before}
+        | {"external_C": 0 if before else 16}
+        for name, before in (("a", []), ("b", [0]), ("c", [1]))
+    ]
+    (tmp_path / "chain.json").write_text(json.dumps({"layers": layers}))
+    (tmp_path / "chips.yaml").write_text(CHIPS)
+    study = load_study(str(tmp_path / "chips.yaml"))
+    alone, cluster = (
+        run_study(study, tmp_path / name / "chips", place)
+        for name, place in (("a", Place(in_process=True)), ("b", Place(workers=2)))
+    )
+    rows = [{row["task_id"]: row for row in f.read_rows("schedules")} for f in (alone, cluster)]
+    found, expected = ({i: (r["tree"], r["objective"]) for i, r in table.items()} for table in rows)
+    assert found == expected
+    assert len(found) == 4
+    assert {row["status"] for row in cluster.read_rows("designs")} == {"complete"}
 
 
 @pytest.mark.usefixtures("local_ray")
