@@ -1,0 +1,110 @@
+"""Chains of segments from the first layer to the last, by dynamic programming over where they end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from heapq import nsmallest
+
+from solvers.schedule.kapla.estimate import Cost
+from solvers.schedule.kapla.segments import Segment
+from solvers.schedule.objective import Objective
+
+NOTHING = Cost(0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Segments one after the other, and their costs together; ``last`` has its sub-batches."""
+
+    cost: Cost
+    last: tuple[Segment, int] | None = None
+    before: Chain | None = None
+
+    @property
+    def segments(self) -> list[tuple[Segment, int]]:
+        """All of them, the first layers' first."""
+        found: list[tuple[Segment, int]] = []
+        chain: Chain | None = self
+        while chain is not None and chain.last is not None:
+            found.append(chain.last)
+            chain = chain.before
+        return found[::-1]
+
+    def followed(self, segment: Segment, subbatches: int, cost: Cost) -> Chain:
+        return Chain(self.cost + cost, (segment, subbatches), self)
+
+
+def likely_segments(
+    costs: Mapping[Segment, Cost], layers: int, objective: Objective, most: int
+) -> list[Segment]:
+    """The segments with which the ``most`` best chains (k_S) to each layer end.
+
+    Section IV-B: for each layer, in topological order, the chains that end with it are those that end before
+    one of the segments, followed by that. They are ranked by what they cost together.
+    """
+    ending = _by_end(costs)
+    best: list[list[Chain]] = [[Chain(NOTHING)]]
+    found: dict[Segment, None] = {}
+    for end in range(1, layers + 1):
+        chains = [
+            chain.followed(segment, 1, costs[segment])
+            for segment in ending.get(end, ())
+            for chain in best[segment.first]
+        ]
+        best.append(nsmallest(most, chains, key=lambda chain: _value(objective, chain)))
+        found |= dict.fromkeys(chain.last[0] for chain in best[end] if chain.last)
+    return list(found)
+
+
+def best_chain(
+    costs: Mapping[Segment, Mapping[int, Cost]], layers: int, objective: Objective
+) -> Chain | None:
+    """The chain of least objective, of all chains of the segments with each of their sub-batches; exactly.
+
+    E^n D^m has convex upper level sets, so that over all chains' (E, D) it is least at a corner of their
+    convex hull. A corner is best for some weighted sum of E and D; the chain up to each layer then is best
+    for the same weights. So up to each layer only corners have to be kept. None: no chain reaches the end.
+    """
+    ending = _by_end(costs)
+    corners: list[list[Chain]] = [[Chain(NOTHING)]]
+    for end in range(1, layers + 1):
+        corners.append(
+            _corners(
+                chain.followed(segment, subbatches, cost)
+                for segment in ending.get(end, ())
+                for subbatches, cost in costs[segment].items()
+                for chain in corners[segment.first]
+            )
+        )
+    return min(corners[layers], key=lambda chain: _value(objective, chain), default=None)
+
+
+def _corners(chains: Iterable[Chain]) -> list[Chain]:
+    """The lower left corners of the convex hull of costs, fewest cycles first."""
+    hull: list[Chain] = []
+    for chain in sorted(chains, key=lambda chain: (chain.cost.cycles, chain.cost.energy_pj)):
+        if hull and chain.cost.energy_pj >= hull[-1].cost.energy_pj:
+            continue
+        while len(hull) > 1 and not _turns(hull[-2].cost, hull[-1].cost, chain.cost):
+            hull.pop()
+        hull.append(chain)
+    return hull
+
+
+def _turns(one: Cost, middle: Cost, other: Cost) -> bool:
+    """Whether ``middle`` is below the line from ``one`` to ``other``."""
+    across = (middle.cycles - one.cycles) * (other.energy_pj - one.energy_pj)
+    down = (middle.energy_pj - one.energy_pj) * (other.cycles - one.cycles)
+    return down < across
+
+
+def _by_end(segments: Iterable[Segment]) -> dict[int, list[Segment]]:
+    found: dict[int, list[Segment]] = {}
+    for segment in segments:
+        found.setdefault(segment.end, []).append(segment)
+    return found
+
+
+def _value(objective: Objective, chain: Chain) -> float:
+    return objective.value(chain.cost.energy_pj, chain.cost.cycles)

@@ -1,0 +1,45 @@
+"""What can be set in KAPLA's segment search: which segments there are, how many chains are looked into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from costmodel.errors import InputError
+
+
+@dataclass(frozen=True)
+class Params:
+    """KAPLA's knobs.
+
+    ``chains`` (k_S of section IV-B): of the chains that end with a layer so many, the best by their
+    optimistic costs, give their last segments to be costed in full; 0 costs all that may fit, which makes the
+    answer the best chain that there is. ``rounds``: how often chains are ranked, each time with what has been
+    costed by then; 1 is the paper's, 0 goes on until no segment is new.
+    ``most_layers``: of a segment; 0 is no limit.
+    ``spatial``: segments may be pipelines, a region of tiles for each layer; ``grouped``: also ones in which
+    layers without weights take turns with the layer before them, in its region. ``temporal``: the layers of a
+    segment may take turns on all tiles and hand on data without DRAM.
+    ``prune`` false looks at segments whose data cannot fit the buffers, too, for comparison.
+    """
+
+    chains: int = 4
+    rounds: int = 0
+    most_layers: int = 0
+    spatial: bool = True
+    grouped: bool = True
+    temporal: bool = True
+    prune: bool = True
+
+    def __post_init__(self) -> None:
+        for key in ("chains", "rounds", "most_layers"):
+            count = getattr(self, key)
+            whole = isinstance(count, int) and not isinstance(count, bool)
+            _check(key, whole and count >= 0, "a whole number of at least 0", count)
+        for key in ("spatial", "grouped", "temporal", "prune"):
+            _check(key, isinstance(getattr(self, key), bool), "true or false", getattr(self, key))
+
+
+def _check(key: str, right: bool, expected: str, found: Any) -> None:
+    if not right:
+        raise InputError("kapla_schedule", expected, found, key=key)
