@@ -8,6 +8,7 @@ CONV:
     update(C+=2)
 """
 
+from costmodel.directives.cost import DirectiveCost, EnergyParts, cost, transfers, violations
 from costmodel.directives.counts import Accesses, Transfers, accesses, cycles, iterations, parallelism
 from costmodel.directives.loops import directives_of, mapping_of
 from costmodel.directives.networks import memory_level
@@ -17,6 +18,8 @@ from costmodel.directives.values import LayerScheme, LevelScheme, Stack, TensorT
 
 __all__ = [
     "Accesses",
+    "DirectiveCost",
+    "EnergyParts",
     "LayerScheme",
     "LevelScheme",
     "Stack",
@@ -24,6 +27,7 @@ __all__ = [
     "Transfers",
     "Update",
     "accesses",
+    "cost",
     "cycles",
     "directives_of",
     "format_layers",
@@ -33,4 +37,6 @@ __all__ = [
     "mismatches",
     "parallelism",
     "parse_layers",
+    "transfers",
+    "violations",
 ]
