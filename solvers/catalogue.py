@@ -119,6 +119,14 @@ CATALOGUE: tuple[Entry, ...] = (
         "SET's annealing of resource-allocation trees: any mixture of pipelines and layers in turn",
     ),
     Entry(
+        "kapla_schedule",
+        "schedule",
+        "solvers.schedule.kapla",
+        SCHEDULE_OBJECTIVES,
+        False,
+        "KAPLA's chains of segments: those that cannot fit pruned, the promising ones costed in full",
+    ),
+    Entry(
         "layer_sequential",
         "schedule",
         "solvers.schedule.layer_sequential",
