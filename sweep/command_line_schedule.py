@@ -19,6 +19,7 @@ from results.schedule_text import text_chart
 from results.store import RunFolder
 from sweep.command_line import WorkFailedError
 from sweep.command_line_run import ProgressBar, terminate_as_interrupt
+from sweep.lock import study_id
 from sweep.session import Place, run_study
 from sweep.solver_options import solver_params
 from sweep.study import Study
@@ -61,7 +62,7 @@ def solve_schedule(request: ScheduleRequest, params: str, as_json: bool) -> None
     with terminate_as_interrupt(), _folder(request.output) as path:
         with ProgressBar() as bar:
             folder = run_study(study, path, place, observer=bar)
-        answer = solved(folder)
+        answer = solved(folder, study_id(study))
         if request.chart:
             write_schedules_page(folder.path, request.chart)
     if as_json:
@@ -82,9 +83,12 @@ def _folder(output: Path | None) -> Iterator[Path]:
         yield Path(scratch) / "schedule"
 
 
-def solved(folder: RunFolder) -> dict[str, Any]:
-    """The JSON object that ``archsweep solve schedule --json`` prints: the best seed's answer, all seeds."""
-    (design,) = folder.read_rows("designs")
+def solved(folder: RunFolder, asked: str) -> dict[str, Any]:
+    """The JSON object that ``archsweep solve schedule --json`` prints: the best seed's answer, all seeds.
+
+    ``asked``: the study's identity; a kept folder may hold designs of earlier commands.
+    """
+    (design,) = (row for row in folder.read_rows("designs") if row["study_id"] == asked)
     rows = {row["task_id"]: row for row in folder.read_rows("schedules")}
     (network,) = design["networks"].values()
     seeds = [rows[task_id] for task_id in network["seeds"]]
