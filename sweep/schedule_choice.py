@@ -11,6 +11,9 @@ from solvers.budget import Budget
 from solvers.schedule.objective import Objective
 from solvers.schedule.tile_shares import Pruning
 
+TILE_LOT = 32
+"""Shares of layers that a mapping solver maps in one task: seconds of work, and few rows."""
+
 
 class ScheduleChoice(Keys):
     """Schedule every network with ``seeds`` seeds, ``seed`` the first; the best schedule counts.

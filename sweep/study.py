@@ -14,7 +14,7 @@ from costmodel.frontends.safe_yaml import load_yaml
 from costmodel.frontends.timeloop_files import each_file
 from solvers.budget import Budget
 from sweep.mapping_space import SpaceKeys
-from sweep.schedule_choice import ScheduleChoice
+from sweep.schedule_choice import TILE_LOT, ScheduleChoice
 from sweep.space import Axis, Constraint
 
 DesignObjective = Literal[
@@ -288,9 +288,10 @@ class Study(Keys):
 
     @property
     def solve_seconds(self) -> float:
-        """The most wall seconds that the solver of any task may take."""
+        """The most wall seconds that the solver of any task may take; of tile costs a lot is one task."""
         blocks = (self.mapping, self.scratchpad, self.schedule)
-        return max(block.wall_seconds for block in blocks if block is not None)
+        longest = max(block.wall_seconds for block in blocks if block is not None)
+        return max(longest, TILE_LOT * self.mapping.wall_seconds) if self.chip else longest
 
     @property
     def base(self) -> str:

@@ -21,10 +21,11 @@ from solvers.schedule.tile_costs import (
 )
 from solvers.schedule.tile_shares import Demand, Share
 from sweep.completions import answer_row, check_environment
+from sweep.schedule_choice import TILE_LOT
 from sweep.task import SolveSettings, canonical_json
 from sweep.tile_task import TileSource, TileTask
 
-LOTS = {"mapping": 32, "tile": 4096}
+LOTS = {"mapping": TILE_LOT, "tile": 4096}
 """Shares a task, by the family of the solver: seconds of work, and few rows."""
 
 
