@@ -26,11 +26,28 @@ _OF_THE_PAPER = {
     "set-lstm": "lstm",
 }
 """The layer graphs of the released SET program; the first five are those of the paper's evaluation."""
+_OF_KAPLA = {
+    "kapla-alexnet": "alex_net",
+    "kapla-mobilenet": "mobilenet",
+    "kapla-vgg16": "vgg_net",
+    "kapla-googlenet": "googlenet",
+    "kapla-resnet50": "resnet50",
+    "kapla-mlp": "mlp_l",
+    "kapla-lstm": "lstm_gnmt",
+    "kapla-vgg19": "vgg19_net",
+    "kapla-resnet152": "resnet152",
+    "kapla-zfnet": "zfnet",
+    "kapla-mlp-m": "mlp_m",
+    "kapla-mlp-s": "mlp_s",
+    "kapla-lstm-phoneme": "lstm_phoneme",
+    "kapla-lstm-showtell": "lstm_showtell",
+}
+"""The networks of nn-dataflow and KAPLA; the first seven are those of KAPLA's evaluation."""
 
 
 def layer_graph_names() -> list[str]:
-    """The networks that :func:`load_layer_graph` knows by name: SET's, then the library's."""
-    return [*_OF_THE_PAPER, *network_names()]
+    """The networks that :func:`load_layer_graph` knows by name: SET's, KAPLA's, then the library's."""
+    return [*_OF_THE_PAPER, *_OF_KAPLA, *network_names()]
 
 
 def load_layer_graph(name_or_path: str | Path) -> LayerGraph:
@@ -46,6 +63,10 @@ def load_layer_graph(name_or_path: str | Path) -> LayerGraph:
     name = str(name_or_path)
     if name in (*_OF_THE_PAPER, *_OF_THE_PAPER.values()) and name not in network_names():
         return load_graph(_OF_THE_PAPER.get(name, name))
+    if name in _OF_KAPLA:
+        from costmodel.conventions.nn_dataflow.networks import load_network as load_kapla_network
+
+        return load_kapla_network(_OF_KAPLA[name])
     if name.endswith((".json", ".json.gz")) and "layers" in (content := _json(name)):
         return graph_from_json(content, name)
     if not name.endswith((".onnx", ".json", ".json.gz", ".yaml", ".yml")) and name not in network_names():

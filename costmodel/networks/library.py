@@ -55,21 +55,17 @@ def load_network(name_or_path: str | Path, batch: int | None = None) -> Network:
     ``.json.gz``, Timeloop problem ``.yaml`` (one node).
 
     ``batch`` is the number of images or sequences; None is 1 for a built-in network and a file's own
-    otherwise. After ``.training`` stand the layers of a training step (see
-    :func:`costmodel.networks.training.training_network`). Raises InputError for an unknown name (with near
-    names), a file that cannot be read, and a batch that the file cannot take.
+    otherwise. Networks for chips (:func:`costmodel.networks.layer_graphs.layer_graph_names`) are lists of
+    their layers with weights, and so is the training step of any network, NAME.training. Raises InputError
+    for an unknown name (with near names), a file that cannot be read, and a batch that the file cannot take.
     """
     if batch is not None and (type(batch) is not int or batch < 1):
         raise InputError(f"network {name_or_path}", "a whole batch of at least 1", batch, key="batch")
-    if str(name_or_path).endswith(TRAINING):
-        from costmodel.networks.training import training_network
-
-        return training_network(load_network(str(name_or_path).removesuffix(TRAINING)), batch or 1)
     if built_in := _built_in(str(name_or_path)):
         return built_in(batch or 1)
     if str(name_or_path).endswith(_SUFFIXES):
         return _from_file(Path(name_or_path), batch)
-    raise _unknown(str(name_or_path))
+    return _from_layer_graph(str(name_or_path), batch or 1)
 
 
 def load_layer(spec: str) -> Layer:
@@ -120,6 +116,18 @@ def _from_file(path: Path, batch: int | None) -> Network:
         )
     layer = read_problem(path)
     return layer_list(layer.name, [layer])
+
+
+def _from_layer_graph(name: str, batch: int) -> Network:
+    """The layers of a network for chips, or of a training step; InputError for what is neither."""
+    from costmodel.networks.layer_graphs import layer_graph_names, load_layer_graph
+    from costmodel.networks.training import forward_layers, training_layers
+
+    base = name.removesuffix(TRAINING)
+    if base == name and name not in layer_graph_names():
+        raise _unknown(name)
+    graph = load_layer_graph(base)
+    return forward_layers(graph, batch) if base == name else training_layers(graph, batch)
 
 
 def _unknown(name: str) -> InputError:

@@ -103,15 +103,15 @@ def forward_nest(layer: NetworkLayer, batch: int) -> Layer:
     )
 
 
-def training_network(network: Network, batch: int) -> Network:
-    """The layers with weights of a training step, forward, errors and updates, as a list without dataflow.
+def forward_layers(graph: LayerGraph, batch: int) -> Network:
+    """The layers with weights of a layer graph, as a list without dataflow."""
+    return layer_list(graph.name, (forward_nest(one, batch) for one in graph.layers if one.has_weights))
 
-    ``network`` must be for one sample. Raises InputError for one that has no training graph.
-    """
-    from costmodel.frontends.layer_graph import layer_graph
 
-    graph = training_graph(layer_graph(network))
-    return layer_list(graph.name, (layer.nest(batch) for layer in graph.layers if layer.has_products))
+def training_layers(graph: LayerGraph, batch: int) -> Network:
+    """The layers with weights of its training step: forward, errors and updates."""
+    training = training_graph(graph)
+    return layer_list(training.name, (one.nest(batch) for one in training.layers if one.has_products))
 
 
 def training_graph(graph: LayerGraph, input_error: bool = False) -> TrainingGraph:

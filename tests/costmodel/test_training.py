@@ -16,6 +16,7 @@ from costmodel.frontends.layer_graph import layer_graph
 from costmodel.frontends.safe_json import load_json
 from costmodel.networks import load_layer
 from costmodel.networks import load_network as load_library_network
+from costmodel.networks.layer_graphs import load_layer_graph
 from costmodel.networks.training import TrainingGraph, TrainingLayer, forward_nest, training_graph
 from costmodel.workload import Layer, Tensor
 
@@ -228,6 +229,21 @@ def test_training_by_name() -> None:
     update = load_layer("resnet18.training/layer1.0.conv1.update")
     assert update.output.name == "Weights"
     assert update.macs == load_layer("resnet18/layer1.0.conv1").macs
+
+
+def test_networks_of_kapla_by_name() -> None:
+    graph = load_layer_graph("kapla-mobilenet")
+    assert graph == load_network("mobilenet")
+    forward, training = (
+        load_library_network("kapla-mobilenet", 2),
+        load_library_network("kapla-mobilenet.training"),
+    )
+    assert forward.macs == 2 * sum(one.operations for one in graph.layers if one.has_weights)
+    assert training.macs == training_graph(graph).macs
+    with pytest.raises(InputError, match="Did you mean kapla-mobilenet"):
+        load_layer_graph("kapla-mobilnet")
+    with pytest.raises(InputError, match="network nothing"):
+        load_library_network("nothing")
 
 
 def test_products_of_activations_are_refused() -> None:
