@@ -1,0 +1,247 @@
+"""KAPLA's segment search by enumeration: pruning, least costs, chains, whole solves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, fields, replace
+from itertools import product
+from random import Random
+
+import pytest
+
+from costmodel.chip import Chip
+from costmodel.chip.layers import LayerGraph
+from costmodel.conventions.set_isca2023 import load_graph, load_platform
+from costmodel.conventions.set_isca2023.tile_costs import NvdlaTileCosts, chip_of
+from costmodel.errors import InputError
+from costmodel.ratree import NotPossibleError
+from solvers.budget import Budget
+from solvers.outcome import Status
+from solvers.schedule import kapla
+from solvers.schedule.chip_model import ChipModel
+from solvers.schedule.kapla.chains import best_chain, likely_segments
+from solvers.schedule.kapla.estimate import Cost, Estimates
+from solvers.schedule.kapla.floors import LayerFloor
+from solvers.schedule.kapla.segments import Segment, Slicing
+from solvers.schedule.objective import Objective
+from solvers.schedule.problem import ScheduleProblem, violations
+from solvers.schedule.released_model import ReleasedModel
+
+EDGE = load_platform("edge")
+OBJECTIVES = [Objective(1, 0), Objective(0, 1), Objective(1, 1), Objective(1, 2)]
+ALL = kapla.Params(chains=0)
+
+
+def problem_of(name: str, layers: int, batch: int, **changes: int) -> ScheduleProblem:
+    """The first layers of a network on four tiles of the edge platform; ``changes``: of the chip."""
+    graph = LayerGraph(name, load_graph(name).layers[:layers])
+    buffer_bytes = changes.pop("buffer_bytes", EDGE.tile.shared.size_bytes)
+    whole = chip_of(EDGE, "small")
+    tile = replace(whole.tile, buffer=replace(whole.tile.buffer, size_bytes=buffer_bytes))
+    chip: Chip = replace(whole, **{"columns": 2, "rows": 2, "stripe": 2, **changes}, tile=tile)
+    return ScheduleProblem(graph, ChipModel(chip, NvdlaTileCosts(graph, EDGE.tile)), batch)
+
+
+@pytest.fixture(scope="module")
+def problem() -> ScheduleProblem:
+    return problem_of("resnet", 5, 2)
+
+
+def model_of(problem: ScheduleProblem) -> ChipModel:
+    assert isinstance(problem.model, ChipModel)
+    return problem.model
+
+
+@pytest.mark.parametrize(
+    ("name", "layers", "batch", "buffer_bytes"),
+    [
+        ("resnet", 14, 4, 1 << 20),
+        ("goog", 12, 4, 1 << 18),
+        ("trans_cell", 30, 2, 1 << 18),
+        ("lstm", 9, 8, 1 << 19),
+    ],
+)
+def test_nothing_valid_is_pruned_and_nothing_costs_less_than_estimated(
+    name: str, layers: int, batch: int, buffer_bytes: int
+) -> None:
+    """Every segment with every number of sub-batches, costed in full."""
+    problem = problem_of(name, layers, batch, buffer_bytes=buffer_bytes)
+    model, slicing = model_of(problem), Slicing(problem, kapla.Params(most_layers=6))
+    floors = [LayerFloor.of(problem.graph, number, model.chip) for number in range(layers)]
+    normalized = [model.tile_costs.normalized_cycles(number) for number in range(layers)]
+    estimates = Estimates(slicing, model.chip, floors, normalized)
+    evaluator = model.evaluator(problem.graph, batch, problem.objective)
+    possible = pruned = 0
+    for segment, parts in product(slicing.segments(), slicing.subbatches()):
+        may_fit = estimates.may_fit(segment, parts)
+        pruned += not may_fit
+        try:
+            cost = evaluator.segment(slicing.node(segment, parts))
+        except NotPossibleError:
+            continue
+        possible += 1
+        least = estimates.least(segment, parts)
+        assert may_fit, (segment, parts)
+        assert least.energy_pj <= sum(cost.parts_pj) * (1 + 1e-12), (segment, parts)
+        assert least.cycles <= cost.cycles * (1 + 1e-12), (segment, parts)
+    assert possible > 20
+    assert pruned > 20 or name == "lstm"
+
+
+def every_chain(layers: int, segments: list[Segment]) -> Iterator[tuple[Segment, ...]]:
+    """All ways from the first layer to the last."""
+    if layers == 0:
+        yield ()
+        return
+    for last in segments:
+        if last.end == layers:
+            yield from ((*before, last) for before in every_chain(last.first, segments))
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+def test_the_best_chain_is_the_best_of_all(objective: Objective) -> None:
+    """Random costs: the corners that are kept are enough, for every objective."""
+    random = Random(str(objective))
+    for _ in range(40):
+        segments = [Segment(first, end, "turns") for end in range(1, 6) for first in range(end)]
+        costs = {
+            segment: {
+                parts: Cost(random.randint(1, 30) * len(segment), random.randint(1, 30) * len(segment))
+                for parts in (1, 2)
+            }
+            for segment in random.sample(segments, 12)
+        }
+        values = [
+            objective.value(sum(cost.energy_pj for cost in chosen), sum(cost.cycles for cost in chosen))
+            for chain in every_chain(5, list(costs))
+            for chosen in product(*(costs[segment].values() for segment in chain))
+        ]
+        found = best_chain(costs, 5, objective)
+        assert (found is None) == (not values)
+        if found is not None:
+            assert objective.value(found.cost.energy_pj, found.cost.cycles) == min(values)
+            assert found.segments[0][0].first == 0
+            assert found.cost.cycles == sum(costs[segment][parts].cycles for segment, parts in found.segments)
+
+
+def test_with_more_chains_more_segments_are_likely_and_the_best_ones_are_among_them() -> None:
+    random = Random(7)
+    segments = [Segment(first, end, "turns") for end in range(1, 7) for first in range(end)]
+    costs = {segment: Cost(random.randint(1, 50), random.randint(1, 50)) for segment in segments}
+    likely = [set(likely_segments(costs, 6, Objective(1, 0), most)) for most in (1, 2, 100)]
+    assert likely[0] < likely[1] < likely[2] == set(segments)
+    best = min(every_chain(6, segments), key=lambda chain: sum(costs[one].energy_pj for one in chain))
+    assert set(best) <= likely[0]
+
+
+def test_regions_of_a_segment(problem: ScheduleProblem) -> None:
+    """Of ResNet-50's first layers the second is a pooling."""
+    slicing = Slicing(problem, kapla.Params())
+    kinds = [layer.kind for layer in problem.graph.layers]
+    assert kinds[:3] == ["conv", "pool", "conv"]
+    assert slicing.regions(Segment(0, 3, "grouped")) == [[0, 1], [2]]
+    assert slicing.regions(Segment(0, 3, "pipeline")) == [[0], [1], [2]]
+    assert slicing.regions(Segment(0, 3, "turns")) == [[0, 1, 2]]
+    assert all(len(slicing.regions(segment)) <= 4 for segment in slicing.segments())
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES[:3], ids=str)
+def test_without_prioritising_it_is_the_best_of_all_chains(
+    objective: Objective, problem: ScheduleProblem
+) -> None:
+    """Every chain of every segment as a whole tree, counted by the evaluator of trees."""
+    problem = replace(problem, objective=objective)
+    slicing, evaluator = Slicing(problem, ALL), problem.evaluator()
+    values = []
+    for chain in every_chain(5, list(slicing.segments())):
+        for parts in product(slicing.subbatches(), repeat=len(chain)):
+            try:
+                cost = evaluator.evaluate(slicing.tree(list(zip(chain, parts, strict=True))))
+            except NotPossibleError:
+                continue
+            values.append(objective.value(cost.energy_pj, cost.cycles))
+    outcome = kapla.solve(problem, Budget(), ALL)
+    assert len(values) > 200
+    assert outcome.objective == pytest.approx(min(values), rel=1e-12)
+    assert outcome.solution is not None
+    assert violations(problem, outcome.solution) == []
+
+
+@pytest.mark.parametrize(("name", "layers"), [("resnet", 12), ("goog", 10)])
+def test_prioritising_again_and_again_finds_the_best_chain_here(name: str, layers: int) -> None:
+    """The same as of all segments with fewer in full; a ranking of one chain takes least, finds no more."""
+    problem = problem_of(name, layers, 4)
+    best, usual, once = (
+        kapla.solve(problem, Budget(), params)
+        for params in (ALL, kapla.Params(), kapla.Params(chains=1, rounds=1))
+    )
+    assert best.objective is not None
+    assert usual.objective is not None
+    assert once.objective is not None
+    assert usual.objective == pytest.approx(best.objective, rel=1e-12)
+    assert once.objective >= best.objective * (1 - 1e-12)
+    assert once.evaluations < usual.evaluations < best.evaluations
+
+
+def test_pruning_saves_segments_and_no_quality() -> None:
+    problem = problem_of("goog", 8, 4, buffer_bytes=1 << 19)
+    pruned, whole = (kapla.solve(problem, Budget(), replace(ALL, prune=prune)) for prune in (True, False))
+    assert pruned.objective == whole.objective
+    assert pruned.evaluations < whole.evaluations
+
+
+def test_the_seed_does_not_matter(problem: ScheduleProblem) -> None:
+    first, second = (kapla.solve(problem, Budget(seed=seed)) for seed in (1, 2))
+    assert first.solution == second.solution
+    assert first.evaluations == second.evaluations
+
+
+@pytest.mark.parametrize("switch", ["spatial", "grouped", "temporal"])
+def test_switches_leave_segments_out(switch: str, problem: ScheduleProblem) -> None:
+    params = replace(ALL, **{switch: False})
+    kinds = {segment.kind for segment in Slicing(problem, params).segments() if len(segment) > 1}
+    lost = {"spatial": {"pipeline", "grouped"}, "grouped": {"grouped"}, "temporal": {"turns"}}[switch]
+    assert kinds == {"turns", "pipeline", "grouped"} - lost
+    fewer, every = (kapla.solve(problem, Budget(), one).objective for one in (params, ALL))
+    assert fewer is not None
+    assert every is not None
+    assert fewer >= every
+
+
+@pytest.mark.parametrize(
+    "budget", [Budget(wall_seconds=1e-6), Budget(iterations=1)], ids=["time", "iterations"]
+)
+def test_with_next_to_nothing_to_spend_it_says_so(budget: Budget, problem: ScheduleProblem) -> None:
+    outcome = kapla.solve(problem, budget)
+    assert outcome.status is Status.UNKNOWN
+    assert "no more in time" in outcome.note
+    assert outcome.evaluations <= 1
+
+
+def test_enough_for_single_layers_is_enough_for_a_schedule(problem: ScheduleProblem) -> None:
+    outcome = kapla.solve(problem, Budget(iterations=10))
+    assert outcome.status is Status.FEASIBLE
+    assert outcome.solution is not None
+    assert outcome.evaluations == 10
+    assert violations(problem, outcome.solution) == []
+
+
+def test_a_network_that_no_chain_can_run_is_told_from_a_bug() -> None:
+    problem = problem_of("resnet", 3, 1, buffer_bytes=1 << 15)
+    outcome = kapla.solve(problem, Budget())
+    assert outcome.status is Status.UNKNOWN
+    assert "no chain of segments runs all layers" in outcome.note
+
+
+def test_another_model_than_the_chips_is_refused(problem: ScheduleProblem) -> None:
+    with pytest.raises(InputError, match="layer_pipeline"):
+        kapla.solve(replace(problem, model=ReleasedModel.named("edge")), Budget())
+
+
+def test_parameters_are_checked_and_plain() -> None:
+    for field in fields(kapla.Params):
+        for wrong in (object(), "nonsense", -1):
+            with pytest.raises(InputError, match=field.name):
+                kapla.Params(**{field.name: wrong})
+    assert kapla.Params(**json.loads(json.dumps(asdict(kapla.Params())))) == kapla.Params()
