@@ -182,8 +182,8 @@ def evaluate(
         list[Path],
         typer.Argument(
             help="Files or folders of mappings in the reference's format, or the Timeloop files "
-            "(architecture, ERT, problem, constraints, mapping) of one mapping, RA trees (.json), or "
-            "nn-dataflow's schemes (.jsonl)."
+            "(architecture, ERT, problem, constraints, mapping) of one mapping, RA trees (.json), "
+            "nn-dataflow's schemes (.jsonl), or schedules as `solve schedule --json` prints them (.json)."
         ),
     ],
     architecture: Annotated[

@@ -45,6 +45,17 @@ class ScheduleRequest:
     output: Path | None = None
     chart: Path | None = None
 
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What a schedule has to be counted on again."""
+        return {
+            "chip": self.chip,
+            "network": self.network,
+            "batch": self.schedule["batch"],
+            "tile_solver": self.mapping["solver"],
+            "most_partitions": self.schedule["most_partitions"],
+        }
+
     def study(self, params: str) -> Study:
         """InputError for what is wrong with any of them, naming the option."""
         solver_params(self.schedule["solver"], FAMILY, params)
@@ -62,7 +73,7 @@ def solve_schedule(request: ScheduleRequest, params: str, as_json: bool) -> None
     with terminate_as_interrupt(), _folder(request.output) as path:
         with ProgressBar() as bar:
             folder = run_study(study, path, place, observer=bar)
-        answer = solved(folder, study_id(study))
+        answer = request.asked | solved(folder, study_id(study))
         if request.chart:
             write_schedules_page(folder.path, request.chart)
     if as_json:
@@ -84,7 +95,7 @@ def _folder(output: Path | None) -> Iterator[Path]:
 
 
 def solved(folder: RunFolder, asked: str) -> dict[str, Any]:
-    """The JSON object that ``archsweep solve schedule --json`` prints: the best seed's answer, all seeds.
+    """What ``archsweep solve schedule --json`` prints beside the request: the best seed's answer, all seeds.
 
     ``asked``: the study's identity; a kept folder may hold designs of earlier commands.
     """

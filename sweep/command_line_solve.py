@@ -25,6 +25,7 @@ from solvers.mapping.problem import MappingProblem, violations
 from solvers.mapping.rules import SpaceRules
 from sweep.command_line_schemes import evaluate_schemes
 from sweep.hardware import mapped_on
+from sweep.schedule_file import is_schedule_file, read_schedule
 from sweep.study import load_study, study_names
 from sweep.timeloop_space import level_rules
 
@@ -64,10 +65,11 @@ class EvaluateRequest:
 
 
 def evaluate_cases(request: EvaluateRequest, as_json: bool) -> None:
-    """One line a case, RA tree or scheme of nn-dataflow, in the order of the files."""
+    """One line a case, RA tree, scheme of nn-dataflow or schedule, in the order of the files."""
     for is_file, evaluate, what in (
         (is_tree_file, evaluate_trees, "RA trees"),
         (is_scheme_file, evaluate_schemes, "nn-dataflow's schemes"),
+        (is_schedule_file, evaluate_schedules, "schedules"),
     ):
         if found := [path for path in request.paths if is_file(path)]:
             if mixed := [str(path) for path in request.paths if path not in found]:
@@ -90,6 +92,18 @@ def evaluate_trees(paths: Iterable[Path], as_json: bool) -> None:
             line = tree_line(case)
             failed |= "not_possible" in line
             print(json.dumps(line) if as_json else _tree_text(case, line), flush=True)
+    if failed:
+        raise SystemExit(1)
+
+
+def evaluate_schedules(paths: Iterable[Path], as_json: bool) -> None:
+    """One line a schedule, as the chip model counts it; status 1 if one cannot run."""
+    failed = False
+    for path in paths:
+        case = read_schedule(path)
+        line = case.line()
+        failed |= "not_possible" in line
+        print(json.dumps(line) if as_json else case.text(line), flush=True)
     if failed:
         raise SystemExit(1)
 

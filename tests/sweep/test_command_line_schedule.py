@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from costmodel.chips import FOLDER
 from costmodel.ratree import leaves, parse_tree
 
 Command = Callable[..., tuple[int, str, str]]
@@ -35,7 +37,9 @@ def solve(command_line: Command, tmp_path: Path) -> Command:
     return run
 
 
-def test_json_holds_the_best_schedule_and_every_seed(solve: Command, tmp_path: Path) -> None:
+def test_json_holds_the_best_schedule_and_every_seed_and_is_counted_again(
+    solve: Command, command_line: Command, tmp_path: Path
+) -> None:
     status, out, errors = solve("--batch", "2", "--seeds", "3", "--objective", "ed2", "--json")
     assert status == 0
     answer = json.loads(out)
@@ -46,6 +50,15 @@ def test_json_holds_the_best_schedule_and_every_seed(solve: Command, tmp_path: P
     assert [leaf.layer for leaf in leaves(parse_tree(answer["tree"]))] == ["a", "b"]
     assert "3 schedules to find" in errors.replace("\n", " ")
     assert [path.name for path in tmp_path.iterdir()] == ["chain.json"]
+    (tmp_path / "schedule.json").write_text(out)
+    status, again, _ = command_line("evaluate", "schedule.json", "--json")
+    line = json.loads(again)
+    assert status == 0
+    assert line["energy_pj"] == pytest.approx(answer["energy_pj"])
+    counted = ("latency_cycles", "dram_bytes", "noc_hop_bytes")
+    assert [line[name] for name in counted] == [answer[n] for n in ("cycles", *counted[1:])]
+    _, text, _ = command_line("evaluate", "schedule.json")
+    assert text.startswith(f"chain batch 2 on set-edge  {answer['cycles']} cycles")
 
 
 def test_text_has_the_tree_and_a_chart_and_html_can_be_kept(solve: Command, tmp_path: Path) -> None:
@@ -71,11 +84,38 @@ def test_a_network_without_a_schedule_ends_with_status_1(solve: Command, tmp_pat
 
 
 @pytest.mark.parametrize(
+    ("change", "status", "said"),
+    [
+        ({"chip": 3}, 2, "expected a text, found 3"),
+        ({"chip": "set-egde"}, 2, "Did you mean set-edge"),
+        ({"tree": "T 2/1\n\ta 2\n"}, 2, "layer b has no leaf"),
+        ({"tree": "T 2/x"}, 2, "line 1"),
+        ({"tile_solver": "cosma"}, 2, "tile solver: expected one of nvdla"),
+        ({"chip": "small.yaml"}, 1, "fits the buffers"),
+    ],
+)
+def test_schedules_that_cannot_be_counted_say_why(
+    command_line: Command, tmp_path: Path, change: dict[str, Any], status: int, said: str
+) -> None:
+    (tmp_path / "chain.json").write_text(json.dumps(CHAIN))
+    text = (FOLDER / "set-edge.yaml").read_text(encoding="utf-8").replace("size: 1 MiB", "size: 10.25 KiB")
+    small = text.replace("at_size: 10.25 KiB", "at_size: 1 MiB").replace("mesh: [4, 4]", "mesh: [1, 1]")
+    (tmp_path / "small.yaml").write_text(small)
+    schedule = {"chip": "set-edge", "network": "chain.json", "objective_name": "edp", "tile_solver": "nvdla"}
+    schedule |= {"tree": "T 2/1\n\ta 2\n\tb 2\n"}
+    (tmp_path / "schedule.json").write_text(json.dumps(schedule | change))
+    ended, out, errors = command_line("evaluate", "schedule.json", "--json")
+    assert ended == status
+    assert said in (out + errors).replace("\n", " ")
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
     ("options", "said"),
     [
         (("--chip", "set-egde"), "Did you mean set-edge"),
         (("--network", "resnet5"), "Did you mean resnet50"),
-        (("--solver", "cosa"), "--solver: expected one of set, layer_sequential, layer_pipeline"),
+        (("--solver", "cosa"), "--solver: expected one of set, kapla_schedule, layer_"),
         (("--objective", "speed"), "energy, cycles, edp"),
         (("--params", "{"), "a JSON object"),
         (("--params", '{"speed": 1}'), "parameters of set"),

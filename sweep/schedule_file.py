@@ -1,0 +1,89 @@
+"""Files of one schedule each, as ``archsweep solve schedule --json`` prints it: counted again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from costmodel.chip import Chip, ChipEvaluator, LayerGraph
+from costmodel.chips import load_chip
+from costmodel.errors import InputError
+from costmodel.frontends.safe_json import load_json
+from costmodel.networks.layer_graphs import load_layer_graph
+from costmodel.ratree import Node, NotPossibleError, parse_tree
+from solvers.schedule.objective import Objective
+from solvers.schedule.tile_costs import TileMapper, solved_costs, tile_solver
+from solvers.schedule.tile_shares import Demand, Pruning
+
+KEYS = ("chip", "network", "objective_name", "tile_solver", "tree")
+
+
+@dataclass(frozen=True)
+class ScheduleCase:
+    """A tree on a chip; ``objective`` steers the choice of partitions, ``mapper`` makes the tile costs."""
+
+    where: str
+    chip: Chip
+    graph: LayerGraph
+    objective: Objective
+    mapper: TileMapper
+    pruning: Pruning
+    tree: Node
+
+    def line(self) -> dict[str, Any]:
+        """The object that ``archsweep evaluate --json`` prints; null beside the reason ``not_possible``.
+
+        Raises InputError for a tree that is not one of the network.
+        """
+        names = ("energy_pj", "latency_cycles", "dram_bytes", "noc_hop_bytes")
+        demand = Demand(self.graph, self.chip.tile, self.chip.tiles, self.tree.batch, self.pruning)
+        exponents = self.objective.energy_exponent, self.objective.cycles_exponent
+        costs = solved_costs(demand, self.mapper)
+        try:
+            cost = ChipEvaluator(self.graph, self.chip, self.tree.batch, costs, exponents).evaluate(self.tree)
+        except NotPossibleError as reason:
+            return {**dict.fromkeys(names), "not_possible": str(reason)}
+        except InputError as error:
+            raise error.at(self.where) from None
+        numbers = (cost.energy_pj, cost.cycles, cost.dram_bytes, round(cost.noc_hop_bytes))
+        return dict(zip(names, numbers, strict=True))
+
+    def text(self, line: dict[str, Any]) -> str:
+        """A line for people."""
+        name = f"{self.graph.name} batch {self.tree.batch} on {self.chip.name}"
+        if "not_possible" in line:
+            return f"{name}  {line['not_possible']}"
+        return (
+            f"{name}  {line['latency_cycles']} cycles  {line['energy_pj']:.6g} pJ  "
+            f"{line['dram_bytes']} DRAM bytes  {line['noc_hop_bytes']} hop bytes"
+        )
+
+
+def is_schedule_file(path: Path) -> bool:
+    """Whether a file holds a schedule: a JSON object with a ``chip`` and a ``tree``."""
+    if not path.name.endswith((".json", ".json.gz")) or not path.is_file():
+        return False
+    try:
+        content = load_json(path)
+    except InputError:
+        return False
+    return isinstance(content, dict) and {"chip", "tree"} <= content.keys()
+
+
+def read_schedule(path: Path) -> ScheduleCase:
+    """The schedule of a file; InputError names the key that is missing or wrong."""
+    where, content = str(path), load_json(path)
+    for key in KEYS:
+        if not isinstance(content.get(key), str):
+            raise InputError(where, "a text", content.get(key), key=key)
+    tile_solver(content["tile_solver"])
+    return ScheduleCase(
+        where,
+        load_chip(content["chip"]),
+        load_layer_graph(content["network"]),
+        Objective.named(content["objective_name"]),
+        TileMapper(content["tile_solver"]),
+        Pruning(most=content.get("most_partitions")),
+        parse_tree(content["tree"], f"{where}: tree"),
+    )
