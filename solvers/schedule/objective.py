@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from math import exp, inf, isfinite, log
 
 from costmodel.errors import InputError
 
 OBJECTIVES = ("energy", "cycles", "edp", "e2d", "ed2")
 """Objectives by name; any other exponents can be written in the same way."""
 NAMES = {"energy": (1.0, 0.0), "cycles": (0.0, 1.0), "edp": (1.0, 1.0)}
-PRODUCT = re.compile(r"e(\d*\.?\d*)d(\d*\.?\d*)")
+PRODUCT = re.compile(r"e(\d+(?:\.\d+)?)?d(\d+(?:\.\d+)?)?")
+MOST = 8
+"""Larger exponents would lead beyond what floating-point numbers reach."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,8 @@ class Objective:
     def __post_init__(self) -> None:
         for key in ("energy_exponent", "cycles_exponent"):
             value = getattr(self, key)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < inf:
-                raise InputError("objective", "a number of at least 0", value, key=key)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST:
+                raise InputError("objective", f"a number from 0 to {MOST}", value, key=key)
         if not self.energy_exponent + self.cycles_exponent > 0:
             raise InputError("objective", "an exponent above 0", "E^0 D^0")
 
@@ -43,11 +44,6 @@ class Objective:
         """The number itself; its unit is pJ^n cycles^m."""
         # x ** 2.0 is one rounding, so that products of small powers come out as they are usually written
         return float(energy_pj**self.energy_exponent * cycles**self.cycles_exponent)
-
-    def relative(self, energy_ratio: float, cycles_ratio: float) -> float:
-        """How the value changes with energy and cycles, without the overflow of large exponents."""
-        parts = self.energy_exponent * log(energy_ratio) + self.cycles_exponent * log(cycles_ratio)
-        return exp(parts) if isfinite(parts) else inf
 
     def __str__(self) -> str:
         return f"e{self.energy_exponent:g}d{self.cycles_exponent:g}"

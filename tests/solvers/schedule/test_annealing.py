@@ -198,7 +198,9 @@ def test_one_layer_has_one_tree() -> None:
         (lambda: PatternParams(jump_at=0), "jump_at"),
         (lambda: PatternParams(initial_temperature=-1), "initial"),
         (lambda: Objective(0, 0), "exponent above 0"),
+        (lambda: Objective(1, 9), "cycles_exponent: expected a number from 0 to 8"),
         (lambda: Objective.named("speed"), "one of energy, cycles, edp"),
+        (lambda: Objective.named("e.d"), "one of energy, cycles, edp"),
         (lambda: ScheduleProblem(first_layers("resnet", 2), EDGE, 0), "batch"),
     ],
 )

@@ -1,0 +1,58 @@
+"""What a segment says of its own data flow is what the whole tree says of it."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from costmodel.ratree import Cut, DataFlow, Leaf, Node, SegmentFlow, Wiring
+
+PRODUCERS: dict[str, tuple[str, ...]] = {
+    "a": (),
+    "b": ("a",),
+    "c": ("a",),
+    "d": ("b", "c"),
+    "e": ("c",),
+    "f": ("d", "e", "a"),
+    "g": ("f",),
+}
+
+
+def random_tree(layers: list[str], random: Random, root: bool = False) -> Node:
+    if len(layers) == 1:
+        return Leaf(layers[0], 1)
+    ends = sorted(random.sample(range(1, len(layers)), random.randint(1, len(layers) - 1)))
+    parts = [layers[first:end] for first, end in zip([0, *ends], [*ends, len(layers)], strict=True)]
+    kind = "T" if root and random.random() < 0.8 else random.choice(("S", "T"))
+    return Cut(kind, 1, 1, tuple(random_tree(part, random) for part in parts))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_segments_agree_with_the_whole_tree(seed: int) -> None:
+    random, wiring, names = Random(seed), Wiring.of(PRODUCERS), list(PRODUCERS)
+    tree = random_tree(names, random, root=True)
+    whole = DataFlow(tree, PRODUCERS)
+    in_time = isinstance(tree, Cut) and tree.kind == "T"
+    segments = tree.children if isinstance(tree, Cut) and in_time else (tree,)
+    sources: dict[str, set[str]] = {}
+    written, stages = set(), []
+    for segment in segments:
+        flow = SegmentFlow(segment, wiring)
+        assert [names[layer] for layer in flow.layers] == [leaf.layer for leaf in _leaves(segment)]
+        for layer, found in flow.sources.items():
+            sources[names[layer]] = {names[one] for one in found}
+        written |= {names[layer] for layer in flow.written}
+        stages += [one for one in flow.stages if one]
+    expected: dict[str, set[str]] = {}
+    for edge in whole.edges:
+        if edge.on_chip:
+            expected.setdefault(edge.consumer, set()).add(edge.producer)
+    assert sources == expected
+    unused = set(names) - {name for read in PRODUCERS.values() for name in read}
+    assert written == unused | {edge.producer for edge in whole.edges if not edge.on_chip}
+    assert stages == [whole.stages[number] for number in sorted(whole.stages)]
+
+
+def _leaves(node: Node) -> list[Leaf]:
+    return [node] if isinstance(node, Leaf) else [leaf for child in node.children for leaf in _leaves(child)]
