@@ -20,18 +20,16 @@ from costmodel.chip.leaf_values import (
     Table,
 )
 from costmodel.chip.ranges_kernel import (
-    ANY,
     OUTPUTS,
     Four,
     Ranges,
     Two,
     ceil_divided,
     fill_ranges,
-    replicas_of,
     size_of,
     volume,
 )
-from costmodel.chip.transfer_kernel import fill_links, receive, tile_of
+from costmodel.chip.transfer_kernel import BOUND, HOPS, LINKS, tile_of, transfer
 from costmodel.compiled import called, entry, inlined
 
 Array = NDArray[Any]
@@ -56,8 +54,8 @@ def search(
     least = np.inf
     for row in range(table.parts.shape[0]):
         fill_ranges(leaf.shape, leaf.sizes, table.parts[row], room.ranges)
-        hops = least_hops(room, leaf, table.parts[row])
-        bounds[row] = _value(room, leaf, table, prices, row, (hops, ceil_divided(hops, _links(room))))
+        hops = transfer(room, Placed(leaf, table.parts[row], (0, 0, 0, 0)), BOUND)
+        bounds[row] = _value(room, leaf, table, prices, row, (hops, _busiest(room, hops, BOUND)))
     for _ in range(table.parts.shape[0]):
         cheapest: Int = np.argmin(bounds)
         if bounds[cheapest] > least or bounds[cheapest] == np.inf:
@@ -67,17 +65,22 @@ def search(
         fill_ranges(leaf.shape, leaf.sizes, parts, room.ranges)
         cut = _axes_cut(parts)
         for number in range(table.counts[cut]):
-            fill_links(room, Placed(leaf, parts, _steps(parts, table.orders[cut, number])))
-            value = _value(room, leaf, table, prices, cheapest, _hops_and_busiest(room.mesh.links))
-            if value < least or (value == least and cheapest < found[0]):
-                least = value
-                found[0], found[1] = cheapest, number
+            placed = Placed(leaf, parts, _steps(parts, table.orders[cut, number]))
+            for asked in range(HOPS, LINKS + 1):  # links only for what few hops do not rule out
+                hops = transfer(room, placed, asked)
+                busiest = _busiest(room, hops, asked)
+                value = _value(room, leaf, table, prices, cheapest, (hops, busiest))
+                if value > least or (value == least and cheapest >= found[0]):
+                    break
+                if asked == LINKS:
+                    least = value
+                    found[0], found[1] = cheapest, number
     if found[0] < 0:
         return
     parts = table.parts[found[0]]
     placed = Placed(leaf, parts, _steps(parts, table.orders[_axes_cut(parts), found[1]]))
     fill_ranges(leaf.shape, leaf.sizes, parts, room.ranges)
-    fill_links(room, placed)
+    transfer(room, placed, LINKS)
     found[2], found[3] = _dram_bytes(room.ranges, leaf, parts)
     for number in range(leaf.streams.shape[0]):
         _hold(room.ranges, placed, leaf.streams[number], held[number])
@@ -99,13 +102,13 @@ def _value(room: Room, leaf: Leaf, table: Table, prices: Prices, row: Int, hops_
 
 
 @inlined
-def _hops_and_busiest(links: Array) -> Two:
-    hops: Int = 0
-    busiest: Int = 0
-    for link in range(links.shape[0]):
-        hops += links[link]
-        busiest = max(busiest, links[link])
-    return hops, busiest
+def _busiest(room: Room, hops: Int, asked: Int) -> Int:
+    """What the busiest link carries at least: no less than all of them on average."""
+    busiest = ceil_divided(hops, _links(room))
+    if asked == LINKS:
+        for link in range(room.mesh.links.shape[0]):
+            busiest = max(busiest, room.mesh.links[link])
+    return busiest
 
 
 @inlined
@@ -151,55 +154,6 @@ def _dram_bytes(ranges: Ranges, leaf: Leaf, parts: Array) -> Two:
         elif not stream[DIRECT]:
             read += size
     return read, written
-
-
-@called
-def least_hops(room: Room, leaf: Leaf, parts: Array) -> Int:
-    """A lower bound on hops times bytes times ports for every placement of a partition.
-
-    A tree that reaches n tiles has n - 1 links at least, from DRAM one from every port. Ranges for one tile
-    each are no smaller than the smallest, and go to all tiles together.
-    """
-    ranges, ports = room.ranges, room.mesh.port_x.shape[0]
-    to_all_tiles = _port_distance(room, leaf, parts)
-    least: Int = 0
-    for number in range(leaf.streams.shape[0]):
-        stream = leaf.streams[number]
-        replicas = replicas_of(ranges, stream[KIND], parts)
-        if stream[DIRECT]:
-            least += ports * receive(room, Placed(leaf, parts, (0, 0, 0, 0)), stream, False)
-        elif replicas > 1:
-            size = volume(ranges, stream[KIND], (stream[FIRST], stream[LAST]), parts)
-            least += stream[TIMES] * size * (replicas - 1) * ports
-        else:
-            least += stream[TIMES] * _smallest(ranges, stream, parts) * to_all_tiles
-    return least
-
-
-@inlined
-def _smallest(ranges: Ranges, stream: Array, parts: Array) -> Int:
-    """Bytes of the smallest range."""
-    kind = stream[KIND]
-    smallest: Int = 1
-    for dim in range(4):
-        axis, shortest = ranges.axis[kind, dim], ANY
-        for part in range(parts[axis] if axis >= 0 else 1):
-            first, end = ranges.first[kind, dim, part], ranges.end[kind, dim, part]
-            if dim == 0:
-                first, end = max(first, stream[FIRST]), min(end, stream[LAST])
-            shortest = min(shortest, max(end - first, 0))
-        smallest *= shortest
-    return smallest
-
-
-@inlined
-def _port_distance(room: Room, leaf: Leaf, parts: Array) -> Int:
-    """Hops from every port to every tile of the leaf, together."""
-    mesh = room.mesh
-    total: Int = 0
-    for tile in range(leaf.tile, leaf.tile + parts[0] * parts[1] * parts[2] * parts[3]):
-        total += mesh.to_tile[mesh.port_x.shape[0], tile]
-    return total
 
 
 @called

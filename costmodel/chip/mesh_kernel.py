@@ -78,6 +78,17 @@ def port_hops(mesh: Mesh, size: Int, span: Span) -> Int:
 
 
 @inlined
+def port_distance(mesh: Mesh, span: Span) -> Int:
+    """Links from all ports, together, to all that are reached."""
+    ports = mesh.port_x.shape[0]
+    hops = mesh.along_x[ports, span[0], span[1]]
+    for column in range(span[0], span[1] + 1):
+        if mesh.highest[column] >= 0:
+            hops += mesh.along_y[ports, mesh.lowest[column], mesh.highest[column]]
+    return hops
+
+
+@inlined
 def tile_hops(mesh: Mesh, size: Int, tile: Int) -> Int:
     """Hops times bytes of ``size`` bytes that all ports share, to or from one tile."""
     ports = mesh.port_x.shape[0]

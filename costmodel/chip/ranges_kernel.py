@@ -205,3 +205,18 @@ def volume(ranges: Ranges, kind: Int, channels: Two, parts: Array) -> Int:
             length += max(end - first, 0)
         total *= length
     return total
+
+
+@called
+def smallest(ranges: Ranges, kind: Int, channels: Two, parts: Array) -> Int:
+    """Bytes of the smallest range of a kind of data."""
+    size: Int = 1
+    for dim in range(4):
+        axis, shortest = ranges.axis[kind, dim], ANY
+        for part in range(parts[axis] if axis >= 0 else 1):
+            first, end = ranges.first[kind, dim, part], ranges.end[kind, dim, part]
+            if dim == 0:
+                first, end = max(first, channels[0]), min(end, channels[1])
+            shortest = min(shortest, max(end - first, 0))
+        size *= shortest
+    return size

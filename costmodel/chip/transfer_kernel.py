@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.chip.flows_kernel import add_to_links, clear, load
@@ -21,7 +22,7 @@ from costmodel.chip.leaf_values import (
     Placed,
     Room,
 )
-from costmodel.chip.mesh_kernel import Span, route
+from costmodel.chip.mesh_kernel import Span, distance, port_distance, route
 from costmodel.chip.ranges_kernel import (
     OUTPUTS,
     Range,
@@ -32,6 +33,8 @@ from costmodel.chip.ranges_kernel import (
     extent,
     replicas_of,
     size_of,
+    smallest,
+    volume,
 )
 from costmodel.compiled import called, inlined
 
@@ -40,18 +43,33 @@ Int = Any
 """A 64-bit integer of compiled code."""
 
 
+# numpy's whole numbers, as every one of Python's would be compiled for itself
+BOUND, HOPS, LINKS = np.int64(0), np.int64(1), np.int64(2)
+"""What is asked of transfers: hops at least, whatever the placement; hops; hops and the loads of links."""
+
+
 @called
-def fill_links(room: Room, placed: Placed) -> None:
-    """Bytes times DRAM ports on every link; the ranges of the partition are filled in."""
-    room.mesh.links[:] = 0
-    clear(room.flows)
+def transfer(room: Room, placed: Placed, asked: Int) -> Int:
+    """Hops times bytes times DRAM ports of all streams; the ranges of the partition are filled in.
+
+    With LINKS the mesh's links have what goes over each of them.
+    """
+    if asked == LINKS:
+        room.mesh.links[:] = 0
+        clear(room.flows)
+    hops: Int = 0
+    ports: Int = room.mesh.port_x.shape[0]
     for number in range(placed.leaf.streams.shape[0]):
         stream = placed.leaf.streams[number]
         if stream[DIRECT]:
-            receive(room, placed, stream, True)
+            hops += ports * _receive(room, placed, stream, asked)
+        elif asked == BOUND:
+            hops += _least_load(room, placed, stream)
         else:
-            _load_or_save(room, placed, stream)
-    add_to_links(room)
+            hops += _load_or_save(room, placed, stream, asked)
+    if asked == LINKS:
+        add_to_links(room)
+    return hops
 
 
 @inlined
@@ -86,9 +104,10 @@ def _reach(room: Room, placed: Placed, which: Range) -> Span:
 
 
 @called
-def _load_or_save(room: Room, placed: Placed, stream: Array) -> None:
+def _load_or_save(room: Room, placed: Placed, stream: Array, asked: Int) -> Int:
     """Ranges from DRAM, each to all its tiles at once, or outputs to it."""
     mesh, ranges, parts, kind = room.mesh, room.ranges, placed.parts, stream[KIND]
+    hops: Int = 0
     for k in range(distinct(ranges, kind, 0, parts)):
         for b in range(distinct(ranges, kind, 1, parts)):
             for h in range(distinct(ranges, kind, 2, parts)):
@@ -98,23 +117,41 @@ def _load_or_save(room: Room, placed: Placed, stream: Array) -> None:
                     if size == 0:
                         continue
                     span = _reach(room, placed, which)
-                    if kind == OUTPUTS:
+                    hops += size * port_distance(mesh, span)
+                    if asked == LINKS and kind == OUTPUTS:
                         room.flows.out[span[0], mesh.lowest[span[0]]] += size
-                    else:
+                    elif asked == LINKS:
                         load(room, span, size)
+    return hops
 
 
 @called
-def receive(room: Room, placed: Placed, stream: Array, routed: bool) -> Int:
+def _least_load(room: Room, placed: Placed, stream: Array) -> Int:
+    """Hops at least from or to DRAM: a tree to n tiles has n - 1 links from each port, and reaches each tile.
+
+    Ranges are no smaller than the smallest, and go to all tiles together.
+    """
+    mesh, ranges, parts = room.mesh, room.ranges, placed.parts
+    ports: Int = mesh.port_x.shape[0]
+    replicas = replicas_of(ranges, stream[KIND], parts)
+    size = volume(ranges, stream[KIND], (stream[FIRST], stream[LAST]), parts)
+    to_all_tiles: Int = 0
+    for tile in range(placed.leaf.tile, placed.leaf.tile + parts[0] * parts[1] * parts[2] * parts[3]):
+        to_all_tiles += mesh.to_tile[ports, tile]
+    reached = smallest(ranges, stream[KIND], (stream[FIRST], stream[LAST]), parts) * to_all_tiles // replicas
+    return stream[TIMES] * max(reached, size * (replicas - 1) * ports)
+
+
+@called
+def _receive(room: Room, placed: Placed, stream: Array, asked: Int) -> Int:
     """What a producer's tiles send: each part, to all tiles that need the same of it, in one tree.
 
-    If it is not ``routed``, nothing is added to the links and all that counts is the partition. Returns hops
-    times bytes at least, for any placement: a tree to n tiles has n - 1 links, and one more if it begins at
-    another tile; each of the n may be where the part that has most in common with their range is computed.
+    For a BOUND: a tree to n tiles has n - 1 links, and one more if it begins at another tile; each of the n
+    may be where the part that has most in common with their range is computed.
     """
     ranges, parts, kind = room.ranges, placed.parts, stream[KIND]
     replicas = replicas_of(ranges, kind, parts)
-    least: Int = 0
+    hops: Int = 0
     _fill_theirs(ranges, stream)
     _fill_near(room, stream, placed)
     for k in range(distinct(ranges, kind, 0, parts)):
@@ -123,20 +160,23 @@ def receive(room: Room, placed: Placed, stream: Array, routed: bool) -> Int:
                 for w in range(distinct(ranges, kind, 3, parts)):
                     which = (kind, k, b, h, w)
                     size = placed.leaf.runs * size_of(ranges, which, (stream[FIRST], stream[LAST]))
-                    if size > 0:
-                        largest = _receive_range(room, placed, which, stream, routed)
-                        least += size * (replicas - 1) + max(size - replicas * largest, 0)
-    return least
+                    if size == 0:
+                        continue
+                    found = _receive_range(room, placed, which, stream, asked)
+                    if asked == BOUND:
+                        found = size * (replicas - 1) + max(size - replicas * found, 0)
+                    hops += found
+    return hops
 
 
 @inlined
-def _receive_range(room: Room, placed: Placed, which: Range, stream: Array, routed: bool) -> Int:
-    """Returns the bytes over all runs that any one tile sends at most."""
+def _receive_range(room: Room, placed: Placed, which: Range, stream: Array, asked: Int) -> Int:
+    """Hops times bytes; for a BOUND the bytes that any one tile sends at most."""
     ranges, near, mesh = room.ranges, room.near, room.mesh
-    span = _reach(room, placed, which) if routed else (0, 0)
+    span = (0, 0) if asked == BOUND else _reach(room, placed, which)
     at = (_part(ranges, which, 0), _part(ranges, which, 1), _part(ranges, which, 2), _part(ranges, which, 3))
     ports: Int = mesh.port_x.shape[0]
-    largest: Int = 0
+    found: Int = 0
     for k in range(near[0, 0, at[0]], near[1, 0, at[0]] + 1):
         of_k = _common(ranges, which, 0, stream, k)
         for b in range(near[0, 1, at[1]], near[1, 1, at[1]] + 1):
@@ -147,12 +187,16 @@ def _receive_range(room: Room, placed: Placed, which: Range, stream: Array, rout
                 of_h = of_b * _common(ranges, which, 2, stream, h)
                 for w in range(near[0, 3, at[3]], near[1, 3, at[3]] + 1):
                     size = of_h * _common(ranges, which, 3, stream, w)
-                    largest = max(largest, size)
-                    if routed:
-                        tile = stream[TILE] + k * stream[STEPS] + b * stream[STEPS + 1]
-                        tile += h * stream[STEPS + 2] + w * stream[STEPS + 3]
-                        route(mesh, mesh.x[tile], mesh.y[tile], span, size * ports, mesh.links)
-    return largest
+                    if asked == BOUND:
+                        found = max(found, size)
+                        continue
+                    tile = stream[TILE] + k * stream[STEPS] + b * stream[STEPS + 1]
+                    tile += h * stream[STEPS + 2] + w * stream[STEPS + 3]
+                    x, y = mesh.x[tile], mesh.y[tile]
+                    found += size * distance(mesh, x, y, span)
+                    if asked == LINKS:
+                        route(mesh, x, y, span, size * ports, mesh.links)
+    return found
 
 
 @inlined
