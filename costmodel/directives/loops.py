@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as ReadOnlyDict
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -60,16 +61,20 @@ def directives_of(
 
 
 def mapping_of(
-    scheme: LayerScheme, layer: Layer, architecture: Architecture, keep_names: ReadOnlyDict[str, str]
+    scheme: LayerScheme,
+    layer: Layer,
+    architecture: Architecture,
+    tensor_names: ReadOnlyDict[str, str] | None = None,
 ) -> Mapping:
     """The loops of a scheme whose levels are the architecture's; stacks go to the sides that have room.
 
-    ``keep_names`` are the scheme's names of the layer's tensors. Raises InputError when loops cannot express
-    the scheme: shared tiles, moves that overlap or leave gaps, sizes that do not divide.
+    ``tensor_names`` are the scheme's names of the layer's tensors. Raises InputError when loops cannot
+    express the scheme: shared tiles, moves that overlap or leave gaps, sizes that do not divide.
     """
     where = f"layer {scheme.name}"
     if len(scheme.levels) != len(architecture.levels):
         raise InputError(where, f"{len(architecture.levels)} levels", len(scheme.levels))
+    scheme = _without_single_steps(scheme)
     every = frozenset(tensor.name for tensor in layer.tensors)
     dims = {name: dim for dim, name in _names(layer).items()}
     inside = scheme.levels[0].sizes
@@ -82,8 +87,27 @@ def mapping_of(
         x, y = _sides(loops(stacks), hardware.fanout_x, hardware.fanout_y)
         levels.append(LevelMapping(temporal, x, y, every))
     mapping = Mapping(tuple(levels))
-    _check_expressed(scheme, directives_of(layer, mapping, [one.name for one in scheme.levels], keep_names))
+    level_names = [level.name for level in scheme.levels]
+    _check_expressed(scheme, directives_of(layer, mapping, level_names, tensor_names))
     return mapping
+
+
+def _without_single_steps(scheme: LayerScheme) -> LayerScheme:
+    """The scheme without stacks of one buffer and updates of one iteration, which are not loops."""
+    trips = [iterations(inner, outer) for inner, outer in scheme.pairs] + [()]
+    return LayerScheme(
+        scheme.name,
+        tuple(
+            replace(
+                level,
+                stacks=tuple(stack for stack in level.stacks if stack.replicas > 1),
+                updates=tuple(
+                    update for update, count in zip(level.updates, counts, strict=False) if count > 1
+                ),
+            )
+            for level, counts in zip(scheme.levels, trips, strict=True)
+        ),
+    )
 
 
 def _check_expressed(scheme: LayerScheme, found: LayerScheme) -> None:

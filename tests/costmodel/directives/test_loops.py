@@ -119,8 +119,8 @@ conv:
 
 
 def test_a_scheme_by_hand_as_loops() -> None:
-    (scheme,) = parse_layers(TEXT)
-    mapping = mapping_of(scheme, LAYER, MACHINE, {})
+    (scheme,) = parse_layers(TEXT.replace("stack(K+=1, 4)", "stack(K+=1, 4)\n stack(N+=1, 1)\n update(C+=4)"))
+    mapping = mapping_of(scheme, LAYER, MACHINE)
     every = frozenset({"Weights", "Inputs", "Outputs"})
     assert mapping.levels[1:] == (
         LevelMapping((("Q", 4),), (("P", 4),), (), every),
@@ -141,11 +141,11 @@ def test_a_scheme_by_hand_as_loops() -> None:
 def test_what_loops_cannot_say(old: str, new: str, message: str) -> None:
     (scheme,) = parse_layers(TEXT.replace(old, new, 1))
     with pytest.raises(InputError, match=message):
-        mapping_of(scheme, LAYER, MACHINE, {})
+        mapping_of(scheme, LAYER, MACHINE)
 
 
 def test_what_directives_cannot_say() -> None:
-    mapping = mapping_of(parse_layers(TEXT)[0], LAYER, MACHINE, {})
+    mapping = mapping_of(parse_layers(TEXT)[0], LAYER, MACHINE)
     first, second, third = mapping.levels
     bypass = LevelMapping(second.temporal, second.spatial_x, (), frozenset({"Inputs", "Outputs"}))
     with pytest.raises(InputError, match="levels that keep every tensor, found a bypass"):
