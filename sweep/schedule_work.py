@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from math import prod
 
@@ -119,13 +119,13 @@ class ScheduleWork:
         return row | _totals(design, networks)
 
 
+@dataclass(frozen=True)
 class _Scheduled:
     """One network of a design and the answers of its seeds."""
 
-    def __init__(
-        self, choice: NetworkChoice, task_ids: Sequence[str], answers: Sequence[ScheduleAnswer]
-    ) -> None:
-        self.choice, self.task_ids, self.answers = choice, task_ids, answers
+    choice: NetworkChoice
+    task_ids: Sequence[str]
+    answers: Sequence[ScheduleAnswer]
 
     @property
     def scheduled(self) -> bool:

@@ -35,6 +35,7 @@ from sweep.schedule_task import ScheduleTask
 from sweep.search import designs, search_of
 from sweep.session import Place, run_study
 from sweep.study import MappingChoice, Study, load_study
+from sweep.submit import stage_study
 from sweep.tile_task import TileTask
 from sweep.work import answer_task
 from sweep.workload import workload_of
@@ -403,3 +404,14 @@ def test_bytes_of_dram_are_objectives_of_chips_only(write_study: Callable[[str],
     text = "name: s\nnetworks: [alexnet]\narchitecture: eyeriss\nobjectives: [dram_bytes]\n"
     with pytest.raises(InputError, match="a 'chip', for the objective dram_bytes"):
         load_study(str(write_study(text)))
+
+
+def test_a_submitted_study_takes_its_chip_and_networks_along(
+    write_study: Callable[[str], Path], tmp_path: Path
+) -> None:
+    (tmp_path / "mine.yaml").write_text((CHIPS / "set-edge.yaml").read_text(encoding="utf-8"))
+    study = write_study(STUDY.replace("chip: set-edge", "chip: mine.yaml"))
+    staged = load_study(str(stage_study(str(study), tmp_path / "job")))
+    assert staged.identity == load_study(str(study)).identity
+    assert Path(staged.chip).is_relative_to(tmp_path / "job")
+    assert Path(staged.networks[0].network).is_relative_to(tmp_path / "job")
