@@ -28,9 +28,10 @@ from results.store import RunWriter
 from sweep.plan import plan
 from sweep.run import Observer, Run
 from sweep.search import ListedDesigns, designs
+from sweep.search_choice import RandomSearch
 from sweep.simulated_run import Cluster, Costs
 from sweep.simulation import MEASURED, forecast
-from sweep.study import AxisChoices, NetworkChoice, RandomSearch, Study
+from sweep.study import AxisChoices, NetworkChoice, Study
 from sweep.task import run_task
 
 LENGTHS = (0.02, 0.1, 0.5)

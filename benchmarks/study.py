@@ -22,8 +22,9 @@ from results.store import RunFolder, RunWriter
 from sweep import trial_journal
 from sweep.run import Observer, Run
 from sweep.search import search_of
+from sweep.search_choice import RandomSearch
 from sweep.session import Place, run_study
-from sweep.study import AxisChoices, NetworkChoice, RandomSearch, Study, load_study
+from sweep.study import AxisChoices, NetworkChoice, Study, load_study
 
 
 def study(designs: int) -> Study:

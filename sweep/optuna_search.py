@@ -23,8 +23,9 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from results.pareto import recent_gain
 from sweep.design_row import Row
 from sweep.pruning import objective_bounds
+from sweep.search_choice import OptunaSearch
 from sweep.space import Axis, Design, DesignSpace
-from sweep.study import OptunaSearch, Study
+from sweep.study import Study
 from sweep.task import content_hash
 from sweep.trial_journal import mend
 from sweep.workload import solved_how

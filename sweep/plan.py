@@ -13,8 +13,9 @@ from sweep.design_ledger import DesignLedger
 from sweep.hardware import mapped_on
 from sweep.schedule_task import ScheduleTask
 from sweep.search import check_feasible, design_space, designs, warm_start
+from sweep.search_choice import OptunaSearch
 from sweep.space import Design
-from sweep.study import OptunaSearch, Study
+from sweep.study import Study
 from sweep.tile_table import TileTable
 from sweep.work import ids_by_table, stored_answers
 from sweep.workload import workload_of

@@ -12,8 +12,9 @@ from costmodel.chips import load_chip
 from costmodel.errors import InputError
 from sweep.design_row import Row
 from sweep.layer_work import demands
+from sweep.search_choice import GridSearch, OptunaSearch, RandomSearch
 from sweep.space import Constraint, Design, DesignSpace
-from sweep.study import GridSearch, OptunaSearch, RandomSearch, Study
+from sweep.study import Study
 
 if TYPE_CHECKING:
     from sweep.warm_start import RelaxedStart

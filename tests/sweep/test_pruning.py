@@ -15,8 +15,9 @@ from results.store import RunFolder
 from sweep.layer_work import LayerWork
 from sweep.pruning import BoundsPruning, objective_bounds
 from sweep.search import design_space
+from sweep.search_choice import GridSearch
 from sweep.session import Place, run_study
-from sweep.study import GridSearch, Study, load_study
+from sweep.study import Study, load_study
 
 HERE = Place(in_process=True)
 FAMILY = """

@@ -1,0 +1,69 @@
+"""The ``search`` block of a study: how designs are proposed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from costmodel.frontends.file_keys import Keys
+
+
+class SearchKeys(Keys):
+    """What every search may do."""
+
+    prune_by_bounds: bool = False
+    """Discard a design unsolved where an evaluated one dominates its proven lower bounds; same front."""
+
+
+class GridSearch(SearchKeys):
+    """Every design of the space."""
+
+    method: Literal["grid"] = "grid"
+
+
+class RandomSearch(SearchKeys):
+    """``samples`` different designs drawn uniformly."""
+
+    method: Literal["random"]
+    samples: Annotated[int, Field(ge=1)]
+    seed: int = 0
+
+
+class Plateau(Keys):
+    """Stop once the last ``trials`` evaluated designs added at most ``tolerance`` of the hypervolume."""
+
+    trials: Annotated[int, Field(ge=1)]
+    tolerance: Annotated[float, Field(ge=0, lt=1, strict=False)] = 0.0
+
+
+Sampler = Literal["nsga2", "nsga3", "tpe", "qmc", "random"]
+
+
+class OptunaSearch(SearchKeys):
+    """At most ``trials`` different designs, proposed by one of Optuna's samplers from what was found.
+
+    Designs that break a constraint, or that ``prune_by_bounds`` discards, are among the trials and cost no
+    solve.
+    """
+
+    method: Literal["optuna"]
+    trials: Annotated[int, Field(ge=1)]
+    sampler: Sampler = "nsga2"
+    population: Annotated[int, Field(ge=2)] | None = None
+    """Of nsga2 and nsga3: designs of one generation, 24 unless told."""
+    seed: int = 0
+    wall_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] | None = None
+    """Propose no more after so long; of a resumed study counted anew."""
+    plateau: Plateau | None = None
+    warm_start: bool = False
+    """Begin with the designs of the family nearest to Thistle's relaxed optima."""
+
+    @model_validator(mode="after")
+    def _population_of_a_genetic_sampler(self) -> OptunaSearch:
+        if self.population is not None and not self.sampler.startswith("nsga"):
+            raise ValueError("'population' with the samplers nsga2 and nsga3 only")
+        return self
+
+
+Search = Annotated[GridSearch | RandomSearch | OptunaSearch, Field(discriminator="method")]
