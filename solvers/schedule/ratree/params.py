@@ -36,7 +36,13 @@ class PatternParams:
 
     @property
     def cooling(self) -> Cooling:
+        """That of the annealing whose space was asked for."""
         return Cooling(self.initial_temperature, self.cooling_speed, self.jump_at)
+
+    @property
+    def pattern_cooling(self) -> Cooling:
+        """That of annealings which only find its first tree."""
+        return self.cooling
 
     def rounds(self, layers: int) -> int:
         """Rounds of one annealing: N = beta L."""
@@ -50,8 +56,12 @@ class SetParams(PatternParams):
     ``space``: every tree of the paper, or those that the released code reaches. ``deepest``: cuts above a
     leaf at most (0: any number). ``start``: from the better of an annealed layer-pipeline and an annealed
     layer-sequential tree, as the released code does, or from all layers one after the other.
+    ``initial_temperature`` is more than the paper's 0.07, with which this space's searches get stuck early;
+    ``pattern_temperature`` is that of the annealings which find the first tree.
     """
 
+    initial_temperature: float = 0.2
+    pattern_temperature: float = 0.07
     space: Literal["paper", "released"] = "paper"
     deepest: int = 0
     start: Literal["patterns", "sequential"] = "patterns"
@@ -62,6 +72,11 @@ class SetParams(PatternParams):
         _check_choice("start", self.start, ("patterns", "sequential"))
         if not isinstance(self.deepest, int) or isinstance(self.deepest, bool) or self.deepest < 0:
             raise InputError("annealing", "a whole number of at least 0", self.deepest, key="deepest")
+        _ = self.pattern_cooling
+
+    @property
+    def pattern_cooling(self) -> Cooling:
+        return Cooling(self.pattern_temperature, self.cooling_speed, self.jump_at)
 
 
 def _check_choice(key: str, value: object, choices: tuple[str, ...]) -> None:

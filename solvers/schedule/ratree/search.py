@@ -115,7 +115,8 @@ class Search:
         name = plan.spaces[number]
         space = TreeSpace(problem.graph.producers, problem.batch, problem.model.tiles, name, deepest)
         operators = Operators(space, WEIGHTS[plan.params.weights])
-        return Annealing(operators, self._evaluator, problem.objective, plan.rounds, plan.params.cooling)
+        cooling = plan.params.cooling if number == last else plan.params.pattern_cooling
+        return Annealing(operators, self._evaluator, problem.objective, plan.rounds, cooling)
 
     def begin(self, seed: int) -> SearchState:
         """Raises NotPossibleError where not even one layer after the other is possible."""
