@@ -19,7 +19,7 @@ from costmodel.conventions.set_isca2023.leaf_memory import NOWHERE, LeafMemory, 
 from costmodel.conventions.set_isca2023.tile_tables import TileTables
 from costmodel.ratree import Leaf, Node, NotPossibleError, SegmentFlow, Wiring
 
-MOST_SEGMENTS = 100_000
+MOST_SEGMENTS = 30_000
 """All segments are forgotten when there are more."""
 
 
