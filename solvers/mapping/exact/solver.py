@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from math import inf, prod
 from typing import Any
@@ -58,8 +59,8 @@ def solve(
     When time ends it the status is FEASIBLE (UNKNOWN if no mapping was met), and the bound is the least of
     all parts of the space that are still open. With ``params.tolerance`` the search ends within it of the
     optimum. ``budget.iterations`` is the most assignments of spatial factors whose loops are searched. Only
-    what is better than ``start``, an allowed mapping, is looked for. Loading the compiled code, which a
-    process does once, is not on the clock.
+    what is better than ``start``, an allowed mapping, is looked for; of uneven mappings only what is better
+    than the best even one. Loading the compiled code, which a process does once, is not on the clock.
     """
     if reason := obstacle(MappingSpace(problem.architecture, problem.layer, problem.rules.even)):
         return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reason)
@@ -73,6 +74,8 @@ def solve(
         note = f"more than {MOST_SPREADS} ways to spread the layer, memory is for no more"
         return Outcome(Status.UNKNOWN, None, None, space_bound(problem), 0.0, 0.0, note)
     search = Search(problem, parts, params, factors)
+    if start is None and problem.rules.uneven:
+        start = solve(replace(problem, rules=problem.rules.even), budget, params).solution
     if start is not None and not violations(problem, start):
         search.begin_with(start)
     note = search.run(budget.iterations, lambda: clock.wall_seconds < budget.wall_seconds)

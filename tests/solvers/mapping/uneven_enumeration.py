@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice, permutations, product
+from itertools import permutations, product
 from math import inf
 
 import numpy as np
@@ -129,10 +129,9 @@ def _better(
     batch: MappingBatch,
     best: tuple[float, AnyMapping | None],
 ) -> tuple[float, AnyMapping | None]:
-    """``best``, or the best row of a batch. As even mappings, with no room or port shared, rows cost no more."""
-    values = objective_values(
-        BatchEvaluator(parts.architecture, parts.layer).evaluate(batch), problem.objective
-    )
+    """``best``, or the best row of a batch: as even mappings, with no port shared, rows cost no more."""
+    evaluation = BatchEvaluator(parts.architecture, parts.layer).evaluate(batch)
+    values = objective_values(evaluation, problem.objective)
     values = np.where(fits(problem, parts.layer, places, batch), values, inf)
     for row in np.argsort(values, kind="stable").tolist():
         if not values[row] < best[0]:
@@ -161,20 +160,18 @@ def fits(problem: MappingProblem, layer: Layer, places: tuple[int, ...], batch: 
 
 
 def random_costs(problem: MappingProblem, count: int, seed: int) -> Iterator[float]:
-    """The costs of ``count`` random uneven mappings, of all stacks in turn; fewer if few fit."""
+    """The costs of ``count`` random uneven mappings, of stacks drawn at random."""
     even = [on_parts(problem, stack) for stack in stacks(problem)]
     rng = np.random.default_rng(seed)
-    blocks = iter(range(10**9))
-    while True:
+    found = 0
+    for block in range(0, 10**6, 4):
         one, places = even[rng.integers(len(even))]
-        batch = MappingSpace(one.architecture, one.layer, one.rules).sample(
-            range(next(blocks), 10**9)[:4], seed
-        )
-        found = BatchEvaluator(one.architecture, one.layer).evaluate(batch).valid
-        rows = np.flatnonzero(found & fits(problem, one.layer, places, batch))
-        for row in islice(rows.tolist(), 20):
+        batch = MappingSpace(one.architecture, one.layer, one.rules).sample(range(block, block + 4), seed)
+        valid = BatchEvaluator(one.architecture, one.layer).evaluate(batch).valid
+        rows = np.flatnonzero(valid & fits(problem, one.layer, places, batch))
+        for row in rows[: min(20, count - found)].tolist():
             mapping = simplest(UnevenMapping(batch.mapping(row, one.layer), places))
             yield objective_of(evaluate(problem.architecture, problem.layer, mapping), problem.objective)
-            count -= 1
-            if not count:
-                return
+            found += 1
+        if found == count:
+            return
