@@ -103,7 +103,10 @@ class LeafSearch:
         self._first_of_shape = same_shapes(graph)
         self._rows: dict[tuple[int, int, int], _Rows] = {}
         self._known: dict[tuple[Any, ...], LeafCost | None] = {}
-        self._room, self._prices = _room(chip), _prices(chip, exponents)
+        self._room, self._prices = (
+            _room(chip, max(map(len, self.streams), default=0)),
+            _prices(chip, exponents),
+        )
 
     def cost(self, layer: int, run: Run, producers: Mapping[int, Place]) -> LeafCost | None:
         """The cheapest way for a leaf, from memory where it came up before; None if none fits.
@@ -256,7 +259,7 @@ def _prices(chip: Chip, exponents: tuple[float, float]) -> Any:
     )
 
 
-def _room(chip: Chip) -> Any:
+def _room(chip: Chip, streams: int) -> Any:
     from costmodel.chip.leaf_values import Flows, PortCounts, Room
 
     columns, rows = np.arange(chip.columns), np.arange(chip.rows)
@@ -283,5 +286,6 @@ def _room(chip: Chip) -> Any:
         ranges_of(chip.tiles),
         Flows(east, west, south, north, out),
         PortCounts(*(np.ascontiguousarray(array, np.int64) for array in ports)),
-        np.zeros((2, 4, chip.tiles), np.int64),
+        np.zeros((streams, 2, 4, chip.tiles), np.int64),
+        np.zeros((streams, 4, chip.tiles, chip.tiles), np.int64),
     )

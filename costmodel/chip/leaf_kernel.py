@@ -19,6 +19,7 @@ from costmodel.chip.leaf_values import (
     Room,
     Table,
 )
+from costmodel.chip.overlap_kernel import fill_overlaps
 from costmodel.chip.ranges_kernel import (
     OUTPUTS,
     Four,
@@ -54,6 +55,7 @@ def search(
     least = np.inf
     for row in range(table.parts.shape[0]):
         fill_ranges(leaf.shape, leaf.sizes, table.parts[row], room.ranges)
+        fill_overlaps(room, leaf, table.parts[row])
         hops = transfer(room, Placed(leaf, table.parts[row], (0, 0, 0, 0)), BOUND)
         bounds[row] = _value(room, leaf, table, prices, row, (hops, _busiest(room, hops, BOUND)))
     for _ in range(table.parts.shape[0]):
@@ -63,6 +65,7 @@ def search(
         bounds[cheapest] = np.inf
         parts = table.parts[cheapest]
         fill_ranges(leaf.shape, leaf.sizes, parts, room.ranges)
+        fill_overlaps(room, leaf, parts)
         cut = _axes_cut(parts)
         for number in range(table.counts[cut]):
             placed = Placed(leaf, parts, _steps(parts, table.orders[cut, number]))
@@ -80,6 +83,7 @@ def search(
     parts = table.parts[found[0]]
     placed = Placed(leaf, parts, _steps(parts, table.orders[_axes_cut(parts), found[1]]))
     fill_ranges(leaf.shape, leaf.sizes, parts, room.ranges)
+    fill_overlaps(room, leaf, parts)
     transfer(room, placed, LINKS)
     found[2], found[3] = _dram_bytes(room.ranges, leaf, parts)
     for number in range(leaf.streams.shape[0]):

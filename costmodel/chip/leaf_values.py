@@ -79,7 +79,8 @@ class Room(NamedTuple):
     """The mesh, and room for one partition's ranges and its flows.
 
     The mesh's links hold bytes times DRAM ports: what a link carries of data spread over all ports is whole.
-    ``near`` [2, 4, tiles]: first and last part of a producer that has data for a part, along every axis.
+    Of every stream that tiles send, dim and part: ``near`` [streams, 2, 4, tiles], the first and last part of
+    the producer that has data for it, ``common`` [streams, 4, tiles, tiles], how much each of these has.
     """
 
     mesh: Mesh
@@ -87,6 +88,7 @@ class Room(NamedTuple):
     flows: Flows
     ports: PortCounts
     near: Array
+    common: Array
 
 
 class Placed(NamedTuple):

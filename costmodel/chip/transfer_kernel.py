@@ -9,13 +9,10 @@ from numpy.typing import NDArray
 
 from costmodel.chip.flows_kernel import add_to_links, clear, load
 from costmodel.chip.leaf_values import (
-    BATCH,
     DIRECT,
     FIRST,
     KIND,
     LAST,
-    PARTS,
-    SIZES,
     STEPS,
     TILE,
     TIMES,
@@ -26,11 +23,8 @@ from costmodel.chip.mesh_kernel import Span, distance, port_distance, route
 from costmodel.chip.ranges_kernel import (
     OUTPUTS,
     Range,
-    Ranges,
-    bound,
     copies,
     distinct,
-    extent,
     replicas_of,
     size_of,
     smallest,
@@ -62,7 +56,7 @@ def transfer(room: Room, placed: Placed, asked: Int) -> Int:
     for number in range(placed.leaf.streams.shape[0]):
         stream = placed.leaf.streams[number]
         if stream[DIRECT]:
-            hops += ports * _receive(room, placed, stream, asked)
+            hops += ports * _receive(room, placed, number, asked)
         elif asked == BOUND:
             hops += _least_load(room, placed, stream)
         else:
@@ -143,17 +137,16 @@ def _least_load(room: Room, placed: Placed, stream: Array) -> Int:
 
 
 @called
-def _receive(room: Room, placed: Placed, stream: Array, asked: Int) -> Int:
+def _receive(room: Room, placed: Placed, number: Int, asked: Int) -> Int:
     """What a producer's tiles send: each part, to all tiles that need the same of it, in one tree.
 
     For a BOUND: a tree to n tiles has n - 1 links, and one more if it begins at another tile; each of the n
     may be where the part that has most in common with their range is computed.
     """
+    stream = placed.leaf.streams[number]
     ranges, parts, kind = room.ranges, placed.parts, stream[KIND]
     replicas = replicas_of(ranges, kind, parts)
     hops: Int = 0
-    _fill_theirs(ranges, stream)
-    _fill_near(room, stream, placed)
     for k in range(distinct(ranges, kind, 0, parts)):
         for b in range(distinct(ranges, kind, 1, parts)):
             for h in range(distinct(ranges, kind, 2, parts)):
@@ -162,7 +155,7 @@ def _receive(room: Room, placed: Placed, stream: Array, asked: Int) -> Int:
                     size = placed.leaf.runs * size_of(ranges, which, (stream[FIRST], stream[LAST]))
                     if size == 0:
                         continue
-                    found = _receive_range(room, placed, which, stream, asked)
+                    found = _receive_range(room, placed, which, number, asked)
                     if asked == BOUND:
                         found = size * (replicas - 1) + max(size - replicas * found, 0)
                     hops += found
@@ -170,23 +163,32 @@ def _receive(room: Room, placed: Placed, stream: Array, asked: Int) -> Int:
 
 
 @inlined
-def _receive_range(room: Room, placed: Placed, which: Range, stream: Array, asked: Int) -> Int:
+def _receive_range(room: Room, placed: Placed, which: Range, number: Int, asked: Int) -> Int:
     """Hops times bytes; for a BOUND the bytes that any one tile sends at most."""
-    ranges, near, mesh = room.ranges, room.near, room.mesh
+    near, common, mesh, stream = (
+        room.near[number],
+        room.common[number],
+        room.mesh,
+        placed.leaf.streams[number],
+    )
     span = (0, 0) if asked == BOUND else _reach(room, placed, which)
-    at = (_part(ranges, which, 0), _part(ranges, which, 1), _part(ranges, which, 2), _part(ranges, which, 3))
+    axis = room.ranges.axis[which[0]]
+    k_of, b_of, h_of, w_of = (
+        which[axis[0] + 1] if axis[0] >= 0 else 0,
+        which[axis[1] + 1] if axis[1] >= 0 else 0,
+        which[axis[2] + 1] if axis[2] >= 0 else 0,
+        which[axis[3] + 1] if axis[3] >= 0 else 0,
+    )
     ports: Int = mesh.port_x.shape[0]
     found: Int = 0
-    for k in range(near[0, 0, at[0]], near[1, 0, at[0]] + 1):
-        of_k = _common(ranges, which, 0, stream, k)
-        for b in range(near[0, 1, at[1]], near[1, 1, at[1]] + 1):
-            of_b = of_k * _common_samples(ranges, which, stream, b, placed)
+    for k in range(near[0, 0, k_of], near[1, 0, k_of] + 1):
+        for b in range(near[0, 1, b_of], near[1, 1, b_of] + 1):
+            of_b = common[0, k_of, k] * common[1, b_of, b]
             if of_b == 0:
                 continue
-            for h in range(near[0, 2, at[2]], near[1, 2, at[2]] + 1):
-                of_h = of_b * _common(ranges, which, 2, stream, h)
-                for w in range(near[0, 3, at[3]], near[1, 3, at[3]] + 1):
-                    size = of_h * _common(ranges, which, 3, stream, w)
+            for h in range(near[0, 2, h_of], near[1, 2, h_of] + 1):
+                for w in range(near[0, 3, w_of], near[1, 3, w_of] + 1):
+                    size = of_b * common[2, h_of, h] * common[3, w_of, w]
                     if asked == BOUND:
                         found = max(found, size)
                         continue
@@ -197,69 +199,3 @@ def _receive_range(room: Room, placed: Placed, which: Range, stream: Array, aske
                     if asked == LINKS:
                         route(mesh, x, y, span, size * ports, mesh.links)
     return found
-
-
-@inlined
-def _part(ranges: Ranges, which: Range, dim: Int) -> Int:
-    """Which part of the axis that a dim of a range follows."""
-    axis = ranges.axis[which[0], dim]
-    return which[axis + 1] if axis >= 0 else 0
-
-
-@called
-def _fill_theirs(ranges: Ranges, stream: Array) -> None:
-    """First and end of the producer's parts in each dim."""
-    for dim in range(4):
-        size, parts = stream[SIZES + dim], stream[PARTS + dim]
-        for part in range(parts):
-            ranges.theirs[0, dim, part] = bound(size, parts, part)
-            ranges.theirs[1, dim, part] = bound(size, parts, part + 1)
-
-
-@called
-def _fill_near(room: Room, stream: Array, placed: Placed) -> None:
-    """Which of the producer's parts have any of the data that each part needs, along every dim."""
-    ranges, near, kind = room.ranges, room.near, stream[KIND]
-    for dim in range(4):
-        axis = ranges.axis[kind, dim]
-        last: Int = stream[PARTS + dim] - 1
-        for part in range(placed.parts[axis] if axis >= 0 else 1):
-            near[0, dim, part], near[1, dim, part] = 0, last
-            if dim == 1 and stream[BATCH] != placed.leaf.sizes[1]:
-                continue
-            first, end = ranges.first[kind, dim, part], ranges.end[kind, dim, part]
-            if dim == 0:
-                first, end = first - stream[FIRST], end - stream[FIRST]
-            while near[0, dim, part] < last and ranges.theirs[1, dim, near[0, dim, part]] <= first:
-                near[0, dim, part] += 1
-            while near[1, dim, part] > 0 and ranges.theirs[0, dim, near[1, dim, part]] >= end:
-                near[1, dim, part] -= 1
-
-
-@inlined
-def _common(ranges: Ranges, which: Range, dim: Int, stream: Array, part: Int) -> Int:
-    """Overlap of a range with the producer's part along one dim."""
-    first, end = extent(ranges, which, dim)
-    if dim == 0:
-        first, end = first - stream[FIRST], end - stream[FIRST]
-    return max(min(end, ranges.theirs[1, dim, part]) - max(first, ranges.theirs[0, dim, part]), 0)
-
-
-@inlined
-def _common_samples(ranges: Ranges, which: Range, stream: Array, part: Int, placed: Placed) -> Int:
-    """Samples over all runs that the producer's part computes and the range needs.
-
-    Both repeat: every batch of either falls into the same parts. Where batches differ neither has to be a
-    multiple of the other.
-    """
-    batch, theirs, runs = placed.leaf.sizes[1], stream[BATCH], placed.leaf.runs
-    if theirs == batch:
-        return runs * _common(ranges, which, 1, stream, part)
-    first, end = extent(ranges, which, 1)
-    common: Int = 0
-    for run in range(runs):
-        start, stop = first + run * batch, end + run * batch
-        for other in range(start // theirs, (stop + theirs - 1) // theirs):
-            begin = max(start, other * theirs + ranges.theirs[0, 1, part])
-            common += max(min(stop, other * theirs + ranges.theirs[1, 1, part]) - begin, 0)
-    return common
