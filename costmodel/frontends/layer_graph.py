@@ -40,6 +40,10 @@ def layer_graph(network: Network) -> LayerGraph:
     return graph
 
 
+_TAKE_STATISTICS = ("activation", "elementwise", "reduction", "view")
+_TAKE_SEVERAL = ("products", "elementwise", "concatenation")
+
+
 class _Reader:
     """What every value is, node by node; None: a constant, or numbers about shapes."""
 
@@ -71,9 +75,7 @@ class _Reader:
         if not operands or head in ("shape", "Shape", "Size"):
             self._data.update(dict.fromkeys(node.outputs))
             return
-        role = role_of(head)
-        if node.opaque or role is None:
-            raise InputError("", "an operator that a chip's schedule can have", head)
+        role = self._role(node, head, operands)
         if role == "cut":
             self._cut(node, operands[0])
             return
@@ -83,6 +85,21 @@ class _Reader:
         if role != "view":  # which may pad or repeat
             _check_size(made, self._values[node.outputs[0]])
         self._data.update({**dict.fromkeys(node.outputs), node.outputs[0]: made})
+
+    def _role(self, node: Node, head: str, operands: Sequence[Data]) -> Role:
+        """What the node is; InputError for one that no schedule can have."""
+        role = role_of(head)
+        if node.opaque or role is None:
+            raise InputError("", "an operator that a chip's schedule can have", head)
+        for name in node.outputs if role == "cut" else node.outputs[:1]:
+            if not self._values[name].elements:
+                raise InputError("", "an output of known shape", self._values[name].shape, key=name)
+        if role not in _TAKE_STATISTICS and any(data.statistic for data in operands):
+            raise InputError("", "numbers over all channels only within a normalisation", head)
+        computed = {data.parts for data in operands if not data.external}
+        if role not in _TAKE_SEVERAL and "+" not in node.operator and len(computed) > 1:
+            raise InputError("", "one operand that the network computes", len(computed))
+        return role
 
     def _made(self, node: Node, role: Role, operands: list[Data]) -> Data:
         value = self._values[node.outputs[0]]
@@ -160,6 +177,8 @@ class _Reader:
     def _looked_up(self, node: Node, operands: list[Data], value: Value) -> Data:
         """Rows of a constant table come from DRAM as an input does; of activations they are a part."""
         if self._data[node.inputs[0]] is None:
+            if not all(data.external for data in operands):
+                raise InputError("", "indices that are the network's input", "indices that it computes")
             width = value.shape[-1]
             return self.builder.looked_up(node.name, width, value.elements // width)
         if value.elements == operands[0].elements or operands[0].external:

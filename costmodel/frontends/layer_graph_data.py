@@ -129,7 +129,7 @@ class Builder:
 
     def pool(self, name: str, data: Data, window: Pooling | None, size: tuple[int, ...]) -> Data:
         """A pooling to ``size``; without a stated window, by windows that divide the input evenly."""
-        if len(size) > 2:
+        if not 1 <= len(size) <= 2:
             raise InputError("", "one or two spatial axes", size)
         h, w = (*size, 1) if len(size) == 1 else size
         if min(h, w) < 1 or (window and min(*window.size, *window.stride) < 1):

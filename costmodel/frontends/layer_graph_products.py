@@ -19,6 +19,8 @@ def product(builder: Builder, node: Node, operands: Sequence[Data], has_weights:
     if layer is None:
         raise InputError("", "the shapes of what it multiplies", "unknown ones")
     if "P" in layer.sizes:
+        if not has_weights:
+            raise InputError("", "constant weights of a convolution", "activations")
         return _convolution(builder, node.name, layer, operands[0], axes)
     if has_weights and "B" not in layer.sizes:
         return _linear(builder, node.name, layer, operands[0])

@@ -373,6 +373,19 @@ def test_what_a_schedule_cannot_have_is_named() -> None:
         by_name(build)
     with pytest.raises(InputError, match=r"node conv1 .*one sample.*batch of 1"):
         layer_graph(load_network("resnet18", 2))
+    build, x = start()
+    mean = build.operator("mean", "ReduceMean", (x,), (1, 1, 8, 8))
+    build.convolution("attend", mean, Convolution(1))
+    with pytest.raises(InputError, match=r"node attend .*only within a normalisation"):
+        by_name(build)
+    build, x = start()
+    build.operator("rows", "Gather", (build.parameter("table", (10, 4)), x), (1, 8, 8, 8, 4))
+    with pytest.raises(InputError, match=r"node rows .*indices that it computes"):
+        by_name(build)
+    build, x = start()
+    build.operator("unknown", "relu", (x,), (0,))
+    with pytest.raises(InputError, match=r"node unknown .*known shape"):
+        by_name(build)
     for name, what in (("deeplabv3_resnet50", "a dilation of 1"), ("s3d", "one or two spatial axes")):
         with pytest.raises(InputError, match=rf"node conv.*{what}"):
             load_layer_graph(DATA / "graphs" / f"{name}.json.gz")
