@@ -271,7 +271,7 @@ def _planned(run: RunFolder, designs: pandas.DataFrame) -> tuple[Mapping[str, An
 
 def _scheduled(run: RunFolder, designs: pandas.DataFrame) -> dict[str, Mapping[str, Any]]:
     """The schedules that the designs rest on, every seed's, or all where no design names one."""
-    light = [name for name in SCHEDULES.names() if name not in (*SCHEDULE_CHART, "chip", "params")]
+    light = [name for name in SCHEDULES.names() if name not in (*SCHEDULE_CHART, "chip", "params", "state")]
     used = {seed for network in _networks(designs) for seed in network.get("seeds", ())}
     rows = run.read_rows("schedules", light)
     return {row["task_id"]: row for row in rows if not used or row["task_id"] in used}

@@ -104,4 +104,5 @@ def _rounds(task: ScheduleTask) -> int:
     phases = len(module.spaces_of(given)) if hasattr(module, "spaces_of") else 1
     whole: int = given.rounds(len(task.network.graph.layers)) * phases
     limit = task.solve.budget.iterations
-    return whole if limit is None else min(whole, limit)
+    whole = whole if limit is None else min(whole, limit)
+    return whole // task.epoch.count if task.epoch else whole

@@ -11,7 +11,7 @@ from costmodel.networks import load_network, unsupported_operators
 from costmodel.technology import energy_inversions
 from sweep.design_ledger import DesignLedger
 from sweep.hardware import mapped_on
-from sweep.schedule_task import ScheduleTask
+from sweep.schedule_task import ScheduleTask, with_epochs
 from sweep.search import check_feasible, design_space, designs, warm_start
 from sweep.search_choice import OptunaSearch
 from sweep.space import Design
@@ -142,7 +142,7 @@ class _Count:
             if isinstance(task, ScheduleTask):
                 key = task.on.id, task.network.id, str(task.batch)
                 self._schedules.setdefault(key, []).append(task)
-        tasks = ids_by_table(needed)
+        tasks = ids_by_table(with_epochs(needed))
         self.most_solves = max(self.most_solves, sum(map(len, tasks.values())))
         for table, ids in tasks.items():
             self.tasks.setdefault(table, set()).update(ids)

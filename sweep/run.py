@@ -15,10 +15,11 @@ from sweep.answers import answer_of
 from sweep.completions import answer_row, check_environment, failed_row
 from sweep.design_ledger import DesignLedger
 from sweep.design_row import Row, design_row, infeasible_row
+from sweep.epoch_needs import EpochNeeds
 from sweep.lock import study_id
 from sweep.plan import Plan
 from sweep.pruning import BoundsPruning, without_mapping
-from sweep.schedule_task import ScheduleTask
+from sweep.schedule_task import ScheduleTask, with_epochs
 from sweep.search import Search
 from sweep.space import Design
 from sweep.study import Study
@@ -56,6 +57,7 @@ class Run:
         self._study_id = study_id(study)
         self._solving: dict[str, Task | TileTask] = {}
         self._needs, self._ready = TileNeeds(TileTable(store)), deque[ScheduleTask]()
+        self._epochs = EpochNeeds()
         folder = RunFolder(writer.path)
         rows = [
             row
@@ -84,12 +86,12 @@ class Run:
             yield from self._while_busy(search, runtime)
             yield from self._prepared()
             batch = [(design, self.ledger.tasks(design)) for design in search.ask()]
-            stored = self._stored(task for _, tasks in batch for task in tasks)
+            stored = self._stored(task for _, tasks in batch for task in with_epochs(tasks))
             for design, tasks in batch:
                 yield from self._while_busy(search, runtime)
                 yield from self._prepared()
                 yield from self._open(design, tasks, stored)
-        while self._ready or self._needs:
+        while self._ready or self._needs or self._epochs:
             yield from self._prepared()
             yield None
 
@@ -115,31 +117,39 @@ class Run:
             if found := stored.get(task.id):
                 self._reuse(task, found)
             elif isinstance(task, ScheduleTask):
-                yield from self._ask_for_tiles(task)
+                yield from self._begin(task, stored)
             else:
                 self._solving[task.id] = task
                 yield task.id, task.content
 
-    def _ask_for_tiles(self, task: ScheduleTask) -> Iterator[tuple[str, Any]]:
-        """The tile costs that a schedule needs come first; without any it is ready at once."""
-        for tile in self._needs.asked_by(task):
-            self._solving[tile.id] = tile
-            yield tile.id, tile.content
-        if self._needs.ready(task):
+    def _begin(self, task: ScheduleTask, stored: dict[str, dict[str, Any]]) -> Iterator[tuple[str, Any]]:
+        """What a schedule needs comes first: the epoch before of all seeds, or tile costs."""
+        asked = self._epochs.asked_by(task) if task.before else self._needs.asked_by(task)
+        if self._epochs.ready(task) and self._needs.ready(task):
             self._ready.append(task)
-            yield from self._prepared()
+        for need in asked:
+            if isinstance(need, TileTask):
+                self._solving[need.id] = need
+                yield need.id, need.content
+            elif found := stored.get(need.id):
+                self._reuse(need, found)
+            else:
+                yield from self._begin(need, stored)
+        yield from self._prepared()
 
     def _prepared(self) -> Iterator[tuple[str, Any]]:
-        """The schedules whose tile costs are there; those that lack one have a failed row instead."""
+        """The schedules that wait for nothing; those that lack what they waited for have a failed row."""
         while self._ready:
             task = self._ready.popleft()
-            if missing := self._needs.unknown(task):
-                row = self._identity(task) | failed_row(f"{missing} tile costs could not be had")
+            states = self._epochs.states(task)
+            lacking = "the epoch before failed" if None in states else self._needs.lacking(task)
+            if lacking:
+                row = self._identity(task) | failed_row(lacking)
                 self.writer.append(task.table, row)
                 self._record(task, row)
             else:
                 self._solving[task.id] = task
-                yield task.id, self._needs.payload(task)
+                yield task.id, self._needs.payload(task, states)
 
     def _without_solves(self, design: Design, tasks: list[Task], stored: Collection[str]) -> Row | None:
         """The row of a design that breaks a constraint, can have no answer, or is discarded by its bounds."""
@@ -161,6 +171,8 @@ class Run:
 
     def _record(self, task: Task, row: dict[str, Any]) -> None:
         self.observer.answered(row)
+        if isinstance(task, ScheduleTask):
+            self._ready.extend(self._epochs.answered(task, row))
         for complete in self.ledger.record(task.id, answer_of(task, row)):
             self._close(complete)
 

@@ -18,6 +18,7 @@ TILE_LOT = 32
 class ScheduleChoice(Keys):
     """Schedule every network with ``seeds`` seeds, ``seed`` the first; the best schedule counts.
 
+    ``epochs``: parts of the search, between which seeds exchange their best trees (1: they do not).
     ``batch``: samples of networks that name none; ``objective``: energy, cycles, edp, or a product as e2d;
     ``least_utilization`` and ``most_partitions``: which ways to cut a layer among tiles are worth a look,
     see :class:`Pruning`. What a tile computes is mapped as the study's ``mapping`` block says.
@@ -28,6 +29,7 @@ class ScheduleChoice(Keys):
     batch: Annotated[int, Field(ge=1)] = 1
     seeds: Annotated[int, Field(ge=1)] = 4
     seed: Annotated[int, Field(ge=0)] = 0
+    epochs: Annotated[int, Field(ge=1)] = 1
     params: dict[str, Any] = Field(default_factory=dict)
     wall_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 600.0
     iterations: Annotated[int, Field(ge=1)] | None = None

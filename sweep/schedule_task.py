@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from costmodel.chip import Chip, ChipEvaluation, LayerGraph, NetworkLayer
 from costmodel.ratree import Rectangle
@@ -16,11 +16,16 @@ from solvers.outcome import Outcome
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, phases_as_json
+from solvers.schedule.ratree.epochs import EpochOf, solve_epoch
+from solvers.schedule.ratree.search import Plan, SearchState
 from solvers.schedule.tile_costs import ShareCost, ShareCosts, TabledTileCosts
 from solvers.schedule.tile_shares import Demand, Pruning, Share
 from sweep import VERSION
 from sweep.task import check_versions, checked_params, content_hash, solve_columns, solve_content
 from sweep.tile_task import TileSource
+
+if TYPE_CHECKING:
+    from sweep.work import Task
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,9 @@ class ScheduleTask:
     on: TiledChip
     demand: Demand
     solve: ScheduleSolve
+    epoch: EpochOf | None = None
+    before: tuple[ScheduleTask, ...] = ()
+    """Of an epoch that is not the first: the epoch before, of all seeds that exchange their best trees."""
 
     table = "schedules"
 
@@ -93,11 +101,20 @@ class ScheduleTask:
 
     @cached_property
     def id(self) -> str:
-        return content_hash(["schedule", self.network.id, self.batch, self.on.id, self.solve.content])
+        parts = ["schedule", self.network.id, self.batch, self.on.id, self.solve.content]
+        if self.epoch is not None:
+            # what an epoch is before any exchange does not depend on the other seeds
+            parts.append([self.epoch.number, self.epoch.count, [task.id for task in self.before]])
+        return content_hash(parts)
 
-    def payload(self, costs: ShareCosts) -> dict[str, Any]:
-        """What travels to a worker, as plain data: what the answer depends on, and the tile costs."""
+    def payload(self, costs: ShareCosts, states: Sequence[Any] = ()) -> dict[str, Any]:
+        """What travels to a worker, as plain data: what the answer depends on, and the tile costs.
+
+        ``states``: of all seeds after the epoch before.
+        """
         return {
+            "epoch": self.epoch and asdict(self.epoch),
+            "states": list(states),
             "kind": "schedule",
             "archsweep_version": VERSION,
             "layers": self.network.content,
@@ -120,7 +137,20 @@ class ScheduleTask:
             "tile_mapper": {**settings, "source_id": self.on.source.id, "pruning": asdict(self.on.pruning)},
             **solve_columns(self.solve.content),
             "objective_name": self.solve.objective,
+            "epoch": self.epoch and self.epoch.number,
         }
+
+
+def with_epochs(tasks: Iterable[Task]) -> list[Task]:
+    """The tasks, and the epochs before those of seeds that exchange their best trees, each one once."""
+    found: dict[str, Task] = {}
+    waiting = list(tasks)
+    while waiting:
+        task = waiting.pop()
+        if task.id not in found:
+            found[task.id] = task
+            waiting += task.before if isinstance(task, ScheduleTask) else ()
+    return list(found.values())
 
 
 def _cost_numbers(cost: ShareCost | None) -> tuple[Any, ...]:
@@ -139,8 +169,13 @@ def run_schedule_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
     objective = Objective.named(content["objective"])
     problem = ScheduleProblem(graph, ChipModel(chip, costs), content["batch"], objective)
     params = checked_params(content["solver"], content["params"])
-    outcome = solver(content["solver"]).load().solve(problem, Budget(**content["budget"]), params)
-    return answer_columns(problem, outcome)
+    budget, module = Budget(**content["budget"]), solver(content["solver"]).load()
+    if content["epoch"] is None:
+        return answer_columns(problem, module.solve(problem, budget, params))
+    states = [SearchState.from_json(state) for state in content["states"]]
+    plan = Plan(module.spaces_of(params), params, params.rounds(len(graph.layers)), params.deepest)
+    outcome, state = solve_epoch(problem, budget, plan, EpochOf(**content["epoch"]), states)
+    return answer_columns(problem, outcome) | {"state": state and state.to_json()}
 
 
 def _graph(layers: Iterable[ReadOnlyDict[str, Any]]) -> LayerGraph:

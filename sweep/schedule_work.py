@@ -13,6 +13,7 @@ from costmodel.errors import InputError
 from costmodel.networks.layer_graphs import load_layer_graph
 from solvers.catalogue import solver
 from solvers.mapping.rules import SpaceRules
+from solvers.schedule.ratree.epochs import EpochOf
 from solvers.schedule.tile_costs import tile_solver
 from solvers.schedule.tile_shares import Demand
 from sweep.answers import Answer, ScheduleAnswer
@@ -56,6 +57,9 @@ class ScheduleWork:
         self._choice = study.schedule
         self._networks = study.networks
         self._solves = schedule_solves(study)
+        if self._choice.epochs > 1 and not hasattr(solver(self._choice.solver).load(), "spaces_of"):
+            expected = f"1, for {self._choice.solver} has no searches that can exchange trees"
+            raise InputError(f"study {study.name}", expected, self._choice.epochs, key="schedule.epochs")
         self._mapper = tile_mapper(study)
         self._loaded = {
             choice.shown: ScheduledNetwork(choice.shown, load_layer_graph(choice.network))
@@ -67,11 +71,20 @@ class ScheduleWork:
     def tasks(self, design: Design) -> list[Task]:
         """For one network after the other, a task a seed."""
         on = self._on(design.chip)
-        return [
-            ScheduleTask(self._loaded[network.shown], on, self._demand(network, on), solve)
-            for network in self._networks
-            for solve in self._solves
-        ]
+        return [task for network in self._networks for task in self._of_seeds(network, on)]
+
+    def _of_seeds(self, network: NetworkChoice, on: TiledChip) -> list[ScheduleTask]:
+        """One task a seed; where seeds exchange their trees, those of the last epoch."""
+        loaded, demand, count = self._loaded[network.shown], self._demand(network, on), self._choice.epochs
+        if count == 1:
+            return [ScheduleTask(loaded, on, demand, solve) for solve in self._solves]
+        tasks: list[ScheduleTask] = []
+        for number in range(count):
+            tasks = [
+                ScheduleTask(loaded, on, demand, solve, EpochOf(number, count, place), tuple(tasks))
+                for place, solve in enumerate(self._solves)
+            ]
+        return tasks
 
     def _on(self, chip: Chip) -> TiledChip:
         architecture = chip.tile.architecture

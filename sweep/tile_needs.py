@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as ReadOnlyDict
+from collections.abc import Sequence
 from typing import Any
 
 from sweep.schedule_task import ScheduleTask
@@ -49,10 +50,11 @@ class TileNeeds:
             del self._missing[task.id]
         return ready
 
-    def unknown(self, task: ScheduleTask) -> int:
-        """How many tile costs of a ready task could not be had: their solves failed."""
-        return len(self._table.open_shares(task.on.source, task.demand))
+    def lacking(self, task: ScheduleTask) -> str:
+        """Why a ready task cannot begin: tile costs whose solves failed; empty where it can."""
+        missing = len(self._table.open_shares(task.on.source, task.demand))
+        return f"{missing} tile costs could not be had" if missing else ""
 
-    def payload(self, task: ScheduleTask) -> dict[str, Any]:
-        """What travels to a worker, of a ready task."""
-        return task.payload(self._table.share_costs(task.on.source, task.demand))
+    def payload(self, task: ScheduleTask, states: Sequence[Any] = ()) -> dict[str, Any]:
+        """What travels to a worker, of a ready task; ``states`` as for :meth:`ScheduleTask.payload`."""
+        return task.payload(self._table.share_costs(task.on.source, task.demand), states)

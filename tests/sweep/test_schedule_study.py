@@ -20,11 +20,17 @@ from costmodel.chips import FOLDER as CHIPS
 from costmodel.chips import load_chip
 from costmodel.errors import InputError
 from costmodel.networks.layer_graphs import load_layer_graph
-from costmodel.ratree import parse_tree
+from costmodel.ratree import format_tree, parse_tree
 from results.pareto import front_table
 from results.report import build_page
 from results.report_data import RunData
 from results.store import RunFolder, RunWriter
+from solvers.schedule.chip_model import ChipModel
+from solvers.schedule.objective import Objective
+from solvers.schedule.problem import ScheduleProblem
+from solvers.schedule.ratree.exchange import anneal_together
+from solvers.schedule.ratree.search import Plan as Searching
+from solvers.schedule.set_annealing import Params
 from solvers.schedule.tile_costs import TileMapper, solved_costs
 from solvers.schedule.tile_shares import Demand, Pruning
 from sweep.plan import plan
@@ -378,6 +384,7 @@ def test_constraints_and_searches_know_chips(write_study: Callable[[str], Path],
         (("solver: set,", "solver: sett,"), "expected one of set, kapla_schedule"),
         (("solver: set,", "solver: cosa,"), "expected one of set, kapla_schedule"),
         (("beta: 2", "betta: 2"), "parameters of set among"),
+        (("solver: set,", "solver: layer_pipeline, epochs: 2,"), "no searches that can exchange"),
         (("  mesh:", "  mesh.width:"), "override of chip set-edge"),
         (("chip: set-edge", "chip: set-edg"), "Did you mean set-edge"),
         (("skip.json", "skipp.json"), "skipp.json"),
@@ -415,3 +422,58 @@ def test_a_submitted_study_takes_its_chip_and_networks_along(
     assert staged.identity == load_study(str(study)).identity
     assert Path(staged.chip).is_relative_to(tmp_path / "job")
     assert Path(staged.networks[0].network).is_relative_to(tmp_path / "job")
+
+
+EXCHANGING = STUDY.replace("seeds: 2", "seeds: 3, epochs: 3").replace("beta: 2", "beta: 6, start: sequential")
+EXCHANGING = EXCHANGING.replace("[[2, 1], [2, 2]]", "[[2, 2]]").replace("2 B/cycle, ", "")
+
+
+def test_seeds_that_exchange_their_trees_find_what_they_find_together(
+    write_study: Callable[[str], Path], with_tiles: Path, tmp_path: Path
+) -> None:
+    study = load_study(str(write_study(EXCHANGING)))
+    planned = plan(study, with_tiles.parent)
+    assert (planned.asked, planned.distinct, planned.tile_lots) == ({"schedules": 3}, 9, 0)
+    counter = Counter()
+    folder = run_study(study, with_tiles, HERE, observer=counter)
+    rows = by_id(folder)
+    assert len(counter.solved) == len(rows) == 9
+    assert sorted(row["epoch"] for row in rows.values()) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    (design,) = folder.read_rows("designs")
+    seeds = [rows[task_id] for task_id in design["networks"]["skip.json"]["seeds"]]
+
+    chip, graph = load_chip("set-edge", design["axes"]), load_layer_graph(tmp_path / "skip.json")
+    costs = solved_costs(Demand(graph, chip.tile, chip.tiles, 2, Pruning(most=1)), TileMapper("cosa"))
+    problem = ScheduleProblem(graph, ChipModel(chip, costs), 2, Objective.named("e2d"))
+    params = Params(beta=6, start="sequential")
+    states = anneal_together(problem, Searching(("paper",), params, params.rounds(4)), (0, 1, 2), epochs=3)
+    assert [row["tree"] for row in seeds] == [format_tree(state.best[1]) for state in states]
+    assert build_page(RunData.read(folder.path)).count("<option") >= 2
+
+
+def test_exchanging_seeds_go_on_from_the_epochs_that_there_are(
+    write_study: Callable[[str], Path], with_tiles: Path, tmp_path: Path, in_process: MakeRuntime
+) -> None:
+    def no_last_epoch(content: Any) -> Any:
+        if (
+            content["kind"] == "schedule"
+            and content["epoch"]["number"] == 1
+            and content["budget"]["seed"] == 2
+        ):
+            raise RuntimeError("no solver today")
+        return answer_task(content)
+
+    study = load_study(str(write_study(EXCHANGING)))
+    folder = explored(study, with_tiles, in_process(no_last_epoch))
+    (design,) = folder.read_rows("designs")
+    assert design["status"] == "failed"
+    assert "the epoch before failed" in design["error"]
+    counter = Counter()
+    (design,) = run_study(study, with_tiles, HERE, observer=counter).read_rows("designs")
+    # three of the first epoch and two of the second are there; what failed, and what waited for it, is not
+    assert (design["status"], len(counter.cached), len(counter.solved)) == ("complete", 5, 4)
+    copytree(with_tiles.parent / "tiles", tmp_path / "other" / "tiles")
+    (other,) = run_study(study, tmp_path / "other" / "skip", HERE).read_rows("designs")
+    assert [other[name] for name in ("energy_pj", "cycles")] == [
+        design[name] for name in ("energy_pj", "cycles")
+    ]

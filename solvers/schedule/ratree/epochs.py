@@ -1,0 +1,45 @@
+"""One epoch of one seed's search: what it found, and where the next one goes on from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from costmodel.ratree import NotPossibleError
+from solvers.budget import Budget, Stopwatch
+from solvers.outcome import Outcome
+from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
+from solvers.schedule.ratree.exchange import exchanged
+from solvers.schedule.ratree.search import Plan, Search, SearchState
+
+
+@dataclass(frozen=True)
+class EpochOf:
+    """Epoch ``number`` of ``count``, of the seed at ``place`` among those that exchange their best trees."""
+
+    number: int
+    count: int
+    place: int
+
+    def rounds(self, total: int) -> int:
+        """Its share of the ``total`` rounds of the search, as in :func:`anneal_together`."""
+        return total * (self.number + 1) // self.count - total * self.number // self.count
+
+
+def solve_epoch(
+    problem: ScheduleProblem, budget: Budget, plan: Plan, epoch: EpochOf, before: Sequence[SearchState]
+) -> tuple[Outcome[ScheduleSolution], SearchState | None]:
+    """The best tree so far and the state after the epoch; None where the problem has no first tree.
+
+    ``before``: the states of all seeds after the epoch before, which are exchanged first; none for the first.
+    The epoch has its share of the budget's wall seconds.
+    """
+    watch, search = Stopwatch(), Search(problem, plan)
+    limit = budget.wall_seconds / epoch.count
+    try:
+        state = exchanged(before, plan)[epoch.place] if before else search.begin(budget.seed)
+    except NotPossibleError as reason:
+        return no_tree(problem, str(reason), watch), None
+    rounds = epoch.rounds(plan.rounds * len(plan.spaces))
+    state = search.advance(state, rounds, lambda: watch.wall_seconds >= limit)
+    return answer(problem, state.best[1], search.phases(state), watch), state
