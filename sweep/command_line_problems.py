@@ -125,6 +125,7 @@ def solve_schedule(
     objective: Annotated[str, typer.Option(help="energy, cycles, edp, or a product such as e2d.")] = "edp",
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds; the best schedule counts.")] = 4,
     seed: Seed = 0,
+    epochs: Annotated[int, typer.Option(min=1, help="Seeds exchange their best trees so often, less 1.")] = 1,
     wall_seconds: Annotated[float, typer.Option(help="Time limit of each seed.")] = 600.0,
     iterations: Annotated[int | None, typer.Option(min=1, help="Limit on what the solver counts.")] = None,
     params: Params = "{}",
@@ -145,6 +146,7 @@ def solve_schedule(
     from sweep.command_line_schedule import solve_schedule as solve_and_print
 
     schedule = {"solver": solver, "objective": objective, "batch": batch, "seeds": seeds, "seed": seed}
+    schedule |= {"epochs": epochs}
     limits = {"wall_seconds": wall_seconds, "iterations": iterations, "most_partitions": most_partitions}
     mapping = {"solver": tile_solver}
     request = ScheduleRequest(chip, network, {**schedule, **limits}, mapping, workers, output, chart)

@@ -71,9 +71,9 @@ def solve_schedule(request: ScheduleRequest, params: str, as_json: bool) -> None
     study = request.study(params)
     place = Place(in_process=True) if request.workers == 1 else Place(workers=request.workers)
     with terminate_as_interrupt(), _folder(request.output) as path:
-        with ProgressBar() as bar:
+        with _Spending() as bar:
             folder = run_study(study, path, place, observer=bar)
-        answer = request.asked | solved(folder, study_id(study))
+        answer = request.asked | solved(folder, study_id(study)) | bar.spent
         if request.chart:
             write_schedules_page(folder.path, request.chart)
     if as_json:
@@ -82,6 +82,20 @@ def solve_schedule(request: ScheduleRequest, params: str, as_json: bool) -> None
         _print_answer(answer)
     if answer["tree"] is None:
         raise WorkFailedError(f"no schedule: {answer['note']}")
+
+
+class _Spending(ProgressBar):
+    """Adds up the CPU time of what this command solves, answers from the store not among it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spent = {"cpu_seconds": 0.0, "tile_cpu_seconds": 0.0}
+
+    def answered(self, row: dict[str, Any]) -> None:
+        super().answered(row)
+        if not row["cached"]:
+            name = "tile_cpu_seconds" if "shares" in row else "cpu_seconds"
+            self.spent[name] += row["cpu_seconds"] or 0.0
 
 
 @contextmanager
@@ -104,11 +118,8 @@ def solved(folder: RunFolder, asked: str) -> dict[str, Any]:
     (network,) = design["networks"].values()
     seeds = [rows[task_id] for task_id in network["seeds"]]
     best = rows.get(network.get("schedule", ""), dict.fromkeys(KEPT))
-    lots = folder.read("tile_costs", ["cpu_seconds", "cached"]).to_pylist()
     return {
         **{name: best[name] for name in KEPT},
-        "cpu_seconds": sum(row["cpu_seconds"] or 0.0 for row in seeds),
-        "tile_cpu_seconds": sum(row["cpu_seconds"] or 0.0 for row in lots),
         "seeds": [{name: row[name] for name in OF_SEEDS} for row in seeds],
         "note": design["note"] or design["error"] or "",
     }
