@@ -12,6 +12,7 @@ from costmodel.errors import InputError
 from costmodel.frontends.safe_json import load_json
 from costmodel.networks.layer_graphs import load_layer_graph
 from costmodel.ratree import Node, NotPossibleError, parse_tree
+from solvers.schedule.fitting import fitted
 from solvers.schedule.objective import Objective
 from solvers.schedule.tile_costs import TileMapper, solved_costs, tile_solver
 from solvers.schedule.tile_shares import Demand, Pruning
@@ -78,10 +79,11 @@ def read_schedule(path: Path) -> ScheduleCase:
         if not isinstance(content.get(key), str):
             raise InputError(where, "a text", content.get(key), key=key)
     tile_solver(content["tile_solver"])
+    chip = load_chip(content["chip"])
     return ScheduleCase(
         where,
-        load_chip(content["chip"]),
-        load_layer_graph(content["network"]),
+        chip,
+        fitted(load_layer_graph(content["network"]), chip),
         Objective.named(content["objective_name"]),
         TileMapper(content["tile_solver"]),
         Pruning(most=content.get("most_partitions")),

@@ -13,6 +13,7 @@ from costmodel.errors import InputError
 from costmodel.networks.layer_graphs import load_layer_graph
 from solvers.catalogue import solver
 from solvers.mapping.rules import SpaceRules
+from solvers.schedule.fitting import fitted
 from solvers.schedule.ratree.epochs import EpochOf
 from solvers.schedule.tile_costs import tile_solver
 from solvers.schedule.tile_shares import Demand
@@ -65,6 +66,7 @@ class ScheduleWork:
             choice.shown: ScheduledNetwork(choice.shown, load_layer_graph(choice.network))
             for choice in study.networks
         }
+        self._fitted: dict[tuple[str, int, int], ScheduledNetwork] = {}
         self._demands: dict[tuple[str, Tile, int], Demand] = {}
         self.asked = {"schedules": len(study.networks) * len(self._solves)}
 
@@ -75,7 +77,7 @@ class ScheduleWork:
 
     def _of_seeds(self, network: NetworkChoice, on: TiledChip) -> list[ScheduleTask]:
         """One task a seed; where seeds exchange their trees, those of the last epoch."""
-        loaded, demand, count = self._loaded[network.shown], self._demand(network, on), self._choice.epochs
+        loaded, demand, count = self._network(network, on), self._demand(network, on), self._choice.epochs
         if count == 1:
             return [ScheduleTask(loaded, on, demand, solve) for solve in self._solves]
         tasks: list[ScheduleTask] = []
@@ -92,13 +94,22 @@ class ScheduleWork:
             raise InputError(chip.name, "an architecture to map layers on", "none", key="tile.architecture")
         return TiledChip(chip, TileSource(architecture, self._mapper), self._choice.pruning)
 
+    def _network(self, network: NetworkChoice, on: TiledChip) -> ScheduledNetwork:
+        """The network with layers that fit the chip; equal ones are one value."""
+        loaded, tile = self._loaded[network.shown], on.chip.tile
+        key = network.shown, tile.buffer.size_bytes - tile.output_stream_bytes, on.chip.tiles
+        if key not in self._fitted:
+            graph = fitted(loaded.graph, on.chip)
+            self._fitted[key] = loaded if graph is loaded.graph else ScheduledNetwork(loaded.name, graph)
+        return self._fitted[key]
+
     def _demand(self, network: NetworkChoice, on: TiledChip) -> Demand:
         """Equal ones are one value, which lists its shares once."""
         tile, tiles = replace(on.chip.tile, architecture=None), on.chip.tiles
         key = network.shown, tile, tiles
         if key not in self._demands:
             batch = self._choice.batch if network.batch is None else network.batch
-            graph = self._loaded[network.shown].graph
+            graph = self._network(network, on).graph
             self._demands[key] = Demand(graph, tile, tiles, batch, on.pruning)
         return self._demands[key]
 

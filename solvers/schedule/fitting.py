@@ -1,0 +1,61 @@
+"""Layers whose weights all tiles together cannot hold, as several layers of fewer outputs that they can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from costmodel.chip.hardware import Chip, Tile
+from costmodel.chip.layers import LayerGraph, NetworkLayer
+from costmodel.chip.partitions import factorizations
+from solvers.schedule.tile_shares import held_bytes
+
+
+def fitted(graph: LayerGraph, chip: Chip) -> LayerGraph:
+    """``graph`` with layers of constant weights cut along K into as few parts as fit the chip's buffers.
+
+    The large products of AlexNet and VGG are such layers on a small chip: no RA tree of theirs is possible,
+    and one of their parts is. A part is named after its layer, ``fc6[0]``, reads all inputs, and its readers
+    read all parts. A graph that fits is returned as it is; what no cut makes fit stays whole.
+    """
+    parts = [_parts(layer, chip) for layer in graph.layers]
+    if max(map(len, parts)) == 1:
+        return graph
+    first = np.cumsum([0, *map(len, parts)]).tolist()
+
+    def moved(producers: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(number for i in producers for number in range(first[i], first[i + 1]))
+
+    layers = (
+        replace(part, producers=moved(part.producers), weight_producers=moved(part.weight_producers))
+        for pieces in parts
+        for part in pieces
+    )
+    return LayerGraph(graph.name, tuple(layers))
+
+
+def _parts(layer: NetworkLayer, chip: Chip) -> list[NetworkLayer]:
+    """The layer alone where it fits, or cannot be cut; else its parts, as equal as they can be."""
+    if layer.kind not in ("conv", "fc") or layer.weight_producers or _fits(layer, chip.tile, chip.tiles):
+        return [layer]
+    for count in range(2, layer.k + 1):
+        parts = list(_cut(layer, count))
+        if _fits(parts[0], chip.tile, chip.tiles):
+            return parts
+    return [layer]
+
+
+def _cut(layer: NetworkLayer, count: int) -> Iterator[NetworkLayer]:
+    """``count`` parts, the largest first."""
+    for part in range(count):
+        k = (layer.k + count - 1 - part) // count
+        yield replace(layer, name=f"{layer.name}[{part}]", k=k)
+
+
+def _fits(layer: NetworkLayer, tile: Tile, tiles: int) -> bool:
+    """Whether some partition of a sample among all tiles fits their buffers."""
+    parts = np.array(factorizations(tiles))
+    held = held_bytes(layer, -(-np.array(layer.sizes(1)) // parts))
+    return bool((held <= tile.buffer.size_bytes - tile.output_stream_bytes).any())

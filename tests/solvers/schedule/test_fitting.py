@@ -1,0 +1,56 @@
+"""Layers too large for a chip: parts that fit, compute the same, and can be scheduled."""
+
+from __future__ import annotations
+
+from costmodel.chip import ChipEvaluator, LayerGraph
+from costmodel.chips import load_chip
+from costmodel.networks.layer_graphs import load_layer_graph
+from costmodel.ratree import Cut, Leaf
+from solvers.schedule.fitting import fitted
+from solvers.schedule.tile_costs import TileMapper, solved_costs
+from solvers.schedule.tile_shares import Demand
+
+EDGE = load_chip("set-edge")
+
+
+def work(graph: LayerGraph) -> int:
+    return sum(layer.operations for layer in graph.layers)
+
+
+def test_what_fits_stays_as_it_is() -> None:
+    for name in ("set-resnet50", "bert_base", "mobilenet_v2"):
+        graph = load_layer_graph(name)
+        assert fitted(graph, EDGE) is graph
+    assert fitted(load_layer_graph("alexnet"), load_chip("set-cloud")) is not None
+
+
+def test_large_products_are_cut_into_as_few_parts_as_fit() -> None:
+    graph = load_layer_graph("alexnet")
+    cut = fitted(graph, EDGE)
+    assert work(cut) == work(graph)
+    names = [layer.name for layer in cut.layers]
+    sizes = {layer.name: layer.k for layer in cut.layers}
+    # 9,216 x 4,096 bytes of weights for 16 tiles of 1 MiB
+    assert [name for name in names if "[" in name] == [
+        "fc6[0]",
+        "fc6[1]",
+        "fc6[2]",
+        "fc7[0]",
+        "fc7[1]",
+    ]
+    assert [sizes[f"fc6[{i}]"] for i in range(3)] == [1366, 1365, 1365]
+    # half as many would need more than a tile has, however they were cut
+    room = EDGE.tile.buffer.size_bytes - EDGE.tile.output_stream_bytes
+    assert -(-2048 // 16) * 9216 > room >= -(-1366 // 16) * 9216
+    index = cut.index
+    assert cut.layers[index["fc7[1]"]].producers == tuple(index[f"fc6[{i}]"] for i in range(3))
+    assert cut.layers[index["fc8"]].producers == (index["fc7[0]"], index["fc7[1]"])
+
+
+def test_a_graph_that_was_cut_can_be_scheduled() -> None:
+    graph = fitted(load_layer_graph("alexnet"), EDGE)
+    costs = solved_costs(Demand(graph, EDGE.tile, EDGE.tiles, 1), TileMapper("nvdla"))
+    tree = Cut("T", 1, 1, tuple(Leaf(layer.name, 1) for layer in graph.layers))
+    evaluation = ChipEvaluator(graph, EDGE, 1, costs, (1, 1)).evaluate(tree)
+    weights = sum(one.k * one.group_c * one.r * one.s for one in graph.layers if one.has_weights)
+    assert evaluation.dram_bytes > weights
