@@ -34,20 +34,16 @@ def _add_paths(node: Node, path: Path, found: list[Path]) -> None:
         _add_paths(child, (*path, Step(node, place)), found)
 
 
-def node_at(path: Path) -> Node:
-    """The node at the end of a way that is not empty."""
-    cut, place = path[-1]
-    return cut.children[place]
-
-
 def rebuilt(path: Path, node: Node) -> Node:
     """The whole tree with ``node`` at the end of ``path``."""
     for cut, place in reversed(path):
-        node = with_children(cut, (*cut.children[:place], node, *cut.children[place + 1 :]))
+        node = spliced(cut, place, place + 1, node)
     return node
 
 
-def with_children(cut: Cut, children: tuple[Node, ...]) -> Cut:
+def spliced(cut: Cut, first: int, end: int, *nodes: Node) -> Cut:
+    """The cut with ``nodes`` in place of its children from ``first`` to before ``end``."""
+    children = (*cut.children[:first], *nodes, *cut.children[end:])
     return Cut(cut.kind, cut.batch, cut.subbatches, children)
 
 

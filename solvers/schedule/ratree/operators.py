@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
@@ -12,12 +12,11 @@ from costmodel.errors import InputError
 from costmodel.ratree import Cut, CutKind, Leaf, Node, depth
 from solvers.schedule.ratree.editing import (
     Path,
-    Step,
     alternating,
     paths_of,
     rebuilt,
+    spliced,
     with_batch,
-    with_children,
     with_subbatches,
 )
 from solvers.schedule.ratree.space import TreeSpace
@@ -91,28 +90,24 @@ class Operators:
         parent, place = path[-1]
         if len(parent.children) < 3:
             return None
-        others = parent.children[:place] + parent.children[place + 1 :]
         beside = place + step
         if not 0 <= beside < len(parent.children):
-            return self._moved_out(path, others, step)
+            return self._moved_out(path, step)
         neighbour = parent.children[beside]
         if isinstance(neighbour, Leaf):
             return None
         leaf = Leaf(_leaf(path).layer, neighbour.batch // neighbour.subbatches)
-        inner = (leaf, *neighbour.children) if step > 0 else (*neighbour.children, leaf)
-        at = place if step > 0 else beside
-        changed = (*others[:at], with_children(neighbour, inner), *others[at + 1 :])
-        return rebuilt(path[:-1], with_children(parent, changed))
+        end = 0 if step > 0 else len(neighbour.children)
+        pair = min(place, beside)
+        return rebuilt(path[:-1], spliced(parent, pair, pair + 2, spliced(neighbour, end, end, leaf)))
 
-    def _moved_out(self, path: Path, others: tuple[Node, ...], step: int) -> Node | None:
+    def _moved_out(self, path: Path, step: int) -> Node | None:
         if len(path) < 2:
             return None
-        parent, (above, place) = path[-1].cut, path[-2]
-        rest, leaf = with_children(parent, others), Leaf(_leaf(path).layer, parent.batch)
+        (parent, place), (above, at) = path[-1], path[-2]
+        rest, leaf = spliced(parent, place, place + 1), Leaf(_leaf(path).layer, parent.batch)
         pair: tuple[Node, Node] = (rest, leaf) if step > 0 else (leaf, rest)
-        return rebuilt(
-            path[:-2], with_children(above, (*above.children[:place], *pair, *above.children[place + 1 :]))
-        )
+        return rebuilt(path[:-2], spliced(above, at, at + 1, *pair))
 
     def _group(self, current: Current, number: int, random: Random) -> Node | None:
         """OP3: consecutive children, a leaf at one end, come below a new cut.
@@ -134,9 +129,7 @@ class Operators:
         if self._deepest and len(path) + 1 + max(map(depth, children)) > self._deepest:
             return None
         grouped = self._new_cut(parent, children, len(path), random)
-        return rebuilt(
-            path[:-1], with_children(parent, (*parent.children[:low], grouped, *parent.children[high:]))
-        )
+        return rebuilt(path[:-1], spliced(parent, low, high, grouped))
 
     def _new_root(self, root: Cut, random: Random) -> Node:
         kind: CutKind = random.choice(("S", "T"))
@@ -180,10 +173,7 @@ class Operators:
         if self._space.name != "paper" and len(path) > 2:
             other: CutKind = "S" if above.kind == "T" else "T"
             children = tuple(alternating(child, other) for child in children)
-        return rebuilt(
-            path[:-2],
-            with_children(above, (*above.children[:place], *children, *above.children[place + 1 :])),
-        )
+        return rebuilt(path[:-2], spliced(above, place, place + 1, *children))
 
     def _more_subbatches(self, current: Current, number: int, random: Random) -> Node | None:
         """OP5: a cut above the leaf gets more, smaller sub-batches."""
@@ -246,14 +236,10 @@ def _with_both(left: Path, first: Leaf, right: Path, second: Leaf) -> Node:
     while left[common].place == right[common].place:
         common += 1
     cut = left[common].cut
-    children = list(cut.children)
-    children[left[common].place] = _below(left[common + 1 :], first)
-    children[right[common].place] = _below(right[common + 1 :], second)
-    return rebuilt(left[:common], with_children(cut, tuple(children)))
-
-
-def _below(path: Sequence[Step], leaf: Leaf) -> Node:
-    return rebuilt(tuple(path), leaf)
+    before, after = left[common].place, right[common].place
+    cut = spliced(cut, before, before + 1, rebuilt(left[common + 1 :], first))
+    cut = spliced(cut, after, after + 1, rebuilt(right[common + 1 :], second))
+    return rebuilt(left[:common], cut)
 
 
 @cache
