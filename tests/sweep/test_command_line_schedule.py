@@ -32,7 +32,8 @@ def solve(command_line: Command, tmp_path: Path) -> Command:
     def run(*options: str) -> tuple[int, str, str]:
         given = ("--chip", "set-edge", "--network", "chain.json", "--most-partitions", "1")
         params = () if "--params" in options else ("--params", '{"beta": 2}')
-        return command_line("solve", "schedule", *given, *params, *options)
+        tiles = () if "--tile-solver" in options else ("--tile-solver", "nvdla")
+        return command_line("solve", "schedule", *given, *params, *tiles, *options)
 
     return run
 

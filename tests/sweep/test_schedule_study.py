@@ -58,6 +58,7 @@ axes:
   mesh: {choices: [[2, 1], [2, 2]]}
   dram.bandwidth: {choices: [2 B/cycle, 16 B/cycle]}
 objectives: [energy_pj, cycles, area_um2, dram_bytes]
+mapping: {solver: nvdla}
 schedule: {solver: set, batch: 2, seeds: 2, objective: e2d, most_partitions: 1, params: {beta: 2}}
 """
 
@@ -153,7 +154,7 @@ def test_every_row_is_what_its_tree_costs_counted_again(solved: Path, study: Stu
     for design in folder.read_rows("designs"):
         chip = load_chip("set-edge", design["axes"])
         demand = Demand(graph, chip.tile, chip.tiles, 2, Pruning(most=1))
-        judge = ChipEvaluator(graph, chip, 2, solved_costs(demand, TileMapper("cosa")), (2.0, 1.0))
+        judge = ChipEvaluator(graph, chip, 2, solved_costs(demand, TileMapper("nvdla")), (2.0, 1.0))
         for row in (rows[task_id] for task_id in design["networks"]["skip.json"]["seeds"]):
             cost = judge.evaluate(parse_tree(row["tree"]))
             assert (row["energy_pj"], row["cycles"]) == (pytest.approx(cost.energy_pj), cost.cycles)
@@ -388,7 +389,7 @@ def test_constraints_and_searches_know_chips(write_study: Callable[[str], Path],
         (("  mesh:", "  mesh.width:"), "override of chip set-edge"),
         (("chip: set-edge", "chip: set-edg"), "Did you mean set-edge"),
         (("skip.json", "skipp.json"), "skipp.json"),
-        (("schedule:", "mapping: {padding: 0.1}\nschedule:"), "without rules on tiles"),
+        (("{solver: nvdla}", "{solver: cosa, padding: 0.1}"), "without rules on tiles"),
         (("schedule:", "search: {method: optuna, trials: 2, warm_start: true}\nschedule:"), "no warm start"),
     ],
 )
@@ -443,7 +444,7 @@ def test_seeds_that_exchange_their_trees_find_what_they_find_together(
     seeds = [rows[task_id] for task_id in design["networks"]["skip.json"]["seeds"]]
 
     chip, graph = load_chip("set-edge", design["axes"]), load_layer_graph(tmp_path / "skip.json")
-    costs = solved_costs(Demand(graph, chip.tile, chip.tiles, 2, Pruning(most=1)), TileMapper("cosa"))
+    costs = solved_costs(Demand(graph, chip.tile, chip.tiles, 2, Pruning(most=1)), TileMapper("nvdla"))
     problem = ScheduleProblem(graph, ChipModel(chip, costs), 2, Objective.named("e2d"))
     params = Params(beta=6, start="sequential")
     states = anneal_together(problem, Searching(("paper",), params, params.rounds(4)), (0, 1, 2), epochs=3)
