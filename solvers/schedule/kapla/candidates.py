@@ -47,7 +47,7 @@ class Candidates:
         segments look better than they are, and some do not fit after all: those give way to others.
         """
         rounds = self.slicing.params.rounds
-        while (new := self._likely()) and limit.allows(self.costing.count):
+        while (new := self._likely()) and not limit.reached:
             self.costing.cost(self._with_subbatches(new), limit)
             self._costed.update(new)
             rounds -= 1

@@ -13,17 +13,18 @@ from solvers.schedule.kapla.floors import LayerFloor
 from solvers.schedule.kapla.segments import Segment, Slicing
 
 
-@dataclass(frozen=True)
+@dataclass
 class Limit:
-    """How long, and how many segments, may be costed."""
+    """How long segments may be costed, and how many: ``count`` of them were."""
 
     watch: Stopwatch
     budget: Budget
+    count: int = 0
 
-    def allows(self, count: int) -> bool:
-        """Whether one more than ``count`` may be."""
+    @property
+    def reached(self) -> bool:
         most, seconds = self.budget.iterations, self.budget.wall_seconds
-        return (most is None or count < most) and self.watch.wall_seconds < seconds
+        return self.count == most or self.watch.wall_seconds >= seconds
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,10 @@ class Costing:
         for segment, subbatches in wanted:
             if (segment, subbatches) in self._known:
                 continue
-            if not limit.allows(self.count):
+            if limit.reached:
                 self._complete = False
                 break
+            limit.count += 1
             self._known.add((segment, subbatches))
             self._cost(segment, subbatches)
 
@@ -70,16 +72,12 @@ class Costing:
         """``floor`` of one sample, raised to the least that the layer was found to take alone on the chip."""
         if not (found := self._inside.get(alone)):
             return floor
-        batch = self._slicing.problem.batch
+        batch = self._slicing.batch
         energy_pj = min(one.energy_pj for one in found) - floor.weights_pj
         return floor.raised(energy_pj / batch, min(one.tile_cycles for one in found) / batch)
-
-    @property
-    def count(self) -> int:
-        return len(self._known)
 
     @property
     def note(self) -> str:
         possible = sum(map(len, self.found.values()))
         end = "" if self._complete else ", no more in time"
-        return f"{self.count} costed in full with their sub-batches{end}, {possible} possible"
+        return f"{len(self._known)} costed in full with their sub-batches{end}, {possible} possible"

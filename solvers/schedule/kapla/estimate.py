@@ -64,7 +64,7 @@ class Estimates:
         turn: those of a layer, and of the next one too where the region is a segment (``together``); with
         more than one sub-batch the weights of all, which stay.
         """
-        batch = self.slicing.problem.batch // subbatches
+        batch = self.slicing.batch // subbatches
         layers = [self.floors[number] for number in region]
         if len(layers) == 1:
             return layers[0].held_bytes(batch * (2 if subbatches > 1 else 1), tiles)
@@ -89,7 +89,7 @@ class Estimates:
         """
         flow, regions = self.slicing.flow(segment, self._wiring), self.slicing.regions(segment)
         moved_bytes, energy_pj = self._moved(segment, flow)
-        batch, bandwidth = self.slicing.problem.batch, self.chip.dram.bytes_per_cycle
+        batch, bandwidth = self.slicing.batch, self.chip.dram.bytes_per_cycle
         layers = [self.floors[number] for number in range(segment.first, segment.end)]
         energy_pj += sum(batch * layer.energy_pj + layer.weights_pj for layer in layers)
         slowest = max(
@@ -106,7 +106,7 @@ class Estimates:
 
     def _moved(self, segment: Segment, flow: SegmentFlow) -> tuple[dict[int, int], float]:
         """Bytes of every layer to and from DRAM for the whole batch; what all transfers take, in pJ."""
-        batch, noc_bytes = self.slicing.problem.batch, 0
+        batch, noc_bytes = self.slicing.batch, 0
         read: dict[int, int] = {}
         written: dict[int, int] = {}
         for region in self.slicing.regions(segment):

@@ -20,6 +20,8 @@ class Params:
     ``spatial``: segments may be pipelines, a region of tiles for each layer; ``grouped``: also ones in which
     layers without weights take turns with the layer before them, in its region. ``temporal``: the layers of a
     segment may take turns on all tiles and hand on data without DRAM.
+    A chain may run in several passes, for a part of the batch each, loading all weights each time.
+    ``all_passes`` false takes the fewest passes for which there is a chain; true tries every number.
     ``prune`` false looks at segments whose data cannot fit the buffers, too, for comparison.
     """
 
@@ -29,6 +31,7 @@ class Params:
     spatial: bool = True
     grouped: bool = True
     temporal: bool = True
+    all_passes: bool = False
     prune: bool = True
 
     def __post_init__(self) -> None:
@@ -36,7 +39,7 @@ class Params:
             count = getattr(self, key)
             whole = isinstance(count, int) and not isinstance(count, bool)
             _check(key, whole and count >= 0, "a whole number of at least 0", count)
-        for key in ("spatial", "grouped", "temporal", "prune"):
+        for key in ("spatial", "grouped", "temporal", "all_passes", "prune"):
             _check(key, isinstance(getattr(self, key), bool), "true or false", getattr(self, key))
 
 

@@ -15,6 +15,11 @@ Kind = Literal["turns", "pipeline", "grouped"]
 layer before them, with which they take turns."""
 
 
+def divisors(batch: int) -> tuple[int, ...]:
+    """Into how many equal parts so many samples can fall."""
+    return tuple(parts for parts in range(1, batch + 1) if batch % parts == 0)
+
+
 @dataclass(frozen=True)
 class Segment:
     """Layers ``first`` to before ``end`` (section III-A: segment slicing), run together as ``kind`` says."""
@@ -29,10 +34,19 @@ class Segment:
 
 @dataclass(frozen=True)
 class Slicing:
-    """All segments of ``problem`` that ``params`` allow, and their nodes."""
+    """All segments of ``problem`` that ``params`` allow, and their nodes.
+
+    The whole chain runs ``passes`` times, for a part of the batch each, and loads all weights each time.
+    """
 
     problem: ScheduleProblem
     params: Params
+    passes: int = 1
+
+    @property
+    def batch(self) -> int:
+        """Samples of a pass, and so of its segments."""
+        return self.problem.batch // self.passes
 
     def segments(self) -> Iterator[Segment]:
         """In the order of their last layers; a single layer takes its turn alone."""
@@ -69,15 +83,14 @@ class Slicing:
 
     def subbatches(self) -> tuple[int, ...]:
         """Into how many parts a segment's batch may fall: how finely neighbours hand on data."""
-        batch = self.problem.batch
-        return tuple(parts for parts in range(1, batch + 1) if batch % parts == 0)
+        return divisors(self.batch)
 
     def node(self, segment: Segment, subbatches: int) -> Node:
         """The segment as a child of the root, its data handed on in ``subbatches`` parts.
 
         All its layers do with the same parts: granularities match, as forwarding needs.
         """
-        batch, share = self.problem.batch, self.problem.batch // subbatches
+        batch, share = self.batch, self.batch // subbatches
         names = [layer.name for layer in self.problem.graph.layers]
         if len(segment) == 1 and subbatches == 1:
             return Leaf(names[segment.first], batch)
@@ -89,9 +102,9 @@ class Slicing:
 
     def flow(self, segment: Segment, wiring: Wiring) -> SegmentFlow:
         """What goes over the NoC and what to DRAM; that does not depend on sub-batches."""
-        return SegmentFlow(self.node(segment, self.problem.batch), wiring)
+        return SegmentFlow(self.node(segment, self.batch), wiring)
 
     def tree(self, chain: list[tuple[Segment, int]]) -> Cut:
         """The schedule of a chain of segments with their sub-batches."""
         children = tuple(self.node(segment, subbatches) for segment, subbatches in chain)
-        return Cut("T", self.problem.batch, 1, children)
+        return Cut("T", self.problem.batch, self.passes, children)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import inf
 
+from costmodel.chip import ChipEvaluator
 from costmodel.errors import InputError
 from solvers.budget import Budget, Stopwatch
 from solvers.outcome import Outcome
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.kapla.candidates import Candidates, valid_segments
-from solvers.schedule.kapla.chains import best_chain
+from solvers.schedule.kapla.chains import Chain, best_chain
 from solvers.schedule.kapla.costing import Costing, Limit
 from solvers.schedule.kapla.estimate import Estimates
 from solvers.schedule.kapla.floors import LayerFloor
 from solvers.schedule.kapla.params import Params
-from solvers.schedule.kapla.segments import Slicing
+from solvers.schedule.kapla.segments import Slicing, divisors
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
 
 VERSION = "1"
@@ -32,17 +34,48 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
     if not isinstance(problem.model, ChipModel):
         remedy = "Take the chip model, or one of set, layer_sequential, layer_pipeline"
         raise InputError("kapla_schedule", "the chip model", problem.model.name, remedy, key="model")
-    watch, slicing = Stopwatch(), Slicing(problem, params)
-    limit = Limit(watch, budget)
-    costing = Costing(slicing, problem.model.evaluator(problem.graph, problem.batch, problem.objective))
-    valid = valid_segments(slicing, _estimates(slicing, problem.model, costing, limit))
+    limit = Limit(Stopwatch(), budget)
+    evaluator = problem.model.evaluator(problem.graph, problem.batch, problem.objective)
+    found = []
+    for passes in divisors(problem.batch):
+        slicing = Slicing(problem, params, passes)
+        found.append(_searched(slicing, problem.model, evaluator, limit))
+        if found[-1].chain and not params.all_passes:
+            break
+    best = min(found, key=lambda one: one.objective)
+    if best.chain is None:
+        reason = f"no chain of segments runs all layers: {best.note}"
+        return no_tree(problem, reason, limit.watch)
+    outcome = answer(problem, best.slicing.tree(best.chain.segments), (), limit.watch, best.note)
+    return replace(outcome, evaluations=limit.count)
+
+
+@dataclass(frozen=True)
+class Searched:
+    """The best chain of one number of passes, and what was looked at for it."""
+
+    slicing: Slicing
+    chain: Chain | None
+    note: str
+
+    @property
+    def objective(self) -> float:
+        """Of the whole batch; infinite without a chain."""
+        if self.chain is None:
+            return inf
+        cost, passes = self.chain.cost, self.slicing.passes
+        return self.slicing.problem.objective.value(passes * cost.energy_pj, passes * cost.cycles)
+
+
+def _searched(slicing: Slicing, model: ChipModel, evaluator: ChipEvaluator, limit: Limit) -> Searched:
+    """Prune, prioritise and cost the segments of one number of passes; chain up what is possible."""
+    costing = Costing(slicing, evaluator)
+    valid = valid_segments(slicing, _estimates(slicing, model, costing, limit))
     Candidates(slicing, valid, costing).cost_likely(limit)
-    chain = best_chain(costing.found, len(problem.graph.layers), problem.objective)
-    note = f"{len(valid)} of {sum(1 for _ in slicing.segments())} segments may fit, {costing.note}"
-    if chain is None:
-        return no_tree(problem, f"no chain of segments runs all layers: {costing.reason}; {note}", watch)
-    outcome = answer(problem, slicing.tree(chain.segments), (), watch, note)
-    return replace(outcome, evaluations=costing.count)
+    chain = best_chain(costing.found, len(slicing.problem.graph.layers), slicing.problem.objective)
+    every = sum(1 for _ in slicing.segments())
+    note = f"{slicing.passes} passes, {len(valid)} of {every} segments may fit, {costing.note}"
+    return Searched(slicing, chain, note if chain else f"{note}: {costing.reason}")
 
 
 def _estimates(slicing: Slicing, model: ChipModel, costing: Costing, limit: Limit) -> Estimates:

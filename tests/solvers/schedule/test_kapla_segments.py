@@ -245,3 +245,24 @@ def test_parameters_are_checked_and_plain() -> None:
             with pytest.raises(InputError, match=field.name):
                 kapla.Params(**{field.name: wrong})
     assert kapla.Params(**json.loads(json.dumps(asdict(kapla.Params())))) == kapla.Params()
+
+
+def test_passes_are_as_many_as_a_chain_needs_or_the_best_of_all() -> None:
+    """Buffers too small for four samples at a time: the chain runs for fewer, and the tree says so."""
+    problem = problem_of("goog", 6, 4, buffer_bytes=1 << 18)
+    fewest, best = (kapla.solve(problem, Budget(), kapla.Params(all_passes=every)) for every in (False, True))
+    assert fewest.solution is not None
+    assert best.solution is not None
+    alone = [
+        kapla.solve(replace(problem, batch=4 // passes), Budget(), kapla.Params()) for passes in (1, 2, 4)
+    ]
+    assert violations(problem, fewest.solution) == violations(problem, best.solution) == []
+    assert best.objective is not None
+    assert fewest.objective is not None
+    assert best.objective <= fewest.objective
+    values = [
+        passes**2 * one.objective
+        for passes, one in zip((1, 2, 4), alone, strict=True)
+        if one.objective is not None and one.solution is not None and "1 passes" in one.note
+    ]
+    assert best.objective == pytest.approx(min(values), rel=1e-9)
