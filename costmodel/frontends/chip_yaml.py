@@ -39,85 +39,20 @@ Overrides name a value by its dotted key: ``mesh`` (``[4, 4]`` or ``4x4``), ``me
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
-
-from pydantic import BaseModel, BeforeValidator, Field
+from typing import Any
 
 from costmodel.architecture import Architecture
 from costmodel.chip.hardware import Chip, Dram, Noc, Tile, TileBuffer
-from costmodel.errors import InputError, did_you_mean
-from costmodel.frontends.architecture_document import AtLeastOne, Bandwidth, Energy, Frequency, Size
-from costmodel.frontends.file_keys import Keys, check_keys
+from costmodel.errors import InputError
+from costmodel.frontends.chip_document import ChipKeys, overridden
+from costmodel.frontends.file_keys import check_keys
 from costmodel.frontends.quantities import Quantity
 from costmodel.technology import SIMBA_LIKE_8BIT, energy_ratio
 
 ARCHITECTURE = "tile.architecture."
 """Overrides that start so are of the tile's architecture file."""
-MESH = {"mesh.columns": 0, "mesh.rows": 1}
-
-
-def _columns_and_rows(written: Any) -> Any:
-    if isinstance(written, str) and (found := re.fullmatch(r"\s*(\d{1,6})\s*x\s*(\d{1,6})\s*", written)):
-        return [int(found[1]), int(found[2])]
-    if not isinstance(written, list) or len(written) != 2:
-        raise InputError("", "columns and rows such as [4, 4] or 4x4", repr(written))
-    return written
-
-
-def _listed(written: Any) -> Any:
-    return [written] if isinstance(written, str) else written
-
-
-class NocKeys(Keys):
-    """The ``noc`` entry."""
-
-    link_bandwidth: Bandwidth
-    hop_energy: Energy
-
-
-class DramKeys(Keys):
-    """The ``dram`` entry."""
-
-    bandwidth: Bandwidth
-    read_energy: Energy
-    write_energy: Energy
-
-
-class BufferKeys(Keys):
-    """The ``tile.buffer`` entry."""
-
-    size: Size
-    read_energy: Energy
-    write_energy: Energy
-    at_size: Size | None = None
-
-
-class TileKeys(Keys):
-    """The ``tile`` entry."""
-
-    architecture: Annotated[str, Field(min_length=1)]
-    buffer: BufferKeys
-    output_stream: Size | None = None
-    vector_units: AtLeastOne
-    vector_energy: Energy
-
-
-class ChipKeys(Keys):
-    """A whole chip file."""
-
-    name: Annotated[str, Field(min_length=1)]
-    description: str = ""
-    source: Annotated[list[str], BeforeValidator(_listed)] = Field(default_factory=list)
-    frequency: Frequency = Quantity(1e9, "Hz", "1 GHz")
-    mesh: Annotated[list[AtLeastOne], BeforeValidator(_columns_and_rows)]
-    stripe: AtLeastOne = 4
-    noc: NocKeys
-    dram: DramKeys
-    tile: TileKeys
 
 
 def chip_from_document(document: Any, where: str, overrides: Mapping[str, Any] | None = None) -> Chip:
@@ -129,47 +64,8 @@ def chip_from_document(document: Any, where: str, overrides: Mapping[str, Any] |
     inner = {
         key.removeprefix(ARCHITECTURE): given.pop(key) for key in list(given) if key.startswith(ARCHITECTURE)
     }
-    keys = check_keys(ChipKeys, _overridden(document, given, where), where)
+    keys = check_keys(ChipKeys, overridden(document, given, where), where)
     return _Reader(keys, where).chip(inner)
-
-
-def _overridden(document: Any, overrides: Mapping[str, Any], where: str) -> Any:
-    """A changed copy of ``document``; InputError lists what exists when a key names nothing."""
-    if not overrides or not isinstance(document, dict):
-        return document
-    changed = deepcopy(document)
-    for key, value in overrides.items():
-        _check_key(key, where)
-        if key in MESH:
-            changed["mesh"] = list(_columns_and_rows(changed.get("mesh")))
-            changed["mesh"][MESH[key]] = value
-            continue
-        owner, *rest = changed, *key.split(".")
-        for part in rest[:-1]:
-            if not isinstance(owner.get(part), dict):
-                raise InputError(where, "an entry with keys", owner.get(part), key=part)
-            owner = owner[part]
-        owner[rest[-1]] = value
-    return changed
-
-
-def _check_key(key: str, where: str) -> None:
-    known = [*_leaves(ChipKeys, ""), *MESH]
-    if key not in known:
-        remedy = did_you_mean(key, known)
-        raise InputError(f"override of {where}", f"one of {', '.join(known)}", key, remedy, key=key)
-
-
-def _leaves(model: type[BaseModel], prefix: str) -> list[str]:
-    """The dotted keys of a section and of those in it."""
-    names: list[str] = []
-    for name, item in model.model_fields.items():
-        section = item.annotation
-        if isinstance(section, type) and issubclass(section, Keys):
-            names += _leaves(section, f"{prefix}{name}.")
-        else:
-            names.append(f"{prefix}{name}")
-    return names
 
 
 @dataclass(frozen=True)
