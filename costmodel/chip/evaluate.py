@@ -69,12 +69,14 @@ class ChipEvaluator:
         costs = tuple(_possible(segment) for segment in segments)
         return ChipEvaluation(given, self.chip, max(rounds, 1), costs)
 
-    def segment(self, segment: Node) -> NodeCost:
+    def segment(self, segment: Schedule | Node) -> NodeCost:
         """What a child of a root T cut costs, whatever is around it; NotPossibleError as for schedules.
 
-        InputError for one that is not of this network.
+        InputError for one that is not of this network. Paths of granularities are from the segment down.
         """
-        return _possible(self._known(segment, segment, {}))
+        given = Schedule(segment) if isinstance(segment, Cut | Leaf) else segment
+        self._refuse(granularity_violations(given))
+        return _possible(self._known(given.tree, given.tree, given.groups))
 
     def _known(self, tree: Node, node: Node, groups: dict[Path, int]) -> _Segment:
         """A segment of a tree, from memory where it came up before; unchanged ones are the same objects."""

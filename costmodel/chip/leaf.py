@@ -6,56 +6,21 @@ the objective of this leaf alone. Unlike the released program's, this search see
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.chip.geometry import kernel_shape, mesh_of, placement_orders, ranges_of, same_shapes
+from costmodel.chip.geometry import kernel_shape, placement_orders, same_shapes
 from costmodel.chip.hardware import Chip
 from costmodel.chip.layers import LayerGraph
-from costmodel.chip.partitions import Parts
+from costmodel.chip.room import prices_of, room_of
+from costmodel.chip.streams import Place, Run, stream_numbers, streams_of
 from costmodel.chip.tile_costs import TileCosts
 
 Array = NDArray[Any]
-StreamKind = Literal["outputs", "inputs", "weights"]
-STREAM_KINDS = {"outputs": 0, "inputs": 1, "weights": 2}
-FROM_DRAM = (0,) * 15
-"""What a stream from or to DRAM has in place of its producer's numbers."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a layer's outputs are: its batch and partition, the placement order, tiles from ``tile`` on."""
-
-    batch: int
-    tile: int
-    parts: Parts
-    order: tuple[int, ...]
-
-    @property
-    def steps(self) -> tuple[int, int, int, int]:
-        """How many tiles further the next part along K, B, H and W is."""
-        steps, step = [0, 0, 0, 0], 1
-        for axis in reversed(self.order):
-            steps[axis], step = step, step * self.parts[axis]
-        return steps[0], steps[1], steps[2], steps[3]
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a leaf is to do: ``batch`` samples on ``tiles`` tiles from ``first_tile`` on, ``runs`` times.
-
-    Its weights are loaded once for all runs. ``to_dram``: its outputs go there (too).
-    """
-
-    batch: int
-    first_tile: int
-    tiles: int
-    runs: int
-    to_dram: bool
 
 
 @dataclass(frozen=True)
@@ -103,17 +68,15 @@ class LeafSearch:
         self._first_of_shape = same_shapes(graph)
         self._rows: dict[tuple[int, int, int], _Rows] = {}
         self._known: dict[tuple[Any, ...], LeafCost | None] = {}
-        self._room, self._prices = (
-            _room(chip, max(map(len, self.streams), default=0)),
-            _prices(chip, exponents),
-        )
+        self._room = room_of(chip, max(map(len, self.streams), default=0))
+        self._prices = prices_of(chip, exponents)
 
     def cost(self, layer: int, run: Run, producers: Mapping[int, Place]) -> LeafCost | None:
         """The cheapest way for a leaf, from memory where it came up before; None if none fits.
 
         ``producers``: where the outputs that come over the NoC are; all other inputs come from DRAM.
         """
-        streams = tuple(self._numbers(stream, run, producers) for stream in self.streams[layer])
+        streams = tuple(stream_numbers(self.graph, stream, run, producers) for stream in self.streams[layer])
         key = (self._first_of_shape[layer], run, streams)
         if key not in self._known:
             self._known[key] = self._searched(*key)
@@ -121,7 +84,7 @@ class LeafSearch:
 
     def _searched(self, layer: int, run: Run, streams: Sequence[Sequence[int]]) -> LeafCost | None:
         from costmodel.chip.leaf_kernel import search
-        from costmodel.chip.leaf_values import Leaf, Table
+        from costmodel.chip.leaf_values import Answer, Leaf, Table
 
         rows = self._fitting(layer, run.batch, run.tiles)
         if not len(rows.parts):
@@ -131,7 +94,7 @@ class LeafSearch:
         energy = run.runs * (rows.tiles_pj + rows.transfers_pj) + rows.weights_pj
         table = Table(rows.parts, energy, rows.cycles, *placement_orders())
         found, held = np.zeros(4, np.int64), np.zeros((len(streams), self.chip.tiles), np.int64)
-        search(self._room, leaf, table, self._prices, found, np.zeros(len(rows.parts)), held)
+        search(self._room, leaf, table, self._prices, Answer(found, held, np.zeros(len(rows.parts))))
         return self._found(run, rows, found, held) if found[0] >= 0 else None
 
     def _found(self, run: Run, rows: _Rows, found: Array, held: Array) -> LeafCost:
@@ -150,18 +113,6 @@ class LeafSearch:
             links=links,
             held=held,
         )
-
-    def _numbers(self, stream: Stream, run: Run, producers: Mapping[int, Place]) -> tuple[int, ...]:
-        """A stream as a row of WIDTH numbers; outputs that no DRAM gets move no times."""
-        times = 1 if stream.pinned else run.runs
-        if stream.kind == "outputs":
-            times = run.runs if run.to_dram else 0
-        head = (STREAM_KINDS[stream.kind], stream.first, stream.end, times)
-        if stream.producer is None or stream.producer not in producers:
-            return (*head, *FROM_DRAM)
-        place = producers[stream.producer]
-        sizes = self.graph.layers[stream.producer].sizes(place.batch)
-        return (*head, 1, place.batch, *sizes, *place.parts, *place.steps, place.tile)
 
     def _fitting(self, layer: int, batch: int, tiles: int) -> _Rows:
         key = (self._first_of_shape[layer], batch, tiles)
@@ -202,90 +153,3 @@ def least_cycles(chip: Chip, dram_bytes: int, busiest: int, runs: int) -> int:
     """Cycles a run while DRAM and the busiest link (in bytes times ports) carry so much over all runs."""
     dram = -(-dram_bytes // (chip.dram.bytes_per_cycle * runs))
     return max(dram, -(-busiest // (chip.noc.link_bytes_per_cycle * len(chip.ports) * runs)))
-
-
-@dataclass(frozen=True)
-class Stream:
-    """Data of a layer: channels ``first`` to before ``end`` of its outputs, inputs or weights.
-
-    Inputs, and weights that are activations, are outputs of ``producer``, the network's input if None; where
-    ``first`` is below 0, the producer's channels up to there belong to another stream. Other weights are
-    ``pinned``: they are loaded once and stay.
-    """
-
-    kind: StreamKind
-    first: int
-    end: int
-    producer: int | None = None
-    pinned: bool = False
-
-
-def streams_of(graph: LayerGraph, number: int) -> tuple[Stream, ...]:
-    """All data of a layer: weights, inputs in the order of channels, outputs."""
-    layer = graph.layers[number]
-    weights = [Stream("weights", 0, layer.k, None, True)] if layer.has_weights else []
-    if layer.weight_producers:
-        weights = list(_side_by_side(graph, "weights", layer.weight_producers, layer.k))
-    inputs = _side_by_side(graph, "inputs", layer.producers, layer.c, layer.external_c)
-    if layer.kind == "eltwise":  # every operand has the layer's channels, and may be of several producers
-        inputs = _side_by_side(graph, "inputs", layer.producers, layer.k, layer.external_c)
-    return (*weights, *inputs, Stream("outputs", 0, layer.k))
-
-
-def _side_by_side(
-    graph: LayerGraph, kind: StreamKind, producers: Sequence[int], operand: int, external: int = 0
-) -> Iterator[Stream]:
-    """Outputs one after the other, beginning anew after the ``operand`` channels of each operand."""
-    pieces: list[tuple[int, int | None]] = [(external, None)] if external else []
-    pieces += [(graph.layers[producer].k, producer) for producer in producers]
-    first = 0
-    for channels, producer in pieces:
-        for begin in range(first % operand, -channels, -operand):
-            yield Stream(kind, begin, begin + channels, producer)
-        first += channels
-
-
-def _prices(chip: Chip, exponents: tuple[float, float]) -> Any:
-    from costmodel.chip.leaf_values import Prices
-
-    return Prices(
-        chip.noc.hop_pj_per_byte,
-        chip.dram.read_pj_per_byte,
-        chip.dram.write_pj_per_byte,
-        chip.noc.link_bytes_per_cycle,
-        chip.dram.bytes_per_cycle,
-        float(exponents[0]),
-        float(exponents[1]),
-    )
-
-
-def _room(chip: Chip, streams: int) -> Any:
-    from costmodel.chip.leaf_values import Flows, PortCounts, Room
-
-    columns, rows = np.arange(chip.columns), np.arange(chip.rows)
-    at = np.zeros((chip.columns, chip.rows), np.int64)
-    for port in chip.ports:
-        at[port] += 1
-    of_columns, of_rows = at.sum(axis=1), at.sum(axis=0)
-    before, after = columns[:, None] >= columns, columns[:, None] <= columns
-    above, below = rows[:, None] >= rows, rows[:, None] <= rows
-    east, west = (np.zeros(chip.columns, np.int64) for _ in range(2))
-    south, north, out = (np.zeros_like(at) for _ in range(3))
-    ports = PortCounts(
-        to_east=before @ at,
-        to_west=after @ at,
-        to_south=above @ of_rows,
-        to_north=below @ of_rows,
-        east_of=~before @ of_columns,
-        west_of=~after @ of_columns,
-        south_of=at @ ~above.T,
-        north_of=at @ ~below.T,
-    )
-    return Room(
-        mesh_of((chip.columns, chip.rows), chip.positions, chip.ports, True),
-        ranges_of(chip.tiles),
-        Flows(east, west, south, north, out),
-        PortCounts(*(np.ascontiguousarray(array, np.int64) for array in ports)),
-        np.zeros((streams, 2, 4, chip.tiles), np.int64),
-        np.zeros((streams, 4, chip.tiles, chip.tiles), np.int64),
-    )

@@ -13,6 +13,7 @@ from costmodel.chip.leaf_values import (
     KIND,
     LAST,
     TIMES,
+    Answer,
     Leaf,
     Placed,
     Prices,
@@ -41,21 +42,16 @@ Real = Any
 
 
 @entry
-def search(
-    room: Room, leaf: Leaf, table: Table, prices: Prices, found: Array, bounds: Array, held: Array
-) -> None:
-    """Fill ``found``: the cheapest row of the table (-1: there is none), the number of its order, bytes read
-    from and written to DRAM over all runs; of what was found also the mesh's links, and ``held``
-    [streams, tiles]: bytes of one batch of each stream on every tile.
+def search(room: Room, leaf: Leaf, table: Table, prices: Prices, answer: Answer) -> None:
+    """Fill ``answer`` and the mesh's links.
 
-    ``bounds`` [n] is room for what each partition costs at least: partitions come in order of these until no
-    other can be cheaper. Of equally cheap ones the first of the table is found.
+    Partitions come in the order of what they cost at least, until no other can be cheaper. Of equally cheap
+    ones the first of the table is found.
     """
-    found[0] = -1
-    least = np.inf
+    found, bounds = answer.found, answer.bounds
+    found[0], least = -1, np.inf
     for row in range(table.parts.shape[0]):
-        fill_ranges(leaf.shape, leaf.sizes, table.parts[row], room.ranges)
-        fill_overlaps(room, leaf, table.parts[row])
+        _prepare(room, leaf, table.parts[row])
         hops = transfer(room, Placed(leaf, table.parts[row], (0, 0, 0, 0)), BOUND)
         bounds[row] = _value(room, leaf, table, prices, row, (hops, _busiest(room, hops, BOUND)))
     for _ in range(table.parts.shape[0]):
@@ -63,16 +59,12 @@ def search(
         if bounds[cheapest] > least or bounds[cheapest] == np.inf:
             break
         bounds[cheapest] = np.inf
-        parts = table.parts[cheapest]
-        fill_ranges(leaf.shape, leaf.sizes, parts, room.ranges)
-        fill_overlaps(room, leaf, parts)
-        cut = _axes_cut(parts)
-        for number in range(table.counts[cut]):
-            placed = Placed(leaf, parts, _steps(parts, table.orders[cut, number]))
-            for asked in range(HOPS, LINKS + 1):  # links only for what few hops do not rule out
+        _prepare(room, leaf, table.parts[cheapest])
+        for number in range(table.counts[_axes_cut(table.parts[cheapest])]):
+            placed = _placed(leaf, table, cheapest, number)
+            for asked in range(HOPS, LINKS + 1):  # links only for what its hops do not rule out
                 hops = transfer(room, placed, asked)
-                busiest = _busiest(room, hops, asked)
-                value = _value(room, leaf, table, prices, cheapest, (hops, busiest))
+                value = _value(room, leaf, table, prices, cheapest, (hops, _busiest(room, hops, asked)))
                 if value > least or (value == least and cheapest >= found[0]):
                     break
                 if asked == LINKS:
@@ -80,14 +72,25 @@ def search(
                     found[0], found[1] = cheapest, number
     if found[0] < 0:
         return
-    parts = table.parts[found[0]]
-    placed = Placed(leaf, parts, _steps(parts, table.orders[_axes_cut(parts), found[1]]))
+    placed = _placed(leaf, table, found[0], found[1])
+    _prepare(room, leaf, placed.parts)
+    transfer(room, placed, LINKS)
+    found[2], found[3] = _dram_bytes(room.ranges, leaf, placed.parts)
+    for number in range(leaf.streams.shape[0]):
+        _hold(room.ranges, placed, leaf.streams[number], answer.held[number])
+
+
+@called
+def _prepare(room: Room, leaf: Leaf, parts: Array) -> None:
+    """All about a partition that is the same for every placement of it."""
     fill_ranges(leaf.shape, leaf.sizes, parts, room.ranges)
     fill_overlaps(room, leaf, parts)
-    transfer(room, placed, LINKS)
-    found[2], found[3] = _dram_bytes(room.ranges, leaf, parts)
-    for number in range(leaf.streams.shape[0]):
-        _hold(room.ranges, placed, leaf.streams[number], held[number])
+
+
+@inlined
+def _placed(leaf: Leaf, table: Table, row: Int, number: Int) -> Placed:
+    parts = table.parts[row]
+    return Placed(leaf, parts, _steps(parts, table.orders[_axes_cut(parts), number]))
 
 
 @inlined

@@ -112,6 +112,19 @@ class Table(NamedTuple):
     counts: Array
 
 
+class Answer(NamedTuple):
+    """What a search fills in of the cheapest way to compute a leaf.
+
+    ``found`` [4]: row of the table (-1: none fits), number of the placement order, bytes read from and
+    written to DRAM over all runs. ``held`` [streams, tiles]: bytes of one batch of each stream on every tile.
+    ``bounds`` [n]: room for what each row costs at least.
+    """
+
+    found: Array
+    held: Array
+    bounds: Array
+
+
 class Prices(NamedTuple):
     """What a byte costs on a link and in DRAM, cycles per byte of both, exponents of energy and cycles."""
 

@@ -17,8 +17,9 @@ from costmodel.chip.allocation import allocate
 from costmodel.chip.buffers import Held, cut_in_space, cut_in_time, leaf_held
 from costmodel.chip.hardware import Chip
 from costmodel.chip.layers import LayerGraph
-from costmodel.chip.leaf import LeafCost, LeafSearch, Place, Run, least_cycles
+from costmodel.chip.leaf import LeafCost, LeafSearch, least_cycles
 from costmodel.chip.schedule import Path
+from costmodel.chip.streams import Place, Run
 from costmodel.ratree import Cut, Leaf, Node, NotPossibleError, SegmentFlow
 
 Array = NDArray[Any]
@@ -168,16 +169,12 @@ class SegmentEvaluation:
         self._places[layer] = cost.place
         held = self._leaf_held(layer, cost, producers)
         self._check(leaf.layer, held)
-        dram = self._chip.dram
-        noc_pj = int(cost.links.sum()) / len(self._chip.ports) * self._chip.noc.hop_pj_per_byte
-        dram_pj = cost.dram_read_bytes * dram.read_pj_per_byte
-        dram_pj += cost.dram_write_bytes * dram.write_pj_per_byte
         return NodeCost(
             node=leaf,
             first_tile=first,
             tiles=tiles,
             cycles=cost.cycles,
-            parts_pj=(cost.tiles_pj, cost.transfers_pj, noc_pj, dram_pj),
+            parts_pj=self._parts_pj(cost),
             dram_read_bytes=cost.dram_read_bytes,
             dram_write_bytes=cost.dram_write_bytes,
             busy=runs * tiles * cost.tile_cycles,
@@ -185,6 +182,13 @@ class SegmentEvaluation:
             held=held,
             leaf=cost,
         )
+
+    def _parts_pj(self, cost: LeafCost) -> tuple[float, float, float, float]:
+        noc, dram = self._chip.noc, self._chip.dram
+        hop_bytes = int(cost.links.sum()) / len(self._chip.ports)
+        dram_pj = cost.dram_read_bytes * dram.read_pj_per_byte
+        dram_pj += cost.dram_write_bytes * dram.write_pj_per_byte
+        return cost.tiles_pj, cost.transfers_pj, hop_bytes * noc.hop_pj_per_byte, dram_pj
 
     def _leaf_held(self, layer: int, cost: LeafCost, producers: Mapping[int, Place]) -> Held:
         """Sorts what a leaf holds by where it comes from."""
