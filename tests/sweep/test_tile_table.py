@@ -117,3 +117,16 @@ def test_identity_is_the_content() -> None:
     changed = load_chip("set-edge", {"tile.buffer.size": "512 KiB"}).tile
     # a smaller buffer costs less an access
     assert tile_source(Demand(chain(), changed, 2, 2), MAPPER).id != source.id
+
+
+def test_shares_without_a_mapping_are_known_as_such(tmp_path: Path) -> None:
+    sizes = {**SIZES, "r": 6, "s": 6, "input_h": 6, "input_w": 6}
+    channels = {"c": 4096, "k": 8, "h": 1, "w": 1, "external_c": 4096}
+    graph = LayerGraph("wide", (NetworkLayer("wide", "conv", **channels, **sizes),))
+    asked, mapper = demand(graph, 1, 1), TileMapper("nvdla")
+    source = tile_source(asked, mapper)
+    (row,) = run(TileTable(tmp_path), [(source, asked)], tmp_path / "one")
+    assert [cost[1:] for cost in row["costs"]] == [[None, None, False]] * len(asked.shares())
+    again = TileTable(tmp_path)
+    assert again.open_shares(source, asked) == []
+    assert len(again.tile_costs(source, asked).rows(0, 1, 1).parts) == 0
