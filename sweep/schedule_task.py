@@ -113,8 +113,6 @@ class ScheduleTask:
         ``states``: of all seeds after the epoch before.
         """
         return {
-            "epoch": self.epoch and asdict(self.epoch),
-            "states": list(states),
             "kind": "schedule",
             "archsweep_version": VERSION,
             "layers": self.network.content,
@@ -122,6 +120,8 @@ class ScheduleTask:
             **self.on.content,
             "tile_costs": [(*share, *_cost_numbers(cost)) for share, cost in costs.items()],
             **self.solve.content,
+            "epoch": self.epoch and asdict(self.epoch),
+            "states": list(states),
         }
 
     @property
@@ -163,19 +163,22 @@ def run_schedule_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
     Raises VersionMismatchError, and whatever the solver raises: the runtime makes that a failed completion.
     """
     check_versions(content)
-    chip, graph = Chip.from_json(content["chip"]), _graph(content["layers"])
-    known = _share_costs(content["tile_costs"])
-    costs = TabledTileCosts(graph, chip.tile, known, pruning=Pruning(**content["pruning"]))
-    objective = Objective.named(content["objective"])
-    problem = ScheduleProblem(graph, ChipModel(chip, costs), content["batch"], objective)
+    problem, budget = _problem(content), Budget(**content["budget"])
     params = checked_params(content["solver"], content["params"])
-    budget, module = Budget(**content["budget"]), solver(content["solver"]).load()
+    module = solver(content["solver"]).load()
     if content["epoch"] is None:
         return answer_columns(problem, module.solve(problem, budget, params))
     states = [SearchState.from_json(state) for state in content["states"]]
-    plan = Plan(module.spaces_of(params), params, params.rounds(len(graph.layers)), params.deepest)
+    plan = Plan(module.spaces_of(params), params, params.rounds(len(problem.graph.layers)), params.deepest)
     outcome, state = solve_epoch(problem, budget, plan, EpochOf(**content["epoch"]), states)
     return answer_columns(problem, outcome) | {"state": state and state.to_json()}
+
+
+def _problem(content: ReadOnlyDict[str, Any]) -> ScheduleProblem:
+    chip, graph = Chip.from_json(content["chip"]), _graph(content["layers"])
+    known, pruning = _share_costs(content["tile_costs"]), Pruning(**content["pruning"])
+    model = ChipModel(chip, TabledTileCosts(graph, chip.tile, known, pruning=pruning))
+    return ScheduleProblem(graph, model, content["batch"], Objective.named(content["objective"]))
 
 
 def _graph(layers: Iterable[ReadOnlyDict[str, Any]]) -> LayerGraph:
