@@ -69,8 +69,8 @@ def weighed(model: Tables, weights: Weights) -> Tables:
 
 
 def least_cycles(tables: Space, keeps: Array, lattice: Lattice, weights: Weights) -> float:
-    """No mapping with one of ``keeps`` [n, levels] takes fewer cycles, for the sake of one of the outermost
-    bandwidths."""
+    """No mapping with one of ``keeps`` [n, levels], its parts in any order, takes fewer cycles, for the sake
+    of one of the outermost bandwidths."""
     if len(keeps) > MOST_KEEP_SETS:
         return 0.0
     joint = tables._replace(model=_joint(weighed(tables.model, weights)), objective=0)
@@ -94,4 +94,4 @@ def _inside(joint: Space, keep: Array, lattice: Lattice) -> float:
     room.spatial[:] = 1
     room.keep[:] = keep
     # Without what the MAC units ask for, which multicast can lower.
-    return float(bound_of_assignment(joint, room, lattice) - room.numbers[1])
+    return float(bound_of_assignment(joint, room, lattice, True) - room.numbers[1])

@@ -101,7 +101,7 @@ def assign_factors(space: Space, room: Assignment) -> None:
 @inlined
 def assign_tensor(space: Space, room: Assignment, tensor: int) -> None:
     """Fill what follows for one tensor from the levels that keep it; add what it needs in any case."""
-    _chain(space, room, tensor)
+    connect(space, room, tensor)
     _operands(space, room, tensor)
 
 
@@ -209,7 +209,7 @@ def _shares(space: Space, room: Assignment) -> None:
 
 
 @inlined
-def _chain(space: Space, room: Assignment, tensor: int) -> None:
+def connect(space: Space, room: Assignment, tensor: int) -> None:
     """Fill what the boundaries between the tensor's levels have in common: parents, ratios, floors."""
     levels = len(room.spatial)
     outer = -1

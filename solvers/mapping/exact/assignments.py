@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.mapping.exact.prices import Prices
+from solvers.mapping.exact.parts import PartSpace
+from solvers.mapping.exact.prices import ANY_ORDER, Prices, Which
 from solvers.mapping.exact.tables import Assignment, Lattice, Space, assignment_room, chains_of
 
 Array = NDArray[Any]
@@ -21,31 +22,30 @@ MOST_WAITING = 2_000_000
 class Waiting(NamedTuple):
     """An assignment in the queue, ordered by its lower bound, of equal ones a close bound before a cheap one.
 
-    ``cheap``: the bound is not yet the one of the lattice. ``spread`` and ``keeps`` are the numbers of its
-    spatial factors and of its keep sets.
+    ``cheap``: the bound is not yet the one of the lattice.
     """
 
     bound: float
     cheap: bool
-    spread: int
-    keeps: int
+    which: Which
 
 
 class Assignments:
     """A queue of spatial factors, then of these with keep sets, whose bound is looked at more closely last.
 
-    ``keeps`` [n, levels] are all choices of keep sets. The bounds take about a microsecond, less than that,
-    and about a millisecond. ``room`` and ``lattice`` hold those of the assignment loaded last.
+    The bounds take about a microsecond, less than that, and about a millisecond; where levels have parts,
+    that of all their orders comes before that of each. ``room`` and ``lattice`` hold those of the assignment
+    loaded last.
     """
 
-    def __init__(self, tables: Space, keeps: Array, lattice: Lattice, factors: Array) -> None:
+    def __init__(self, tables: Space, parts: PartSpace, lattice: Lattice, factors: Array) -> None:
         self._tables = tables
         self._spreads = factors
         self.room: Assignment = assignment_room(tables)
         self.lattice = lattice
         self._prices = Prices(tables, self.room, lattice)
-        self._keeps = keeps
-        self._chains = chains_of(keeps, self.room.ratio.shape[1])
+        self._keeps, self._orders = parts.keeps, parts.orders
+        self._chains = chains_of(self._keeps, self.room.ratio.shape[1])
         self._spread_bounds = self._bounds_of_spreads()
         self._order = np.argsort(self._spread_bounds, kind="stable")
         self._next = 0
@@ -88,13 +88,21 @@ class Assignments:
                 self._next += 1
                 continue
             waiting = heappop(self._queue)
-            bound = self._load(waiting, limit)
+            if waiting.which.order == ANY_ORDER and (late or not waiting.cheap):
+                self._split_orders(waiting)
+                continue
+            bound = self._load(waiting.which, limit)
             if not waiting.cheap or (late and bound < inf):
                 self._served = True
                 return True
             if bound < inf:
                 heappush(self._queue, waiting._replace(bound=max(bound, waiting.bound), cheap=False))
         return False
+
+    def _split_orders(self, waiting: Waiting) -> None:
+        """Put an assignment into the queue once for every order of the parts."""
+        for order in range(len(self._orders[waiting.which.keeps])):
+            heappush(self._queue, Waiting(waiting.bound, True, waiting.which._replace(order=order)))
 
     def _bounds_of_spreads(self) -> Array:
         from solvers.mapping.exact.choice_kernel import spread_bounds
@@ -112,10 +120,11 @@ class Assignments:
             bounds = np.empty(len(self._keeps))
             keep_bounds(self._tables, self._spreads[spread], self._chains, self.room, bounds)
         for keeps in np.flatnonzero(bounds < limit).tolist():
-            heappush(self._queue, Waiting(float(bounds[keeps]), True, spread, keeps))
+            order = ANY_ORDER if len(self._orders[keeps]) > 1 else 0
+            heappush(self._queue, Waiting(float(bounds[keeps]), True, Which(spread, keeps, order)))
 
-    def _load(self, waiting: Waiting, limit: float) -> float:
+    def _load(self, which: Which, limit: float) -> float:
         """Fill ``room`` and ``lattice``; the assignment's bound."""
-        self.room.spatial[:] = self._spreads[waiting.spread]
-        self.room.keep[:] = self._keeps[waiting.keeps]
-        return self._prices.bound(limit, (waiting.spread, waiting.keeps))
+        self.room.spatial[:] = self._spreads[which.spread]
+        self.room.keep[:] = self._orders[which.keeps][max(which.order, 0)]
+        return self._prices.bound(limit, which)

@@ -29,6 +29,7 @@ from costmodel.compiled import entry, inlined
 from solvers.mapping.exact.assignment_kernel import (
     assign,
     boundary_pj,
+    connect,
     copy,
     groups_around,
     moved_pj,
@@ -45,19 +46,23 @@ Int = Any
 Real = Any
 """A 64-bit floating-point number of compiled code."""
 
-INLINES = "481b216801b57e6d"
+INLINES = "2111c27a7ad1daa1"
 """Digest of assignment_kernel.py, whose functions become part of this module's: compiled code is kept as long
 as this file stays as it is."""
 
 
 @entry
-def bound_of_assignment(space: Space, room: Assignment, lattice: Lattice) -> float:
-    """A lower bound on the objective of all mappings with the factors and keep sets of ``room``."""
+def bound_of_assignment(space: Space, room: Assignment, lattice: Lattice, any_order: bool) -> float:
+    """A lower bound on the objective of all mappings with the factors and keep sets of ``room``.
+
+    With ``any_order`` the tensors that a level of several parts keeps may end their tiles in any order; what
+    the lattice and ``room.keep`` hold is then of no use to a search.
+    """
     assign(space, room)
     for level in range(len(room.keep)):
         if space.first[level] == level and space.prices[level] > 0:
             room.numbers[1] -= space.prices[level] * space.model.usable_words[level]
-    fill_lattice(space, room, lattice)
+    fill_lattice(space, room, lattice, any_order)
     top = len(room.keep) - 1
     whole = place(space, lattice, top, 0) + lattice.size[0] - 1
     return value(space, room, room.numbers[1] + lattice.opened[whole], room.demand)
@@ -66,20 +71,91 @@ def bound_of_assignment(space: Space, room: Assignment, lattice: Lattice) -> flo
 @inlined
 def place(space: Space, lattice: Lattice, level: int, run: int) -> Int:
     """Where the bounds of a level and a set of tensors begin in ``lattice.opened`` and ``closed``."""
-    return (level * len(space.runs) + run) * lattice.size[0]
+    row = level * space.most_subsets + lattice.subset[level]
+    return (row * len(space.runs) + run) * lattice.size[0]
 
 
 @inlined
-def fill_lattice(space: Space, room: Assignment, lattice: Lattice) -> None:
+def fill_lattice(space: Space, room: Assignment, lattice: Lattice, any_order: bool) -> None:
     """Bounds for all tiles and levels, from the inside out."""
     _number(space, room, lattice)
     size, top = lattice.size[0], len(room.keep) - 1
+    lattice.subset[:] = 0
     for run in range(len(space.runs)):
         start = place(space, lattice, 0, run)
         lattice.opened[start : start + size] = 0.0
     for level in range(1, top + 1):
-        _close(space, room, lattice, level)
+        _fill_level(space, room, lattice, level, any_order)
+
+
+@inlined
+def _fill_level(space: Space, room: Assignment, lattice: Lattice, level: int, any_order: bool) -> None:
+    """The bounds of one level; in any order, those for each set of tensors that the parts inside it can have,
+    whichever of them ends its tile last. Costs depend on the order through these sets only, since the parts
+    of a level differ in nothing else."""
+    first = space.first[level - 1]
+    every = 0
+    for part in range(first, space.last[level - 1] + 1):
+        every |= room.keep[part]
+    several = any_order and first < space.last[level - 1]
+    count = min(_count(every), level - first)
+    for inside in range(every + 1):
+        if (inside & ~every or _count(inside) != count) if several else inside != every:
+            continue
+        lattice.subset[level] = _rank(inside, every) if several and level <= space.last[level - 1] else 0
+        begun = False
+        for tensor in range(room.ratio.shape[1]):
+            if several and count == level - first:
+                if inside >> tensor & 1 == 0:
+                    continue
+                _arrange(space, room, lattice, level, (every, inside, 1 << tensor))
+            elif tensor:
+                continue
+            elif several:
+                _arrange(space, room, lattice, level, (every, inside, 0))
+            _close(space, room, lattice, level, begun)
+            begun = True
         _open(space, room, lattice, level)
+
+
+@inlined
+def _count(tensors: int) -> Int:
+    count = 0
+    while tensors:
+        tensors &= tensors - 1
+        count += 1
+    return count
+
+
+@inlined
+def _rank(tensors: int, every: int) -> Int:
+    """The place of a set among those of equal size that ``every`` contains."""
+    rank = 0
+    for other in range(tensors):
+        rank += other & ~every == 0 and _count(other) == _count(tensors)
+    return rank
+
+
+@inlined
+def _arrange(
+    space: Space, room: Assignment, lattice: Lattice, level: int, sets: tuple[int, int, int]
+) -> None:
+    """Let the parts inside ``level`` keep the tensors ``inside``, the last of them ``ends``, and those
+    outside the rest of ``every``; whatever the order is otherwise."""
+    every, inside, ends = sets
+    left, right = inside & ~ends, every & ~inside
+    lattice.subset[level - 1] = _rank(left, every)
+    for part in range(space.first[level - 1], space.last[level - 1] + 1):
+        if part == level - 1:
+            room.keep[part] = ends
+        elif part < level:
+            room.keep[part] = left & -left
+            left &= left - 1
+        else:
+            room.keep[part] = right & -right
+            right &= right - 1
+    for tensor in range(room.ratio.shape[1]):
+        connect(space, room, tensor)
 
 
 @inlined
@@ -112,8 +188,10 @@ def _next(lattice: Lattice) -> None:
 
 
 @inlined
-def _close(space: Space, room: Assignment, lattice: Lattice, level: int) -> None:
-    """``lattice.closed`` of a level: the tile inside its loops and fan-out is known, so is what fills it."""
+def _close(space: Space, room: Assignment, lattice: Lattice, level: int, lower: bool) -> None:
+    """``lattice.closed`` of a level: the tile inside its loops and fan-out is known, so is what fills it.
+
+    With ``lower`` what is there is lowered."""
     inner = level - 1
     tensors = room.ratio.shape[1]
     for vector in range(lattice.size[0]):
@@ -133,7 +211,8 @@ def _close(space: Space, room: Assignment, lattice: Lattice, level: int) -> None
                         sent = words * room.ratio[inner, tensor]
                         sent *= _more_groups(space, room, (level, tensor), lattice.tile)
                         energy += moved_pj(space, room, (inner, tensor), words, sent)
-            lattice.closed[place(space, lattice, level, run) + vector] = energy
+            at = place(space, lattice, level, run) + vector
+            lattice.closed[at] = min(lattice.closed[at], energy) if lower else energy
         _next(lattice)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-INLINES = "481b216801b57e6d"
+INLINES = "2111c27a7ad1daa1"
 """Digest of assignment_kernel.py, as in bound_kernel.py."""
 
 

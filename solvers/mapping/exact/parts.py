@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, permutations, product
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -24,13 +26,24 @@ class PartSpace:
     """Mappings on the architecture whose uneven levels are cut into a part a tensor, all other levels one.
 
     ``places`` are the parts' hardware levels, and ``space`` has the factors, sides and orders of their loops.
-    ``keeps`` int64 [n, parts] are the choices of kept tensors, as bit masks: of an uneven level every set
-    that it may keep in every order of its tiles, inside out.
+    ``orders`` has for every choice of what hardware levels keep an int64 [n, parts] of what parts keep, as
+    bit masks: of uneven levels one tensor a part, in every order of their tiles.
     """
 
     space: MappingSpace
     places: tuple[int, ...]
-    keeps: Array
+    orders: tuple[Array, ...]
+
+    @property
+    def keeps(self) -> Array:
+        """The first order of every choice, int64 [choices, parts]."""
+        return np.array([orders[0] for orders in self.orders], np.int64)
+
+    @property
+    def most_subsets(self) -> int:
+        """The most sets of equal size among the tensors of an uneven level."""
+        counts = Counter(self.places).values()
+        return max(comb(count, count // 2) for count in counts)
 
     @property
     def is_even(self) -> bool:
@@ -46,22 +59,26 @@ def part_space(problem: MappingProblem) -> PartSpace:
     rules, architecture, layer = problem.rules, problem.architecture, problem.layer
     whole = MappingSpace(architecture, layer, rules.even)
     counts = [most_parts(rules, architecture, layer, level) for level in architecture.levels]
-    choices = ([*_choices(masks, count)] for masks, count in zip(whole.keep_sets, counts, strict=True))
-    keeps = np.array([[*chain(*choice)] for choice in product(*choices)], np.int64)
+    orders = tuple(_orders(masks, counts) for masks in product(*whole.keep_sets))
     places = tuple(place for place, count in enumerate(counts) for _ in range(count))
     if len(places) == len(counts):
-        return PartSpace(whole, places, keeps)
+        return PartSpace(whole, places, orders)
     loops = tuple(replace(level, keep=(), bypass=()) for level in rules.levels)
     parts = MappingSpace(split(architecture, places), layer, replace(whole.rules, keep="all", levels=loops))
-    return PartSpace(parts, places, keeps)
+    return PartSpace(parts, places, orders)
 
 
-def _choices(masks: tuple[int, ...], parts: int) -> Iterator[tuple[int, ...]]:
-    """What each part of a level keeps: one tensor, and those left over nothing."""
-    for mask in masks:
-        tensors = [1 << number for number in range(mask.bit_length()) if mask >> number & 1]
-        if parts == 1:
-            yield (mask,)
-            continue
-        for order in permutations(tensors):
-            yield (*order, *([0] * (parts - len(order))))
+def _orders(masks: tuple[int, ...], counts: list[int]) -> Array:
+    """What the parts keep where levels keep ``masks`` and have ``counts`` of parts, int64 [n, parts]."""
+    levels = [[*_parts(mask, count)] for mask, count in zip(masks, counts, strict=True)]
+    return np.array([[*chain(*order)] for order in product(*levels)], np.int64)
+
+
+def _parts(mask: int, count: int) -> Iterator[tuple[int, ...]]:
+    """What each part of a level keeps: one tensor, and parts left over nothing; all where there is one."""
+    if count == 1:
+        yield (mask,)
+        return
+    tensors = [1 << number for number in range(mask.bit_length()) if mask >> number & 1]
+    for order in permutations(tensors):
+        yield (*order, *([0] * (count - len(order))))

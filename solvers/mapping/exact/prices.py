@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf
+from typing import NamedTuple
 
 from solvers.mapping.exact.tables import Assignment, Lattice, Space
 
@@ -13,6 +14,18 @@ FIRST = SHARES.index(1 / 16)
 
 Choice = tuple[int, ...]
 """An index of ``SHARES`` for every level of several parts."""
+
+
+ANY_ORDER = -1
+
+
+class Which(NamedTuple):
+    """An assignment: the numbers of its spatial factors, of what levels keep and of the order in which uneven
+    levels' tiles end, or :data:`ANY_ORDER`."""
+
+    spread: int
+    keeps: int
+    order: int
 
 
 class Prices:
@@ -26,26 +39,30 @@ class Prices:
         self._levels = [i for i in range(len(tables.prices)) if tables.first[i] == i < tables.last[i]]
         self._usual: Choice = (0,) * len(self._levels)
         self._unit = 0.0
-        self._chosen: dict[tuple[int, int], Choice] = {}
+        self._chosen: dict[Which, Choice] = {}
+        self._any_order = False
 
-    def bound(self, limit: float, assignment: tuple[int, int]) -> float:
+    def bound(self, limit: float, which: Which) -> float:
         """The bound of the assignment in ``room`` at its best prices, or at the first that make it reach
         ``limit``; the lattice is that of this bound. The second time the prices are known."""
+        self._any_order = which.order == ANY_ORDER
         if not self._levels:
             return self._bound()
-        if assignment in self._chosen:
-            return self._bound_at(self._chosen[assignment])
+        if which in self._chosen:
+            return self._bound_at(self._chosen[which])
         if not self._unit:
             self._begin()
-        chosen, best = self._climb(self._usual, limit)
-        self._chosen[assignment] = self._usual = chosen
+        near = self._chosen.get(which._replace(order=ANY_ORDER), self._usual)
+        self._chosen[which], best = self._climb(near, limit)
+        self._usual = self._chosen[which]
         return best
 
     def _begin(self) -> None:
         """Take the energy of the assignment as the unit, unless nothing fits it."""
         self._bound_at(self._usual)
         lattice, levels = self._lattice, len(self._room.keep)
-        whole = ((levels - 1) * len(self._tables.runs) + 1) * int(lattice.size[0]) - 1
+        row = (levels - 1) * self._tables.most_subsets * len(self._tables.runs)
+        whole = (row + 1) * int(lattice.size[0]) - 1
         energy = float(self._room.numbers[1] + lattice.opened[whole])
         if energy < inf:
             self._unit, self._usual = energy, (FIRST,) * len(self._levels)
@@ -72,4 +89,4 @@ class Prices:
     def _bound(self) -> float:
         from solvers.mapping.exact.bound_kernel import bound_of_assignment
 
-        return float(bound_of_assignment(self._tables, self._room, self._lattice))
+        return float(bound_of_assignment(self._tables, self._room, self._lattice, self._any_order))

@@ -19,7 +19,7 @@ Array = NDArray[Any]
 Int = Any
 """A 64-bit integer of compiled code."""
 
-INLINES = "f32dad04ac226e11"
+INLINES = "71a57e97aa4190c1"
 """Digest of bound_kernel.py and delivery_kernel.py, as there."""
 
 

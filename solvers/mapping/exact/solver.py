@@ -40,6 +40,9 @@ ROUNDING = 1e-12
 MOST_VECTORS = 1_500_000
 """The tables hold some hundred bytes for every tile of the layer, six levels deep."""
 
+MOST_TABLES = 10_000_000
+"""The same for uneven levels, whose tables are several."""
+
 SLICE = 100_000
 """Nodes between two looks at the clock."""
 
@@ -70,6 +73,10 @@ def solve(
     _load()
     clock = Stopwatch()
     parts = part_space(problem)
+    tables = vectors * parts.most_subsets * len(parts.places)
+    if not parts.is_even and tables > MOST_TABLES:
+        note = f"{tables} tiles to tell apart in the parts of levels, memory is for {MOST_TABLES}"
+        return Outcome(Status.UNKNOWN, None, None, space_bound(problem), 0.0, 0.0, note)
     if (factors := spreads(parts.space)) is None:
         note = f"more than {MOST_SPREADS} ways to spread the layer, memory is for no more"
         return Outcome(Status.UNKNOWN, None, None, space_bound(problem), 0.0, 0.0, note)
@@ -102,7 +109,7 @@ class Search:
         size = int(np.prod(tables.divisor_count))
         lattice = lattice_room(tables, size)
         self._tables: Space = with_cycles(problem, tables, parts.keeps, lattice)
-        self._assignments = Assignments(self._tables, parts.keeps, lattice, factors)
+        self._assignments = Assignments(self._tables, parts, lattice, factors)
         self._nodes: Nodes = nodes_room(self._tables, size)
         self._evaluator = BatchEvaluator(problem.architecture, problem.layer)
         self.best: AnyMapping | None = None

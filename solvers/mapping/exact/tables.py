@@ -55,6 +55,8 @@ class Space(NamedTuple):
     """[levels] the innermost and the outermost part of the same hardware level; of an even one it alone."""
     prices: Array
     """[levels] per word that a part holds, 0 where a level has one part; changed between searches."""
+    most_subsets: int
+    """The most sets of equal size among the tensors of an uneven level."""
 
 
 class Assignment(NamedTuple):
@@ -128,9 +130,11 @@ class Lattice(NamedTuple):
     size: Array
     """[1] how many vectors there are."""
     opened: Array
-    """[levels * runs * size] least energy inside a level, its temporal loops still to be chosen."""
+    """[levels * subsets * runs * size] least energy inside a level, its temporal loops still to be chosen."""
     closed: Array
-    """[levels * runs * size] the same for a level's temporal loops chosen."""
+    """[levels * subsets * runs * size] the same for a level's temporal loops chosen."""
+    subset: Array
+    """[levels] which of the ``Space.most_subsets`` tables of a level are meant."""
     scratch: Array
     """[size]"""
     digits: Array
@@ -224,6 +228,7 @@ def space_of(problem: MappingProblem, parts: PartSpace, dominance: bool) -> Spac
         first=np.array([parts.places.index(place) for place in parts.places], np.int64),
         last=np.array([bisect_right(parts.places, place) - 1 for place in parts.places], np.int64),
         prices=np.zeros(len(parts.places)),
+        most_subsets=parts.most_subsets,
     )
 
 
@@ -318,7 +323,7 @@ def chains_of(keeps: Array, tensors: int) -> Chains:
 def lattice_room(space: Space, size: int) -> Lattice:
     """Room for the lattice of an assignment of at most ``size`` vectors."""
     dims, most = space.divisors.shape
-    states = len(space.least) * len(space.runs) * size
+    states = len(space.least) * space.most_subsets * len(space.runs) * size
     return Lattice(
         counts=np.zeros(dims, np.int64),
         value=np.zeros((dims, most), np.int64),
@@ -326,6 +331,7 @@ def lattice_room(space: Space, size: int) -> Lattice:
         size=np.zeros(1, np.int64),
         opened=np.empty(states),
         closed=np.empty(states),
+        subset=np.zeros(len(space.least), np.int64),
         scratch=np.empty(size),
         digits=np.zeros(dims, np.int64),
         tile=np.zeros(dims, np.int64),
