@@ -43,8 +43,8 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
         if found[-1].chain and not params.all_passes:
             break
     best = min(found, key=lambda one: one.objective)
-    if best.chain is None:
-        reason = f"no chain of segments runs all layers: {best.note}"
+    if best.chain is None:  # more passes need less room: what stops the most stops all
+        reason = f"no chain of segments runs all layers: {found[-1].note}"
         return no_tree(problem, reason, limit.watch)
     outcome = answer(problem, best.slicing.tree(best.chain.segments), (), limit.watch, best.note)
     return replace(outcome, evaluations=limit.count)
