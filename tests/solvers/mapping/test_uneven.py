@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from itertools import islice
+from math import prod
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -21,8 +23,12 @@ from solvers.budget import Budget
 from solvers.catalogue import CATALOGUE, Entry
 from solvers.mapping.auto import solve as solve_automatically
 from solvers.mapping.exact import Params, solve
+from solvers.mapping.exact.bound_kernel import bound_of_assignment
+from solvers.mapping.exact.parts import part_space
+from solvers.mapping.exact.spatial import spreads
+from solvers.mapping.exact.tables import assignment_room, lattice_room, space_of
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, violations
-from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules
+from solvers.mapping.rules import FactorRule, KeepRule, LevelRules, SpaceRules
 from solvers.outcome import Status
 
 UNEVEN = SpaceRules(uneven=True)
@@ -182,3 +188,27 @@ def test_constraints_elsewhere_are_kept() -> None:
     evenly = solve(even(problem), Budget(wall_seconds=60)).objective
     assert evenly is not None
     assert outcome.objective <= evenly / (1 - 0.02)
+
+
+@pytest.mark.parametrize("price", [0.0, 0.5])
+@pytest.mark.parametrize(("name", "keep"), [("eyeriss", "all"), ("eyeriss", "free"), ("simba", "fitting")])
+def test_the_bound_of_all_orders_is_the_least_of_each(name: str, keep: KeepRule, price: float) -> None:
+    """For random spatial factors and choices of kept tensors, at whatever price of a word."""
+    layer = convolution("c", K=6, C=4, P=6, Q=1, R=3, S=1)
+    problem = MappingProblem(load_architecture(name), layer, "energy", SpaceRules(keep, uneven=True))
+    parts = part_space(problem)
+    tables = space_of(problem, parts, dominance=True)
+    tables.prices[:] = np.where(tables.last > tables.first, price, 0.0)
+    room = assignment_room(tables)
+    lattice = lattice_room(tables, prod(tables.divisor_count.tolist()))
+    factors = spreads(parts.space)
+    assert factors is not None
+    rng = np.random.default_rng(1)
+    for orders in [parts.orders[choice] for choice in rng.choice(len(parts.orders), 6)]:
+        room.spatial[:] = factors[rng.integers(len(factors))]
+        bounds = []
+        for order in orders:
+            room.keep[:] = order
+            bounds.append(bound_of_assignment(tables, room, lattice, False))
+        room.keep[:] = orders[rng.integers(len(orders))]
+        assert bound_of_assignment(tables, room, lattice, True) == pytest.approx(min(bounds), rel=1e-12)
