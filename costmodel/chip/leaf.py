@@ -22,6 +22,9 @@ from costmodel.chip.tile_costs import TileCosts
 
 Array = NDArray[Any]
 
+MOST_REMEMBERED = 30_000
+"""Leaves that a search remembers before it begins anew."""
+
 
 @dataclass(frozen=True)
 class LeafCost:
@@ -78,6 +81,8 @@ class LeafSearch:
         """
         streams = tuple(stream_numbers(self.graph, stream, run, producers) for stream in self.streams[layer])
         key = (self._first_of_shape[layer], run, streams)
+        if len(self._known) >= MOST_REMEMBERED:
+            self._known.clear()
         if key not in self._known:
             self._known[key] = self._searched(*key)
         return self._known[key]

@@ -57,6 +57,8 @@ def transfer(room: Room, placed: Placed, asked: Int) -> Int:
         stream = placed.leaf.streams[number]
         if stream[DIRECT]:
             hops += ports * _receive(room, placed, number, asked)
+        elif stream[TIMES] == 0:
+            continue
         elif asked == BOUND:
             hops += _least_load(room, placed, stream)
         else:
