@@ -3,11 +3,12 @@
     python benchmarks/set_annealing.py [--platform edge] [--network resnet] [--batch 8] [--beta 100]
                                        [--seeds 10] [--space paper] [--epochs 1]
 
-Every seed anneals a layer-pipeline and a layer-sequential tree and then, from the better one, trees of the
-whole space; the objective is E^2 D on edge and E D^2 on cloud (section 5.1). CPU seconds are those of the
-last phase, of beta x layers rounds, with the tile cost table known: making it is reported apart. Each seed
-begins with nothing remembered but that table. Every tree found is counted again, from its text, by the
-readable evaluator. With ``--epochs`` the seeds exchange their best tree in between.
+Every seed anneals trees of the whole space from all layers one after the other; with ``--start patterns``, as
+the released program does, from the better of a layer-pipeline and a layer-sequential tree that it anneals
+first. The objective is E^2 D on edge and E D^2 on cloud (section 5.1). CPU seconds are those of the last
+phase, of beta x layers rounds, with the tile cost table known: making it is reported apart. Each seed begins
+with nothing remembered but that table. Every tree found is counted again, from its text, by the readable
+evaluator. With ``--epochs`` the seeds exchange their best tree in between.
 
 What the released program needs and finds (RELEASED) is from runs of SET-ISCA2023 at commit a7bd739, one
 thread of a quiet machine, as its evaluator counts: weights once a run.
@@ -151,7 +152,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--space", choices=("paper", "released"), default=defaults.space)
     parser.add_argument("--weights", choices=("paper", "released"), default=defaults.weights)
-    parser.add_argument("--start", choices=("patterns", "sequential"), default=defaults.start)
+    parser.add_argument("--start", choices=("sequential", "patterns"), default=defaults.start)
     parser.add_argument("--temperature", type=float, default=defaults.initial_temperature)
     parser.add_argument("--epochs", type=int, default=1, help="1: seeds know nothing of each other")
     result = measure(parser.parse_args())

@@ -90,7 +90,7 @@ def _problem(model: str, platform: str, network: str, batch: int) -> SchedulePro
 
 def patterns(case: Case) -> list[dict[str, Any]]:
     """A :class:`PatternRow` for LP, LS and SET, every tree counted again from its text."""
-    problem, params = case.problem, SetParams(beta=case.beta)
+    problem, params = case.problem, SetParams(beta=case.beta, start="patterns")
     spaces = set_annealing.spaces_of(params)
     search = Search(problem, Plan(spaces, params, params.rounds(len(problem.graph.layers))))
     state = search.advance(search.begin(case.seed), sys.maxsize)
@@ -115,7 +115,7 @@ def points(case: Case, count: int) -> list[dict[str, Any]]:
     """``count`` random trees and as many on the way of a search: a :class:`TreePoint` each."""
     problem = case.problem
     evaluator = problem.evaluator()
-    params = SetParams(beta=case.beta, start="sequential")
+    params = SetParams(beta=case.beta)
     search = Search(
         problem, Plan((params.space,), params, params.rounds(len(problem.graph.layers))), evaluator
     )

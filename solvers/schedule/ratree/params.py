@@ -54,8 +54,8 @@ class SetParams(PatternParams):
     """For the whole space.
 
     ``space``: every tree of the paper, or those that the released code reaches. ``deepest``: cuts above a
-    leaf at most (0: any number). ``start``: from the better of an annealed layer-pipeline and an annealed
-    layer-sequential tree, as the released code does, or from all layers one after the other.
+    leaf at most (0: any number). ``start``: from all layers one after the other as in the paper, or, as the
+    released code does, from the better of an annealed layer-pipeline and an annealed layer-sequential tree.
     ``initial_temperature`` is more than the paper's 0.07, with which this space's searches get stuck early;
     ``pattern_temperature`` is that of the annealings which find the first tree.
     """
@@ -64,12 +64,12 @@ class SetParams(PatternParams):
     pattern_temperature: float = 0.07
     space: Literal["paper", "released"] = "paper"
     deepest: int = 0
-    start: Literal["patterns", "sequential"] = "patterns"
+    start: Literal["sequential", "patterns"] = "sequential"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_choice("space", self.space, ("paper", "released"))
-        _check_choice("start", self.start, ("patterns", "sequential"))
+        _check_choice("start", self.start, ("sequential", "patterns"))
         if not isinstance(self.deepest, int) or isinstance(self.deepest, bool) or self.deepest < 0:
             raise InputError("annealing", "a whole number of at least 0", self.deepest, key="deepest")
         _ = self.pattern_cooling

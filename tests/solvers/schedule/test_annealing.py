@@ -30,7 +30,7 @@ from solvers.schedule.ratree.search import Plan, Search, SearchState
 from solvers.schedule.released_model import ReleasedModel
 
 EDGE = ReleasedModel.named("edge")
-SHORT = SetParams(beta=2)
+SHORT = SetParams(beta=2, start="patterns")
 
 
 def first_layers(name: str, count: int) -> LayerGraph:
@@ -101,7 +101,7 @@ def test_answers_are_valid_deterministic_and_counted_again(name: str, problem: S
 
 
 def test_the_wider_space_begins_with_the_better_pattern(problem: ScheduleProblem) -> None:
-    outcome = set_annealing.solve(problem, Budget(seed=1), SetParams(beta=5))
+    outcome = set_annealing.solve(problem, Budget(seed=1), SetParams(beta=5, start="patterns"))
     assert outcome.solution is not None
     pipeline, sequential, whole = outcome.solution.phases
     assert whole.trajectory[0] == (0, min(pipeline.best, sequential.best))
