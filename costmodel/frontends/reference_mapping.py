@@ -10,6 +10,7 @@ from costmodel.errors import InputError
 from costmodel.frontends.json_fields import field, known_names, whole_number, whole_numbers
 from costmodel.mapping import LevelMapping, Loop, Mapping, loops, violations
 from costmodel.uneven import AnyMapping, UnevenMapping, split
+from costmodel.uneven import violations as uneven_violations
 from costmodel.workload import Layer
 
 
@@ -68,6 +69,24 @@ def mapping_from_json(architecture: Architecture, layer: Layer, data: Any, where
     mapping = Mapping(levels)
     if reasons := violations(architecture, layer, mapping):
         expected = f"a mapping of {layer.name} on {architecture.name}"
+        raise InputError(where, expected, "; ".join(reasons), key="mapping")
+    return mapping
+
+
+def any_mapping_from_json(
+    architecture: Architecture, layer: Layer, data: Any, where: str = "mapping"
+) -> AnyMapping:
+    """As :func:`mapping_from_json`, also for an uneven mapping as :func:`mapping_to_json` tells it."""
+    if not isinstance(data, dict) or "part_of" not in data:
+        return mapping_from_json(architecture, layer, data, where)
+    levels = list(field(data, "part_of", dict, where).values())
+    names = [level.name for level in architecture.levels]
+    known_names(levels, names, where, "part_of")
+    places = tuple(place for place, name in enumerate(names) for _ in range(levels.count(name)))
+    nest = mapping_from_json(split(architecture, places), layer, data, where)
+    mapping = UnevenMapping(nest, places)
+    if reasons := uneven_violations(architecture, layer, mapping):
+        expected = f"an uneven mapping of {layer.name} on {architecture.name}"
         raise InputError(where, expected, "; ".join(reasons), key="mapping")
     return mapping
 

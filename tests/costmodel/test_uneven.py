@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 from costmodel.architecture import Architecture, Compute, StorageLevel
 from costmodel.errors import InputError
 from costmodel.evaluate import evaluate
+from costmodel.frontends.reference_mapping import any_mapping_from_json
 from costmodel.frontends.timeloop_export import mapping_text
 from costmodel.frontends.timeloop_reference import mapping_to_json
 from costmodel.latency import level_cycles
@@ -195,5 +197,10 @@ def test_it_is_told_part_by_part_and_not_to_timeloop() -> None:
     }
     kept = {entry["target"]: entry["keep"] for entry in told["bypass"]}
     assert (kept["Buffer"], kept["Buffer part 2"]) == (["A", "B"], ["Z"])
+    stored = json.loads(json.dumps(told, sort_keys=True))
+    assert any_mapping_from_json(CHIP, PRODUCT, stored) == product()
+    small = replace(CHIP, levels=(REGISTER, replace(BUFFER, size_words=97), DRAM))
+    with pytest.raises(InputError, match="Buffer: tiles need 98 words"):
+        any_mapping_from_json(small, PRODUCT, stored)
     with pytest.raises(InputError, match=r"Timeloop mapping: expected .* found an uneven one"):
         mapping_text(CHIP, PRODUCT, product())
