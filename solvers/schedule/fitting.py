@@ -40,11 +40,11 @@ def _parts(layer: NetworkLayer, chip: Chip) -> list[NetworkLayer]:
     """The layer alone where it fits, or cannot be cut; else its parts, as equal as they can be."""
     if layer.kind not in ("conv", "fc") or layer.weight_producers or _fits(layer, chip.tile, chip.tiles):
         return [layer]
-    for count in range(2, layer.k + 1):
-        parts = list(_cut(layer, count))
-        if _fits(parts[0], chip.tile, chip.tiles):
-            return parts
-    return [layer]
+    if not _fits(replace(layer, k=1), chip.tile, chip.tiles):
+        return [layer]
+    largest = ((count, replace(layer, k=-(-layer.k // count))) for count in range(2, layer.k + 1))
+    fewest = next(count for count, part in largest if _fits(part, chip.tile, chip.tiles))
+    return list(_cut(layer, fewest))
 
 
 def _cut(layer: NetworkLayer, count: int) -> Iterator[NetworkLayer]:
