@@ -37,7 +37,7 @@ def _identity(study: Study, columns: Row) -> list[Any]:
     """What makes the design this one: its hardware, and what the study asks of it."""
     asked = study.identity
     if study.schedule is not None:
-        return [columns["chip"], asked["networks"], asked["schedule"]]
+        return [columns["chip"], asked["networks"], asked["schedule"], asked["mapping"]]
     identity = [columns["architecture"], asked["networks"], asked["mapping"]]
     return identity if study.scratchpad is None else [*identity, asked["scratchpad"]]
 
