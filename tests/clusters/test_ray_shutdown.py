@@ -30,6 +30,7 @@ class Stop(Exception):
 def on_term(signum, frame):
     raise Stop
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit none
 if "{mode}" == "handler":
     signal.signal(signal.SIGTERM, on_term)
 try:
@@ -93,7 +94,10 @@ def end_and_count(mode: str, number: int | None, group: bool = False) -> tuple[i
         before = len(marked(mark))
         if number is not None:
             (os.killpg if group else os.kill)(driver.pid, number)
-        rest, errors = driver.communicate(timeout=60)
+        try:
+            rest, errors = driver.communicate(timeout=60)
+        finally:
+            driver.kill()
     assert first + rest == "ready\n", f"only the driver's own line belongs on stdout; stderr: {errors}"
     tolerated = LINGERING if number == signal.SIGKILL else set()
     deadline = time.monotonic() + 20
