@@ -40,7 +40,7 @@ Int = Any
 Real = Any
 """A 64-bit float of compiled code."""
 
-INLINES = "aa83d4c2b819cbfc"
+INLINES = "411c5fb535076ac1"
 """Digest of the modules whose functions become part of this one's: compiled code is kept as long as this file
 stays the same, and a test says when it has to change with them."""
 

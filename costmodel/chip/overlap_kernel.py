@@ -34,29 +34,28 @@ def _fill(room: Room, leaf: Leaf, number: Int, which: tuple[Int, Int]) -> None:
     first, end = room.ranges.first[stream[KIND], dim, part], room.ranges.end[stream[KIND], dim, part]
     if dim == 0:
         first, end = first - stream[FIRST], end - stream[FIRST]
-    near[0, dim, part], near[1, dim, part] = 0, -1
-    for theirs in range(stream[PARTS + dim]):
-        begin = bound(stream[SIZES + dim], stream[PARTS + dim], theirs)
-        stop = bound(stream[SIZES + dim], stream[PARTS + dim], theirs + 1)
-        if dim == 1:
-            size = _samples(leaf, stream[BATCH], (first, end), (begin, stop))
+    size, parts, repeated = stream[SIZES + dim], stream[PARTS + dim], False
+    if dim == 1 and stream[BATCH] != leaf.sizes[1]:
+        near[0, dim, part], near[1, dim, part], repeated = 0, parts - 1, True
+    elif min(end, size) > max(first, 0):  # part i begins at the first whole number from i equal shares on
+        near[0, dim, part] = max(first, 0) * parts // size
+        near[1, dim, part] = (min(end, size) - 1) * parts // size
+    else:
+        near[0, dim, part], near[1, dim, part] = 0, -1
+    for theirs in range(near[0, dim, part], near[1, dim, part] + 1):
+        begin, stop = bound(size, parts, theirs), bound(size, parts, theirs + 1)
+        if repeated:
+            common[theirs] = _samples(leaf, stream[BATCH], (first, end), (begin, stop))
         else:
-            size = max(min(end, stop) - max(first, begin), 0)
-        common[theirs] = size
-        if size > 0:
-            near[0, dim, part] = theirs if near[1, dim, part] < 0 else near[0, dim, part]
-            near[1, dim, part] = theirs
+            common[theirs] = (min(end, stop) - max(first, begin)) * (leaf.runs if dim == 1 else 1)
 
 
 @inlined
 def _samples(leaf: Leaf, their_batch: Int, mine: tuple[Int, Int], theirs: tuple[Int, Int]) -> Int:
     """Samples over all runs in ``mine`` of the leaf's batch and in ``theirs`` of the producer's.
 
-    Both repeat: every batch of either falls into the same parts. Where batches differ neither has to be a
-    multiple of the other.
+    Both repeat: every batch of either falls into the same parts. Neither has to be a multiple of the other.
     """
-    if their_batch == leaf.sizes[1]:
-        return leaf.runs * max(min(mine[1], theirs[1]) - max(mine[0], theirs[0]), 0)
     common: Int = 0
     for run in range(leaf.runs):
         start, stop = mine[0] + run * leaf.sizes[1], mine[1] + run * leaf.sizes[1]
