@@ -18,6 +18,7 @@ import yaml
 
 from clusters.jobs import JobClient, JobRequest, JobState
 from costmodel.errors import InputError
+from costmodel.frontends.chip_document import with_tile_file
 from costmodel.frontends.safe_yaml import load_yaml
 from costmodel.frontends.timeloop_files import each_file
 from results.errors import CannotWriteError
@@ -79,21 +80,14 @@ def stage_study(name: str, folder: Path) -> Path:
     """Copy the study's file and the files it names into ``folder``; the copy names the copies."""
     source = study_path(name)
     document: dict[str, Any] = load_yaml(source)
-    copies: list[Path] = []
+    files = _Files(folder)
 
     def copied(named: str) -> str:
-        file, hash_, member = named.partition("#")
-        path = source.parent / file
-        if not path.is_file():
-            return named
-        copies.append(folder / "files" / str(len(copies)) / path.name)
-        copies[-1].parent.mkdir(parents=True)
-        shutil.copyfile(path, copies[-1])
-        return f"{copies[-1].relative_to(folder)}{hash_}{member}"
+        return files.copied(named, source.parent)
 
     folder.mkdir(parents=True)
     if document.get("chip"):
-        document["chip"] = copied(document["chip"])
+        document["chip"] = files.copied_chip(document["chip"], source.parent)
     else:
         document["architecture"] = each_file(document["architecture"], copied, source.parent)
     document["networks"] = [
@@ -101,8 +95,47 @@ def stage_study(name: str, folder: Path) -> Path:
         for entry in document["networks"]
     ]
     staged = folder / source.name
-    staged.write_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    _write_yaml(staged, document)
     return staged
+
+
+@dataclass
+class _Files:
+    """Copies under ``folder`` of files that a study names, each in a folder of its own."""
+
+    folder: Path
+    count: int = 0
+
+    def copied(self, named: str, beside: Path) -> str:
+        """The name of the copy as a file in ``folder`` says it; a name that is no file's stays."""
+        file, hash_, member = named.partition("#")
+        path = beside / file
+        if not path.is_file():
+            return named
+        copy = self.folder / "files" / str(self.count) / path.name
+        self.count += 1
+        copy.parent.mkdir(parents=True)
+        shutil.copyfile(path, copy)
+        return f"{copy.relative_to(self.folder)}{hash_}{member}"
+
+    def copied_chip(self, named: str, beside: Path) -> str:
+        """The same for a chip, whose copy names that of its tile's architecture."""
+
+        def of_tile(tile: str) -> str:
+            staged = self.copied(tile, (beside / named).parent)
+            return tile if staged == tile else f"../../{staged}"
+
+        staged = self.copied(named, beside)
+        if staged != named:
+            document = load_yaml(beside / named)
+            changed = with_tile_file(document, lambda tile: each_file(tile, of_tile, (beside / named).parent))
+            if changed != document:
+                _write_yaml(self.folder / staged, changed)
+        return staged
+
+
+def _write_yaml(path: Path, document: Any) -> None:
+    path.write_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), encoding="utf-8")
 
 
 def _stage_code(code: str, stage: Path) -> tuple[str, ...]:

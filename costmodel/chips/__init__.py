@@ -10,9 +10,12 @@ from costmodel.architecture import Architecture
 from costmodel.architectures import architecture_names, load_architecture
 from costmodel.chip.hardware import Chip
 from costmodel.errors import InputError, did_you_mean
+from costmodel.frontends.timeloop_files import each_file
 
 FOLDER = Path(__file__).parent
 TILES = FOLDER / "tiles"
+FILES = (".yaml", ".yml", ".json")
+"""How the names of architecture files end."""
 
 
 def chip_names() -> list[str]:
@@ -28,9 +31,11 @@ def tile_names() -> list[str]:
 def load_chip(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> Chip:
     """The chip that a library name or a YAML file describes (see :mod:`costmodel.frontends.chip_yaml`).
 
+    A file that ``tile.architecture`` names stands beside the chip's own, where its path is not absolute.
     ``overrides`` replace values of the file before it is read, ``{"mesh": "6x6"}``. Raises InputError for an
     unknown name, a file that cannot be read or is wrong, and a key that does not exist.
     """
+    from costmodel.frontends.chip_document import with_tile_file
     from costmodel.frontends.chip_yaml import chip_from_document
     from costmodel.frontends.safe_yaml import load_yaml
 
@@ -38,9 +43,19 @@ def load_chip(name_or_path: str | Path, overrides: Mapping[str, Any] | None = No
     if name in chip_names():
         return chip_from_document(load_yaml(FOLDER / f"{name}.yaml"), f"chip {name}", overrides)
     if name.endswith((".yaml", ".yml")):
-        return chip_from_document(load_yaml(name), name, overrides)
+        document = with_tile_file(load_yaml(name), lambda tile: tile_beside(tile, Path(name).parent))
+        return chip_from_document(document, name, overrides)
     remedy = did_you_mean(name, chip_names()) or "A file's name ends in .yaml or .yml"
     raise InputError("chip", f"a file, or one of {', '.join(chip_names())}", name, remedy)
+
+
+def tile_beside(named: str, folder: Path) -> str:
+    """What a chip file in ``folder`` names as its tile: the path of a file, a library name as it is."""
+
+    def placed(file: str) -> str:
+        return str(folder / file) if file.partition("#")[0].endswith(FILES) else file
+
+    return each_file(named, placed, folder)
 
 
 def load_tile(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> Architecture:
@@ -49,6 +64,6 @@ def load_tile(name_or_path: str | Path, overrides: Mapping[str, Any] | None = No
     if name in tile_names():
         return load_architecture(TILES / f"{name}.yaml", overrides)
     known = [*tile_names(), *architecture_names()]
-    if name not in known and not name.partition("#")[0].endswith((".yaml", ".yml", ".json")):
+    if name not in known and not name.partition("#")[0].endswith(FILES):
         raise InputError("tile", f"a file, or one of {', '.join(known)}", name, did_you_mean(name, known))
     return load_architecture(name, overrides)

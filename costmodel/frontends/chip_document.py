@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Annotated, Any
 
@@ -95,6 +95,14 @@ def overridden(document: Any, overrides: Mapping[str, Any], where: str) -> Any:
             owner = owner[part]
         owner[rest[-1]] = value
     return changed
+
+
+def with_tile_file(document: Any, change: Callable[[str], str]) -> Any:
+    """A copy of a chip file's content with the ``tile.architecture`` it names changed, if it names one."""
+    tile = document.get("tile") if isinstance(document, dict) else None
+    if not isinstance(tile, dict) or not isinstance(named := tile.get("architecture"), str):
+        return document
+    return {**document, "tile": {**tile, "architecture": change(named)}}
 
 
 def _check_key(key: str, where: str) -> None:

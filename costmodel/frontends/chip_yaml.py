@@ -17,7 +17,7 @@ dram:
   read_energy: 60 pJ                 # a byte
   write_energy: 60 pJ
 tile:
-  architecture: nvdla                # a tile of the library, a library architecture, or a file
+  architecture: nvdla                # a tile of the library, a library architecture, or a file beside this
   buffer:
     size: 1 MiB
     read_energy: 1.05 pJ             # a byte; with at_size the energies follow the law of SRAM
@@ -83,12 +83,13 @@ class _Reader:
             float(keys.dram.read_energy.value),
             float(keys.dram.write_energy.value),
         )
+        architecture = self._loaded(inner)
         try:
             return Chip(
                 name=keys.name,
                 columns=keys.mesh[0],
                 rows=keys.mesh[1],
-                tile=self._tile(inner),
+                tile=self._tile(architecture),
                 noc=noc,
                 dram=dram,
                 stripe=keys.stripe,
@@ -97,9 +98,19 @@ class _Reader:
         except InputError as error:
             raise error.at(self.where) from None
 
-    def _tile(self, inner: Mapping[str, Any]) -> Tile:
+    def _loaded(self, inner: Mapping[str, Any]) -> Architecture:
+        """The tile's architecture as its own file has it."""
+        from costmodel.chips import load_tile
+
+        named = self.keys.tile.architecture
+        try:
+            return load_tile(named, inner)
+        except InputError as error:
+            raise error.at(f"{self.where}: tile.architecture: {named}") from None
+
+    def _tile(self, loaded: Architecture) -> Tile:
         keys, buffer = self.keys.tile, self._buffer()
-        architecture = self._architecture(buffer, inner)
+        architecture = self._architecture(buffer, loaded)
         stream = keys.output_stream
         return Tile(
             buffer=buffer,
@@ -118,11 +129,8 @@ class _Reader:
             ratio = energy_ratio("sram", size, self._bytes(keys.at_size, "tile.buffer.at_size"))
         return TileBuffer(size, ratio * keys.read_energy.value, ratio * keys.write_energy.value)
 
-    def _architecture(self, buffer: TileBuffer, inner: Mapping[str, Any]) -> Architecture:
+    def _architecture(self, buffer: TileBuffer, found: Architecture) -> Architecture:
         """The tile's architecture with the energies and the area of this buffer as its outermost level."""
-        from costmodel.chips import load_tile
-
-        found = load_tile(self.keys.tile.architecture, inner)
         outermost, key = found.levels[-1], "tile.architecture"
         if widths := {level.word_bits for level in found.levels} - {8}:
             raise InputError(self.where, "an architecture of 8-bit words", sorted(widths), key=key)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costmodel.chips import FOLDER, chip_names, load_chip, load_tile, tile_names
+from costmodel.chips import FOLDER, TILES, chip_names, load_chip, load_tile, tile_names
 from costmodel.conventions.set_isca2023.hardware import PLATFORMS
 from costmodel.errors import InputError
 from costmodel.frontends.safe_yaml import load_yaml
@@ -112,6 +112,26 @@ def test_files(tmp_path: Path) -> None:
         load_chip(path)
     with pytest.raises(InputError, match="set-edge"):
         load_chip("set-egde")
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+def test_a_chips_tile_file_stands_beside_the_chips(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, absolute: bool
+) -> None:
+    (tmp_path / "chips").mkdir()
+    tile, chip = tmp_path / "chips" / "tile.yaml", tmp_path / "chips" / "mine.yaml"
+    tile.write_text((TILES / "nvdla.yaml").read_text().replace("name: nvdla", "name: mine", 1))
+    text = (FOLDER / "set-edge.yaml").read_text()
+    named = str(tile) if absolute else "tile.yaml"
+    chip.write_text(text.replace("architecture: nvdla", f"architecture: {named}"))
+    monkeypatch.chdir(tmp_path)
+    for path in (chip, "chips/mine.yaml"):
+        found = load_chip(path).tile.architecture
+        assert found is not None
+        assert found.name == "mine"
+    chip.write_text(text.replace("architecture: nvdla", "architecture: missing.yaml"))
+    with pytest.raises(InputError, match=r"chips/missing\.yaml"):
+        load_chip("chips/mine.yaml")
 
 
 def test_every_file_says_where_its_numbers_are_from() -> None:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from shutil import copytree
+from shutil import copytree, rmtree
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ import pytest
 from clusters.in_process import InProcessRuntime
 from costmodel.chip import ChipEvaluator
 from costmodel.chips import FOLDER as CHIPS
-from costmodel.chips import load_chip
+from costmodel.chips import TILES, load_chip
 from costmodel.errors import InputError
 from costmodel.networks.layer_graphs import load_layer_graph
 from costmodel.ratree import format_tree, parse_tree
@@ -417,12 +417,20 @@ def test_bytes_of_dram_are_objectives_of_chips_only(write_study: Callable[[str],
 def test_a_submitted_study_takes_its_chip_and_networks_along(
     write_study: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    (tmp_path / "mine.yaml").write_text((CHIPS / "set-edge.yaml").read_text(encoding="utf-8"))
-    study = write_study(STUDY.replace("chip: set-edge", "chip: mine.yaml"))
+    (tmp_path / "chips").mkdir()
+    (tmp_path / "chips" / "tile.yaml").write_text((TILES / "eyeriss.yaml").read_text(encoding="utf-8"))
+    text = (CHIPS / "set-edge-eyeriss.yaml").read_text(encoding="utf-8")
+    own = text.replace("architecture: eyeriss", "architecture: tile.yaml")
+    (tmp_path / "chips" / "mine.yaml").write_text(own)
+    study = write_study(STUDY.replace("chip: set-edge", "chip: chips/mine.yaml"))
+    known = load_study(str(study))
+    wanted = load_chip(known.chip)
     staged = load_study(str(stage_study(str(study), tmp_path / "job")))
-    assert staged.identity == load_study(str(study)).identity
+    assert staged.identity == known.identity
     assert Path(staged.chip).is_relative_to(tmp_path / "job")
     assert Path(staged.networks[0].network).is_relative_to(tmp_path / "job")
+    rmtree(tmp_path / "chips")
+    assert load_chip(staged.chip) == wanted
 
 
 EXCHANGING = STUDY.replace("seeds: 2", "seeds: 3, epochs: 3").replace("beta: 2", "beta: 6, start: sequential")
