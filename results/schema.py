@@ -260,7 +260,7 @@ SCHEDULES = Table(
         Column("noc_hop_bytes", "int", "bytes", "bytes times the links of the mesh that they cross"),
         Column("utilization", "float", "1", "share of tile-cycles in which a tile has a layer to compute"),
         Column("energy_by_part_pj", "json", "pJ", "energy_pj per part of the chip"),
-        Column("epoch", "int", "", "of seeds that exchange their best trees: after which epoch, from 0"),
+        Column("epoch", "int", "", "of seeds that exchange trees: which epoch, from 0; seconds are its own"),
         Column("state", "json", "", "of such a seed: where its search goes on from"),
         Column("tree", "string", "", "the schedule: its RA tree as text, a line a node"),
         Column("handed_on", "json", "", "forwarding granularity of S cuts, where it is not a sub-batch"),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from sweep.answers import Answer
 from sweep.design_row import Row, design_row
+from sweep.schedule_task import with_epochs
 from sweep.space import Design
 from sweep.study import Study
 from sweep.work import Task
@@ -19,6 +20,8 @@ class _Open:
     tasks: tuple[str, ...]
     """Task ids in the order of the workload's tasks."""
     missing: set[str]
+    before: tuple[str, ...] = ()
+    """Of tasks that are the last of several epochs, the ids of the others."""
 
 
 @dataclass
@@ -47,11 +50,13 @@ class DesignLedger:
         The row is there at once where every answer already is.
         """
         ids = tuple(task.id for task in tasks)
-        missing = {task_id for task_id in ids if not self.knows(task_id)}
+        listed = set(ids)
+        missing = {task_id for task_id in listed if not self.knows(task_id)}
+        before = tuple(task.id for task in with_epochs(tasks) if task.id not in listed)
+        entry = _Open(design, ids, missing, before)
         if not missing:
-            return [], self.row(design, ids)
+            return [], self._row(entry)
         new = {task.id: task for task in tasks if task.id in missing and task.id not in self._waiting}
-        entry = _Open(design, ids, missing)
         for task_id in missing:
             self._waiting.setdefault(task_id, []).append(entry)
         return list(new.values()), None
@@ -63,23 +68,27 @@ class DesignLedger:
         for entry in self._waiting.pop(task_id, []):
             entry.missing.discard(task_id)
             if not entry.missing:
-                complete.append(self.row(entry.design, entry.tasks))
+                complete.append(self._row(entry))
         return complete
 
-    def row(self, design: Design, task_ids: tuple[str, ...]) -> Row:
+    def _row(self, entry: _Open) -> Row:
         """The ``designs`` row of a design all of whose tasks are answered."""
-        answers = [self.answers[task_id] for task_id in task_ids]
-        found = self.workload.results(design, task_ids, answers)
-        return design_row(self.study, design) | self._effort(task_ids) | found
+        answers = [self.answers[task_id] for task_id in entry.tasks]
+        found = self.workload.results(entry.design, entry.tasks, answers)
+        return design_row(self.study, entry.design) | self._effort({*entry.before, *entry.tasks}) | found
 
-    def _effort(self, task_ids: tuple[str, ...]) -> Row:
-        """The columns that count the design's solves, and the CPU time of those it was first to need."""
-        distinct = {task_id: self.answers[task_id] for task_id in task_ids}
-        first = [task_id for task_id in distinct if task_id not in self._first_need]
+    def _effort(self, solves: set[str]) -> Row:
+        """The columns that count the design's solves, and the CPU time of those it was first to need.
+
+        Epochs before answers that were in the store were in it, too, and nobody has read them.
+        """
+        known = {task_id: self.answers[task_id] for task_id in solves if task_id in self.answers}
+        cached = sum(answer.cached for answer in known.values())
+        first = [task_id for task_id in known if task_id not in self._first_need]
         self._first_need.update(first)
         return {
-            "solves": len(distinct),
-            "cached_solves": sum(answer.cached for answer in distinct.values()),
-            "failures": sum(answer.status == "failed" for answer in distinct.values()),
-            "cpu_seconds": sum(distinct[t].cpu_seconds for t in first if not distinct[t].cached),
+            "solves": len(solves),
+            "cached_solves": len(solves) - len(known) + cached,
+            "failures": sum(answer.status == "failed" for answer in known.values()),
+            "cpu_seconds": sum(known[t].cpu_seconds for t in first if not known[t].cached),
         }

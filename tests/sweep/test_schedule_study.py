@@ -450,6 +450,8 @@ def test_seeds_that_exchange_their_trees_find_what_they_find_together(
     assert sorted(row["epoch"] for row in rows.values()) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     (design,) = folder.read_rows("designs")
     seeds = [rows[task_id] for task_id in design["networks"]["skip.json"]["seeds"]]
+    assert (design["solves"], design["cached_solves"], design["failures"]) == (9, 0, 0)
+    assert design["cpu_seconds"] == pytest.approx(sum(row["cpu_seconds"] for row in rows.values()))
 
     chip, graph = load_chip("set-edge", design["axes"]), load_layer_graph(tmp_path / "skip.json")
     costs = solved_costs(Demand(graph, chip.tile, chip.tiles, 2, Pruning(most=1)), TileMapper("nvdla"))
@@ -481,6 +483,9 @@ def test_exchanging_seeds_go_on_from_the_epochs_that_there_are(
     (design,) = run_study(study, with_tiles, HERE, observer=counter).read_rows("designs")
     # three of the first epoch and two of the second are there; what failed, and what waited for it, is not
     assert (design["status"], len(counter.cached), len(counter.solved)) == ("complete", 5, 4)
+    assert (design["solves"], design["cached_solves"]) == (9, 5)
+    (again,) = run_study(study, tmp_path / "runs" / "again", HERE).read_rows("designs")
+    assert (again["solves"], again["cached_solves"], again["cpu_seconds"]) == (9, 9, 0.0)
     copytree(with_tiles.parent / "tiles", tmp_path / "other" / "tiles")
     (other,) = run_study(study, tmp_path / "other" / "skip", HERE).read_rows("designs")
     assert [other[name] for name in ("energy_pj", "cycles")] == [
