@@ -36,6 +36,10 @@ SPLITS = np.array([[C, K], [C, B], [B, K], [C, W], [H, K], [H, W]])
 ENERGY, CYCLES, SHARED, BUFFERS, BUS, MACS = 0, 1, 2, 3, 4, 5
 """Where ``best`` holds the energies (pJ) and cycles of the cheapest nest."""
 
+INLINES = "9b8717805839c71c"
+"""Digest of the modules whose functions become part of this one's: compiled code is kept as long as this file
+stays the same, and a test says when it has to change with them."""
+
 
 @inlined
 def _low32(value: Int) -> Int:

@@ -41,6 +41,10 @@ Int64 = numba.int64
 Best = tuple[float, Int, Int, Int]
 """The best placement so far: its value, row of the table, number of the order and hops times bytes."""
 
+INLINES = "7776b7a14eb131b6"
+"""Digest of the modules whose functions become part of this one's: compiled code is kept as long as this file
+stays the same, and a test says when it has to change with them."""
+
 
 @entry
 def search(
