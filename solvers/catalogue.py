@@ -18,6 +18,7 @@ class Entry:
 
     With ``takes_start`` there is an argument ``start`` more: a solution to begin with, or None.
     ``maps_unevenly``: whether rules can ask a mapping solver for uneven mappings.
+    ``draws``: whether the answer of a schedule solver depends on the seed; without it one seed is enough.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Entry:
     description: str
     takes_start: bool = False
     maps_unevenly: bool = False
+    draws: bool = True
 
     def load(self) -> Any:
         """The solver's module."""
@@ -125,6 +127,7 @@ CATALOGUE: tuple[Entry, ...] = (
         SCHEDULE_OBJECTIVES,
         False,
         "KAPLA's chains of segments: those that cannot fit pruned, the promising ones costed in full",
+        draws=False,
     ),
     Entry(
         "layer_sequential",

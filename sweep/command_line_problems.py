@@ -123,7 +123,10 @@ def solve_schedule(
     batch: Annotated[int, typer.Option(min=1, help="Samples to schedule.")] = 1,
     solver: Annotated[str, typer.Option(help="See 'archsweep list solvers', family schedule.")] = "set",
     objective: Annotated[str, typer.Option(help="energy, cycles, edp, or a product such as e2d.")] = "edp",
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds; the best schedule counts.")] = 4,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many seeds; the best counts. 4, or 1 of solvers that draw nothing."),
+    ] = None,
     seed: Seed = 0,
     epochs: Annotated[int, typer.Option(min=1, help="Seeds exchange their best trees so often, less 1.")] = 1,
     wall_seconds: Annotated[float, typer.Option(help="Time limit of each seed.")] = 600.0,
@@ -145,8 +148,8 @@ def solve_schedule(
     from sweep.command_line_schedule import ScheduleRequest
     from sweep.command_line_schedule import solve_schedule as solve_and_print
 
-    schedule = {"solver": solver, "objective": objective, "batch": batch, "seeds": seeds, "seed": seed}
-    schedule |= {"epochs": epochs}
+    schedule = {"solver": solver, "objective": objective, "batch": batch, "seed": seed}
+    schedule |= {"epochs": epochs} | ({} if seeds is None else {"seeds": seeds})
     limits = {"wall_seconds": wall_seconds, "iterations": iterations, "most_partitions": most_partitions}
     mapping = {"solver": tile_solver}
     request = ScheduleRequest(chip, network, {**schedule, **limits}, mapping, workers, output, chart)

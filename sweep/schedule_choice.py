@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from costmodel.errors import InputError
 from costmodel.frontends.file_keys import Keys
 from solvers.budget import Budget
+from solvers.catalogue import CATALOGUE
 from solvers.schedule.objective import Objective
 from solvers.schedule.tile_shares import Pruning
 
 TILE_LOT = 32
 """Shares of layers that a mapping solver maps in one task: seconds of work, and few rows."""
+WITHOUT_DRAWS = [entry.name for entry in CATALOGUE if entry.family == "schedule" and not entry.draws]
+"""Solvers that ignore the seed."""
 
 
 class ScheduleChoice(Keys):
     """Schedule every network with ``seeds`` seeds, ``seed`` the first; the best schedule counts.
 
+    Of a solver that draws nothing ``seeds`` is 1: all would give the same answer.
     ``epochs``: parts of the search, between which seeds exchange their best trees (1: they do not).
     ``batch``: samples of networks that name none; ``objective``: energy, cycles, edp, or a product as e2d;
     ``least_utilization`` and ``most_partitions``: which ways to cut a layer among tiles are worth a look,
@@ -41,6 +46,20 @@ class ScheduleChoice(Keys):
     def _known(cls, objective: str) -> str:
         Objective.named(objective)
         return objective
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_seeds(cls, keys: Any) -> Any:
+        solver = keys.get("solver") if isinstance(keys, dict) else None
+        return {"seeds": 1, **keys} if solver in WITHOUT_DRAWS else keys
+
+    @field_validator("seeds")
+    @classmethod
+    def _seeds_that_differ(cls, seeds: int, read: ValidationInfo) -> int:
+        solver = read.data.get("solver")
+        if seeds > 1 and solver in WITHOUT_DRAWS:
+            raise InputError("", f"1, for {solver} draws nothing: every seed gives the same answer", seeds)
+        return seeds
 
     @property
     def pruning(self) -> Pruning:

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from costmodel.chips import FOLDER
+from costmodel.errors import InputError
+from costmodel.frontends.file_keys import check_keys
 from costmodel.ratree import leaves, parse_tree
+from sweep.schedule_choice import ScheduleChoice
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -121,6 +124,10 @@ def test_schedules_that_cannot_be_counted_say_why(
         (("--params", "{"), "a JSON object"),
         (("--params", '{"speed": 1}'), "parameters of set"),
         (("--tile-solver", "cosma"), "expected one of nvdla, auto, cosa"),
+        (
+            ("--solver", "kapla_schedule", "--params", "{}", "--seeds", "2"),
+            "1, for kapla_schedule draws nothing",
+        ),
     ],
 )
 def test_wrong_input_is_named(solve: Command, options: tuple[str, ...], said: str) -> None:
@@ -128,6 +135,13 @@ def test_wrong_input_is_named(solve: Command, options: tuple[str, ...], said: st
     assert (status, out) == (2, "")
     assert said in errors.replace("\n", " ")
     assert "Traceback" not in errors
+
+
+def test_a_solver_that_draws_nothing_has_one_seed() -> None:
+    assert [ScheduleChoice(solver=name).seeds for name in ("set", "kapla_schedule")] == [4, 1]
+    assert ScheduleChoice(solver="kapla_schedule", seeds=1, seed=3).seeds == 1
+    with pytest.raises(InputError, match=r"study: seeds: expected 1, for kapla_schedule"):
+        check_keys(ScheduleChoice, {"solver": "kapla_schedule", "seeds": 4}, "study")
 
 
 def test_chips_and_their_networks_are_listed(command_line: Command) -> None:
