@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from math import prod
+from typing import Any
 
 from costmodel.chip import Chip, Tile
 from costmodel.errors import InputError
@@ -35,7 +36,7 @@ def schedule_solves(study: Study) -> list[ScheduleSolve]:
     choice = study.schedule
     assert choice is not None
     solver(choice.solver, FAMILY)
-    params = canonical_json(asdict(checked_params(choice.solver, choice.params)))
+    params = _params(study, "schedule", choice.solver, choice.params)
     return [ScheduleSolve(choice.solver, choice.objective, params, budget) for budget in choice.budgets]
 
 
@@ -46,8 +47,17 @@ def tile_mapper(study: Study) -> SolveSettings:
     if choice.rules != SpaceRules():
         expected = "a mapping block without rules on tiles: keep, padding, constraints"
         raise InputError(f"study {study.name}", expected, choice.rules.describe(), key="mapping")
-    params = canonical_json(asdict(checked_params(choice.solver, choice.solver_params)))
+    params = _params(study, "mapping", choice.solver, choice.solver_params)
     return SolveSettings(choice.solver, choice.objective, params, choice.budget)
+
+
+def _params(study: Study, block: str, solver_name: str, given: dict[str, Any]) -> str:
+    """The solver's complete parameters as canonical JSON; InputError names the study's block."""
+    try:
+        return canonical_json(asdict(checked_params(solver_name, given)))
+    except InputError as error:
+        of_one = not error.key.startswith("params")
+        raise error.at(f"study {study.name}", f"{block}.params" if of_one else block) from None
 
 
 class ScheduleWork:

@@ -11,7 +11,7 @@ from typing import Any
 
 from costmodel import MODEL_VERSION
 from costmodel.architecture import Architecture
-from costmodel.errors import InputError
+from costmodel.errors import InputError, did_you_mean
 from costmodel.evaluate import evaluate
 from costmodel.frontends.timeloop_reference import mapping_to_json
 from costmodel.uneven import AnyMapping
@@ -164,7 +164,8 @@ def checked_params(solver_name: str, given: ReadOnlyDict[str, Any]) -> Any:
     params_type = entry.load().Params
     known = list(params_type.__dataclass_fields__)
     if unknown := sorted(set(given) - set(known)):
-        raise InputError(entry.family, f"parameters of {solver_name} among {known}", unknown, key="params")
+        expected, remedy = f"parameters of {solver_name} among {known}", did_you_mean(unknown[0], known)
+        raise InputError(entry.family, expected, unknown, remedy, key="params")
     try:
         return params_type(**given)
     except TypeError as error:
