@@ -1,6 +1,7 @@
 """What the README shows is what works: its study, its commands, its Python."""
 
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -44,7 +45,7 @@ def test_the_study_plans(study_file: Path) -> None:
 def test_single_commands(
     line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", line.partition("#")[0].split())
+    monkeypatch.setattr(sys, "argv", shlex.split(line, comments=True))
     with pytest.raises(SystemExit) as end:
         main()
     assert end.value.code in (0, None)

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.mapping.exact.chains import chains_of
 from solvers.mapping.exact.parts import PartSpace
 from solvers.mapping.exact.prices import ANY_ORDER, Prices, Which
-from solvers.mapping.exact.tables import Assignment, Lattice, Space, assignment_room, chains_of
+from solvers.mapping.exact.tables import Assignment, Lattice, Space, assignment_room
 
 Array = NDArray[Any]
 MOST_WAITING = 2_000_000

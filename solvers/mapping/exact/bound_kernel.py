@@ -36,6 +36,7 @@ from solvers.mapping.exact.assignment_kernel import (
     operands_pj,
     value,
 )
+from solvers.mapping.exact.words_kernel import has_room, kept_words, moved_words
 
 if TYPE_CHECKING:
     from solvers.mapping.exact.tables import Assignment, Lattice, Space
@@ -46,9 +47,9 @@ Int = Any
 Real = Any
 """A 64-bit floating-point number of compiled code."""
 
-INLINES = "2111c27a7ad1daa1"
-"""Digest of assignment_kernel.py, whose functions become part of this module's: compiled code is kept as long
-as this file stays as it is."""
+INLINES = "b782e6c0f760b19c"
+"""Digest of assignment_kernel.py and words_kernel.py, whose functions become part of this module's: compiled
+code is kept as long as this file stays as it is."""
 
 
 @entry
@@ -197,7 +198,7 @@ def _close(space: Space, room: Assignment, lattice: Lattice, level: int, lower: 
     for vector in range(lattice.size[0]):
         for dim in range(len(lattice.digits)):
             lattice.tile[dim] = lattice.value[dim, lattice.digits[dim]] * room.covered[inner, dim]
-        fits = _fits(space, room, inner, lattice.tile)
+        fits = has_room(space, room, inner, lattice.tile)
         asked = _more_operands_pj(space, room, level, lattice.tile) if fits else np.inf
         if space.prices[inner] > 0:
             asked += space.prices[inner] * kept_words(space, room, inner, lattice.tile)
@@ -239,54 +240,6 @@ def _more_groups(space: Space, room: Assignment, where: tuple[int, int], tile: A
 
 
 @inlined
-def _fits(space: Space, room: Assignment, level: int, tile: Array) -> bool:
-    """Whether a part's tile can be this one: parts outside hold as much or more, parts inside one point or
-    more."""
-    words = least_words_inside(space, room, level)
-    for part in range(level, space.last[level] + 1):
-        words += kept_words(space, room, part, tile)
-    return bool(words <= space.model.usable_words[level])
-
-
-@inlined
-def kept_words(space: Space, room: Assignment, level: int, tile: Array) -> Int:
-    """Words of the tensors that a level keeps if its tile is this one."""
-    words = 0
-    for tensor in range(room.ratio.shape[1]):
-        if room.keep[level] >> tensor & 1:
-            words += tile_words(space, tensor, tile)
-    return words
-
-
-@inlined
-def least_words_inside(space: Space, room: Assignment, level: int) -> Int:
-    """What the parts inside this one hold at least."""
-    words = 0
-    for part in range(space.first[level], level):
-        words += kept_words(space, room, part, room.covered[part])
-    return words
-
-
-@inlined
-def tile_words(space: Space, tensor: int, tile: Array) -> Int:
-    words = 1
-    for axis in range(space.model.axes[tensor]):
-        words *= extent(space, tensor, axis, tile)
-    return words
-
-
-@inlined
-def extent(space: Space, tensor: int, axis: int, tile: Array) -> Int:
-    """Length of one axis of a tile's bounding box."""
-    length = 1
-    for term in range(space.model.term_dims.shape[2]):
-        dim = space.model.term_dims[tensor, axis, term]
-        if dim >= 0:
-            length += space.model.term_steps[tensor, axis, term] * (tile[dim] - 1)
-    return length
-
-
-@inlined
 def _least_opened(space: Space, room: Assignment, lattice: Lattice, at: tuple[int, int, int]) -> float:
     """The least of the level's opened bounds for the tensors of ``run`` or those of them that pass on.
 
@@ -298,32 +251,6 @@ def _least_opened(space: Space, room: Assignment, lattice: Lattice, at: tuple[in
         if space.runs[fewer] & ~space.runs[run] == 0 and dropped & ~room.keep[level] == 0:
             least = min(least, lattice.opened[place(space, lattice, level, fewer) + vector])
     return least
-
-
-@inlined
-def moved_words(space: Space, room: Assignment, level: int, tensor: int, tile: Array) -> Real:
-    """Words delivered into all instances of a level if the first loops outside its tile move it, at least.
-
-    Every loop outside multiplies the words of a tile (item 3), but those that slide it along one axis: on
-    that axis at least the different positions count.
-    """
-    model = space.model
-    words, slide = room.instances[level], 1.0
-    for dim in range(len(tile)):
-        if model.axis_of[tensor, dim] < 0:
-            words *= room.rest[dim] * room.covered[level, dim] // tile[dim]
-    for axis in range(model.axes[tensor]):
-        length, steps, terms = 1, 1, 0
-        for term in range(model.term_dims.shape[2]):
-            dim = model.term_dims[tensor, axis, term]
-            if dim >= 0:
-                length += model.term_steps[tensor, axis, term] * (tile[dim] - 1)
-                steps *= room.rest[dim] * room.covered[level, dim] // tile[dim]
-                terms += model.sizes[dim] > 1
-        words *= length * steps
-        if terms > 1:
-            slide = min(slide, room.axis_words[level, tensor, axis] / (length * steps))
-    return words * slide
 
 
 @inlined

@@ -21,7 +21,8 @@ from solvers.mapping.exact.assignment_kernel import (
 )
 
 if TYPE_CHECKING:
-    from solvers.mapping.exact.tables import Assignment, Chains, Space
+    from solvers.mapping.exact.chains import Chains
+    from solvers.mapping.exact.tables import Assignment, Space
 
 Array = NDArray[Any]
 

@@ -12,7 +12,7 @@ from solvers.mapping.exact.assignment_kernel import (
     moved_pj,
     operands_pj,
 )
-from solvers.mapping.exact.bound_kernel import kept_words
+from solvers.mapping.exact.words_kernel import kept_words
 
 if TYPE_CHECKING:
     from solvers.mapping.exact.tables import Assignment, Nodes, Space

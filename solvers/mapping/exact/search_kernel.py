@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from costmodel.compiled import entry, inlined
 from solvers.mapping.exact.assignment_kernel import boundary_pj, copy, copy_rows, value
-from solvers.mapping.exact.bound_kernel import floors_pj, kept_words, least_words_inside, place
+from solvers.mapping.exact.bound_kernel import floors_pj, place
 from solvers.mapping.exact.delivery_kernel import decide
+from solvers.mapping.exact.words_kernel import kept_words, least_words_inside
 
 if TYPE_CHECKING:
     from solvers.mapping.exact.tables import Assignment, Lattice, Nodes, Space
@@ -19,8 +20,8 @@ Array = NDArray[Any]
 Int = Any
 """A 64-bit integer of compiled code."""
 
-INLINES = "71a57e97aa4190c1"
-"""Digest of bound_kernel.py and delivery_kernel.py, as there."""
+INLINES = "d12b9e66fa787a8b"
+"""Digest of bound_kernel.py, delivery_kernel.py and words_kernel.py, as there."""
 
 
 @entry

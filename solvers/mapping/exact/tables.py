@@ -103,21 +103,6 @@ class Assignment(NamedTuple):
     """[2, levels, tensors] words per instance read and written whatever the loops."""
 
 
-class Chains(NamedTuple):
-    """The levels that can keep each tensor, and what that costs at least for some spatial factors."""
-
-    counts: Array
-    """[tensors] how many chains."""
-    levels: Array
-    """[tensors, most] sets of levels."""
-    choice: Array
-    """[keep sets, tensors] the chain that a choice of keep sets gives each tensor."""
-    energy: Array
-    """[tensors, most]"""
-    demand: Array
-    """[tensors, most, 2, levels] words per instance read and written, whatever the loops."""
-
-
 class Lattice(NamedTuple):
     """All vectors of divisors of ``Assignment.rest``, numbered in mixed radix, and bounds for each."""
 
@@ -299,24 +284,6 @@ def assignment_room(space: Space) -> Assignment:
         axis_words=real((levels, *space.touched.shape)),
         numbers=real(3),
         demand=real((2, levels, tensors)),
-    )
-
-
-def chains_of(keeps: Array, tensors: int) -> Chains:
-    """The chains of all choices of keep sets [n, levels]."""
-    levels = keeps.shape[1]
-    masks = (keeps[:, :, None] >> np.arange(tensors) & 1) * (1 << np.arange(levels))[:, None]
-    found = [np.unique(masks[:, :, tensor].sum(axis=1), return_inverse=True) for tensor in range(tensors)]
-    counts = np.array([len(chains) for chains, _ in found], np.int64)
-    table = np.zeros((tensors, counts.max()), np.int64)
-    for tensor, (chains, _) in enumerate(found):
-        table[tensor, : len(chains)] = chains
-    return Chains(
-        counts=counts,
-        levels=table,
-        choice=np.stack([choice.reshape(-1) for _, choice in found], axis=1).astype(np.int64),
-        energy=np.zeros(table.shape),
-        demand=np.zeros((*table.shape, 2, levels)),
     )
 
 

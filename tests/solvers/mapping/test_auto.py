@@ -42,7 +42,7 @@ class Paper(Entry):
 
 
 def paper(name: str, answer: Any, takes_start: bool = False) -> Paper:
-    return Paper(name, "mapping", "", (), False, "", takes_start, answer, [])
+    return Paper(name, "mapping", "", (), False, "", takes_start, answer=answer, asked=[])
 
 
 def found(objective: float, bound: float | None, seconds: float = 1.0) -> Outcome[Mapping]:

@@ -246,9 +246,9 @@ def test_a_tolerance_is_a_fraction(tolerance: float) -> None:
 @pytest.mark.parametrize(
     ("module", "inlined"),
     [
-        (bound_kernel, ["assignment_kernel.py"]),
+        (bound_kernel, ["assignment_kernel.py", "words_kernel.py"]),
         (choice_kernel, ["assignment_kernel.py"]),
-        (search_kernel, ["bound_kernel.py", "delivery_kernel.py"]),
+        (search_kernel, ["bound_kernel.py", "delivery_kernel.py", "words_kernel.py"]),
     ],
     ids=["bound_kernel", "choice_kernel", "search_kernel"],
 )

@@ -1,0 +1,92 @@
+"""Compiled: how many words a tile holds, and how many have to be moved into it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from costmodel.compiled import inlined
+
+if TYPE_CHECKING:
+    from solvers.mapping.exact.tables import Assignment, Space
+
+Array = NDArray[Any]
+Int = Any
+"""A 64-bit integer of compiled code."""
+Real = Any
+"""A 64-bit floating-point number of compiled code."""
+
+
+@inlined
+def has_room(space: Space, room: Assignment, level: int, tile: Array) -> bool:
+    """Whether a part's tile can be this one: parts outside hold as much or more, parts inside one point or
+    more."""
+    words = least_words_inside(space, room, level)
+    for part in range(level, space.last[level] + 1):
+        words += kept_words(space, room, part, tile)
+    return bool(words <= space.model.usable_words[level])
+
+
+@inlined
+def kept_words(space: Space, room: Assignment, level: int, tile: Array) -> Int:
+    """Words of the tensors that a level keeps if its tile is this one."""
+    words = 0
+    for tensor in range(room.ratio.shape[1]):
+        if room.keep[level] >> tensor & 1:
+            words += tile_words(space, tensor, tile)
+    return words
+
+
+@inlined
+def least_words_inside(space: Space, room: Assignment, level: int) -> Int:
+    """What the parts inside this one hold at least."""
+    words = 0
+    for part in range(space.first[level], level):
+        words += kept_words(space, room, part, room.covered[part])
+    return words
+
+
+@inlined
+def tile_words(space: Space, tensor: int, tile: Array) -> Int:
+    words = 1
+    for axis in range(space.model.axes[tensor]):
+        words *= extent(space, tensor, axis, tile)
+    return words
+
+
+@inlined
+def extent(space: Space, tensor: int, axis: int, tile: Array) -> Int:
+    """Length of one axis of a tile's bounding box."""
+    length = 1
+    for term in range(space.model.term_dims.shape[2]):
+        dim = space.model.term_dims[tensor, axis, term]
+        if dim >= 0:
+            length += space.model.term_steps[tensor, axis, term] * (tile[dim] - 1)
+    return length
+
+
+@inlined
+def moved_words(space: Space, room: Assignment, level: int, tensor: int, tile: Array) -> Real:
+    """Words delivered into all instances of a level if the first loops outside its tile move it, at least.
+
+    Every loop outside multiplies the words of a tile (item 3), but those that slide it along one axis: on
+    that axis at least the different positions count.
+    """
+    model = space.model
+    words, slide = room.instances[level], 1.0
+    for dim in range(len(tile)):
+        if model.axis_of[tensor, dim] < 0:
+            words *= room.rest[dim] * room.covered[level, dim] // tile[dim]
+    for axis in range(model.axes[tensor]):
+        length, steps, terms = 1, 1, 0
+        for term in range(model.term_dims.shape[2]):
+            dim = model.term_dims[tensor, axis, term]
+            if dim >= 0:
+                length += model.term_steps[tensor, axis, term] * (tile[dim] - 1)
+                steps *= room.rest[dim] * room.covered[level, dim] // tile[dim]
+                terms += model.sizes[dim] > 1
+        words *= length * steps
+        if terms > 1:
+            slide = min(slide, room.axis_words[level, tensor, axis] / (length * steps))
+    return words * slide
