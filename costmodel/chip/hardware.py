@@ -67,6 +67,10 @@ class Dram:
         _check(self, "DRAM", whole=("bytes_per_cycle",))
 
 
+MOST_TILES = 4096
+"""Numbers of a mesh's links and partitions are kept as tables: beyond this they are for no machine."""
+
+
 @dataclass(frozen=True)
 class Chip:
     """``columns`` x ``rows`` equal tiles, numbered in stripes of ``stripe`` columns (section 3.3.2).
@@ -86,6 +90,9 @@ class Chip:
 
     def __post_init__(self) -> None:
         _check(self, f"chip {self.name}", whole=("columns", "rows", "stripe"))
+        if self.tiles > MOST_TILES:
+            expected = f"a mesh of at most {MOST_TILES:,} tiles"
+            raise InputError(f"chip {self.name}", expected, f"{self.columns} x {self.rows}", key="mesh")
         if not self.frequency_ghz > 0:
             raise InputError(f"chip {self.name}", "more than 0 GHz", self.frequency_ghz, key="frequency_ghz")
 

@@ -161,7 +161,7 @@ def test_a_closed_laptop_stop_and_resume(head: Head, write_study: WriteStudy, tm
     slow = write_study().read_text().replace("name: tiny", f"name: {name}")
     slow = slow.replace("[2 KiB, 4 KiB]", "[1 KiB, 2 KiB, 3 KiB, 4 KiB]")
     # seconds of computing, which a busy machine draws out as it does the commands below
-    write_study(slow.replace("iterations: 400, wall_seconds: 20", "iterations: 24_576, wall_seconds: 600"))
+    write_study(slow.replace("iterations: 400, wall_seconds: 20", "iterations: 65_536, wall_seconds: 600"))
     with subprocess.Popen(
         [sys.executable, "-m", "sweep", "submit", "tiny.yaml", "--address", head.address],
         cwd=tmp_path,

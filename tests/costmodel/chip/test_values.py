@@ -40,6 +40,7 @@ def test_ports_are_at_both_ends_of_every_row() -> None:
         ({"rows": 2.0}, "whole number of at least 1"),
         ({"stripe": True}, "whole number of at least 1"),
         ({"frequency_ghz": 0.0}, "more than 0 GHz"),
+        ({"columns": 100_000, "rows": 100_000}, "at most 4,096 tiles"),
     ],
 )
 def test_no_such_chip(change: dict[str, object], expected: str) -> None:
