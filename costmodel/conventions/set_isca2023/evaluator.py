@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.chip.layers import LayerGraph
+from costmodel.chip.streams import Place
 from costmodel.conventions.set_isca2023.allocation import allocate
 from costmodel.conventions.set_isca2023.buffers import Held, cut_in_space, cut_in_time, leaf_held
 from costmodel.conventions.set_isca2023.hardware import Platform
-from costmodel.conventions.set_isca2023.leaf import LeafCost, LeafSearch, Place
+from costmodel.conventions.set_isca2023.leaf import LeafCost, LeafSearch
 from costmodel.conventions.set_isca2023.tile_tables import TileTables
 from costmodel.errors import InputError
 from costmodel.ratree import (

@@ -14,32 +14,12 @@ from numpy.typing import NDArray
 
 from costmodel.chip.geometry import mesh_of, placement_orders, ranges_of
 from costmodel.chip.layers import LayerGraph
+from costmodel.chip.streams import FROM_DRAM, Place
 from costmodel.conventions.set_isca2023.hardware import Platform
 from costmodel.conventions.set_isca2023.intra_tile import TileCost
-from costmodel.conventions.set_isca2023.partitions import Parts
 from costmodel.conventions.set_isca2023.tile_tables import TableRows, TileTables
 
 Array = NDArray[Any]
-FROM_DRAM = (0,) * 15
-"""What a source from DRAM has in place of its producer's numbers."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a layer's outputs are: its batch and partition, the placement order, tiles from ``tile`` on."""
-
-    batch: int
-    tile: int
-    parts: Parts
-    order: tuple[int, ...]
-
-    @property
-    def steps(self) -> tuple[int, int, int, int]:
-        """How many tiles further the next part along K, B, H and W is."""
-        steps, step = [0, 0, 0, 0], 1
-        for axis in reversed(self.order):
-            steps[axis], step = step, step * self.parts[axis]
-        return steps[0], steps[1], steps[2], steps[3]
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.chip.layers import LayerGraph
+from costmodel.chip.streams import Place
 from costmodel.conventions.set_isca2023.hardware import Platform
-from costmodel.conventions.set_isca2023.leaf import LeafCost, LeafSearch, Place
+from costmodel.conventions.set_isca2023.leaf import LeafCost, LeafSearch
 
 Array = NDArray[Any]
 MOST_BYTES = 1 << 28

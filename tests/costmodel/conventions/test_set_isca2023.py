@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from costmodel.chip.streams import Place
 from costmodel.conventions.set_isca2023 import (
     PLATFORMS,
     LayerGraph,
@@ -29,7 +30,7 @@ from costmodel.conventions.set_isca2023.evaluator import ENERGY_PARTS
 from costmodel.conventions.set_isca2023.hardware import Tile
 from costmodel.conventions.set_isca2023.intra_tile import Share, TileMapper
 from costmodel.conventions.set_isca2023.layers import LIBRARY, graph_from_json
-from costmodel.conventions.set_isca2023.leaf import LeafCost, LeafSearch, Place
+from costmodel.conventions.set_isca2023.leaf import LeafCost, LeafSearch
 from costmodel.conventions.set_isca2023.partitions import admitted, factorizations
 from costmodel.errors import InputError
 from costmodel.frontends.safe_json import load_json
