@@ -21,9 +21,9 @@ from costmodel.chip.leaf_values import (
     Table,
 )
 from costmodel.chip.overlap_kernel import fill_overlaps
+from costmodel.chip.placement_kernel import axes_cut, steps_of, tile_of
 from costmodel.chip.ranges_kernel import (
     OUTPUTS,
-    Four,
     Ranges,
     Two,
     ceil_divided,
@@ -31,7 +31,7 @@ from costmodel.chip.ranges_kernel import (
     size_of,
     volume,
 )
-from costmodel.chip.transfer_kernel import BOUND, HOPS, LINKS, tile_of, transfer
+from costmodel.chip.transfer_kernel import BOUND, HOPS, LINKS, transfer
 from costmodel.compiled import called, entry, inlined
 
 Array = NDArray[Any]
@@ -40,7 +40,7 @@ Int = Any
 Real = Any
 """A 64-bit float of compiled code."""
 
-INLINES = "411c5fb535076ac1"
+INLINES = "75da3d2f0884e247"
 """Digest of the modules whose functions become part of this one's: compiled code is kept as long as this file
 stays the same, and a test says when it has to change with them."""
 
@@ -64,7 +64,7 @@ def search(room: Room, leaf: Leaf, table: Table, prices: Prices, answer: Answer)
             break
         bounds[cheapest] = np.inf
         _prepare(room, leaf, table.parts[cheapest])
-        for number in range(table.counts[_axes_cut(table.parts[cheapest])]):
+        for number in range(table.counts[axes_cut(table.parts[cheapest])]):
             placed = _placed(leaf, table, cheapest, number)
             for asked in range(HOPS, LINKS + 1):  # links only for what its hops do not rule out
                 hops = transfer(room, placed, asked)
@@ -94,7 +94,7 @@ def _prepare(room: Room, leaf: Leaf, parts: Array) -> None:
 @inlined
 def _placed(leaf: Leaf, table: Table, row: Int, number: Int) -> Placed:
     parts = table.parts[row]
-    return Placed(leaf, parts, _steps(parts, table.orders[_axes_cut(parts), number]))
+    return Placed(leaf, parts, steps_of(parts, table.orders[axes_cut(parts), number]))
 
 
 @inlined
@@ -127,29 +127,6 @@ def _links(room: Room) -> Int:
     """Links between neighbours, one for each direction."""
     columns, rows = room.flows.out.shape
     return max(2 * (columns * (rows - 1) + rows * (columns - 1)), 1)
-
-
-@inlined
-def _axes_cut(parts: Array) -> Int:
-    """The axes with several parts, a bit each."""
-    cut = 0
-    for axis in range(4):
-        cut += (parts[axis] > 1) << axis
-    return cut
-
-
-@inlined
-def _steps(parts: Array, order: Array) -> Four:
-    """How many tiles further the next part along K, B, H, W is, the last axis of ``order`` the closest."""
-    k, b, h, w, step = 0, 0, 0, 0, 1
-    for place in range(3, -1, -1):
-        axis = order[place]
-        k = step if axis == 0 else k
-        b = step if axis == 1 else b
-        h = step if axis == 2 else h
-        w = step if axis == 3 else w
-        step *= parts[axis]
-    return k, b, h, w
 
 
 @called

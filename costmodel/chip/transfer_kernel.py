@@ -19,11 +19,11 @@ from costmodel.chip.leaf_values import (
     Placed,
     Room,
 )
-from costmodel.chip.mesh_kernel import Span, distance, port_distance, route
+from costmodel.chip.mesh_kernel import distance, port_distance, route
+from costmodel.chip.placement_kernel import reach
 from costmodel.chip.ranges_kernel import (
     OUTPUTS,
     Range,
-    copies,
     distinct,
     replicas_of,
     size_of,
@@ -68,37 +68,6 @@ def transfer(room: Room, placed: Placed, asked: Int) -> Int:
     return hops
 
 
-@inlined
-def tile_of(placed: Placed, k: Int, b: Int, h: Int, w: Int) -> Int:
-    steps = placed.steps
-    return placed.leaf.tile + steps[0] * k + steps[1] * b + steps[2] * h + steps[3] * w
-
-
-@called
-def _reach(room: Room, placed: Placed, which: Range) -> Span:
-    """First and last column of the tiles that need a range; fills the rows to be reached in every column."""
-    mesh, ranges, parts = room.mesh, room.ranges, placed.parts
-    if replicas_of(ranges, which[0], parts) == 1:
-        tile = tile_of(placed, which[1], which[2], which[3], which[4])
-        x = mesh.x[tile]
-        mesh.lowest[x], mesh.highest[x] = mesh.y[tile], mesh.y[tile]
-        return x, x
-    left: Int = mesh.lowest.shape[0]
-    right: Int = -1
-    mesh.lowest[:] = mesh.along_y.shape[1]
-    mesh.highest[:] = -1
-    for k in range(which[1], which[1] + copies(ranges, which[0], 0, parts)):
-        for b in range(which[2], which[2] + copies(ranges, which[0], 1, parts)):
-            for h in range(which[3], which[3] + copies(ranges, which[0], 2, parts)):
-                for w in range(which[4], which[4] + copies(ranges, which[0], 3, parts)):
-                    tile = tile_of(placed, k, b, h, w)
-                    x, y = mesh.x[tile], mesh.y[tile]
-                    left, right = min(left, x), max(right, x)
-                    mesh.lowest[x] = min(mesh.lowest[x], y)
-                    mesh.highest[x] = max(mesh.highest[x], y)
-    return left, right
-
-
 @called
 def _load_or_save(room: Room, placed: Placed, stream: Array, asked: Int) -> Int:
     """Ranges from DRAM, each to all its tiles at once, or outputs to it."""
@@ -112,7 +81,7 @@ def _load_or_save(room: Room, placed: Placed, stream: Array, asked: Int) -> Int:
                     size = size_of(ranges, which, (stream[FIRST], stream[LAST])) * stream[TIMES]
                     if size == 0:
                         continue
-                    span = _reach(room, placed, which)
+                    span = reach(room, placed, which)
                     hops += size * port_distance(mesh, span)
                     if asked == LINKS and kind == OUTPUTS:
                         room.flows.out[span[0], mesh.lowest[span[0]]] += size
@@ -173,7 +142,7 @@ def _receive_range(room: Room, placed: Placed, which: Range, number: Int, asked:
         room.mesh,
         placed.leaf.streams[number],
     )
-    span = (0, 0) if asked == BOUND else _reach(room, placed, which)
+    span = (0, 0) if asked == BOUND else reach(room, placed, which)
     axis = room.ranges.axis[which[0]]
     k_of, b_of, h_of, w_of = (
         which[axis[0] + 1] if axis[0] >= 0 else 0,

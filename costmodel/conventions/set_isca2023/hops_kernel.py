@@ -15,6 +15,7 @@ from costmodel.chip.mesh_kernel import (
     route,
     tile_hops,
 )
+from costmodel.chip.placement_kernel import reach, tile_of
 from costmodel.chip.ranges_kernel import (
     INPUTS,
     OUTPUTS,
@@ -23,7 +24,6 @@ from costmodel.chip.ranges_kernel import (
     Ranges,
     Two,
     bound,
-    copies,
     distinct,
     extent,
     replicas_of,
@@ -76,37 +76,6 @@ def hop_bytes(room: Room, placed: Placed, most: Int) -> Int:
     return hops
 
 
-@inlined
-def tile_of(placed: Placed, k: Int, b: Int, h: Int, w: Int) -> Int:
-    steps = placed.steps
-    return placed.leaf.tile + steps[0] * k + steps[1] * b + steps[2] * h + steps[3] * w
-
-
-@called
-def _reach(room: Room, placed: Placed, which: Range) -> Span:
-    """First and last column of the tiles that need a range; fills the rows to be reached in every column."""
-    mesh, ranges, parts = room.mesh, room.ranges, placed.parts
-    if replicas_of(ranges, which[0], parts) == 1:
-        tile = tile_of(placed, which[1], which[2], which[3], which[4])
-        x = mesh.x[tile]
-        mesh.lowest[x], mesh.highest[x] = mesh.y[tile], mesh.y[tile]
-        return x, x
-    left: Int = mesh.lowest.shape[0]
-    right: Int = -1
-    mesh.lowest[:] = mesh.along_y.shape[1]
-    mesh.highest[:] = -1
-    for k in range(which[1], which[1] + copies(ranges, which[0], 0, parts)):
-        for b in range(which[2], which[2] + copies(ranges, which[0], 1, parts)):
-            for h in range(which[3], which[3] + copies(ranges, which[0], 2, parts)):
-                for w in range(which[4], which[4] + copies(ranges, which[0], 3, parts)):
-                    tile = tile_of(placed, k, b, h, w)
-                    x, y = mesh.x[tile], mesh.y[tile]
-                    left, right = min(left, x), max(right, x)
-                    mesh.lowest[x] = min(mesh.lowest[x], y)
-                    mesh.highest[x] = max(mesh.highest[x], y)
-    return left, right
-
-
 @called
 def _load(room: Room, placed: Placed, kind: Int, channels: Two) -> Int:
     """Hops times bytes of ranges of ``channels`` read from DRAM."""
@@ -122,7 +91,7 @@ def _load(room: Room, placed: Placed, kind: Int, channels: Two) -> Int:
                     if size > 0 and single:
                         hops += tile_hops(mesh, size, tile_of(placed, k, b, h, w))
                     elif size > 0:
-                        span = _reach(room, placed, which)
+                        span = reach(room, placed, which)
                         hops += port_hops(mesh, size, span)
                         if placed.counted:
                             for port in range(mesh.port_x.shape[0]):
@@ -177,7 +146,7 @@ def _forward(room: Room, placed: Placed, kind: Int, source: Array, most: Int) ->
                     if extent(ranges, which, 0)[0] < source[FIRST]:
                         continue
                     if size_of(ranges, which, (source[FIRST], source[LAST])) > 0:
-                        hops += _receive(room, placed, which, source, _reach(room, placed, which))
+                        hops += _receive(room, placed, which, source, reach(room, placed, which))
                         if hops > most:
                             return hops
     return hops

@@ -8,6 +8,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.chip.placement_kernel import axes_cut, steps_of, tile_of
 from costmodel.chip.ranges_kernel import (
     ANY,
     INPUTS,
@@ -19,7 +20,7 @@ from costmodel.chip.ranges_kernel import (
     size_of,
 )
 from costmodel.compiled import called, entry, inlined
-from costmodel.conventions.set_isca2023.hops_kernel import hop_bytes, tile_of
+from costmodel.conventions.set_isca2023.hops_kernel import hop_bytes
 from costmodel.conventions.set_isca2023.intra_tile_kernel import objective_value
 from costmodel.conventions.set_isca2023.leaf_values import (
     DIRECT,
@@ -41,7 +42,7 @@ Int64 = numba.int64
 Best = tuple[float, Int, Int, Int]
 """The best placement so far: its value, row of the table, number of the order and hops times bytes."""
 
-INLINES = "7776b7a14eb131b6"
+INLINES = "045dacce4ffb45e8"
 """Digest of the modules whose functions become part of this one's: compiled code is kept as long as this file
 stays the same, and a test says when it has to change with them."""
 
@@ -74,11 +75,11 @@ def search(
         parts = table.parts[cheapest]
         fill_ranges(leaf.shape, leaf.sizes, parts, room.ranges)
         dram = dram_bytes(room.ranges, leaf, parts)
-        for number in range(table.counts[_axes_cut(parts)]):
+        for number in range(table.counts[axes_cut(parts)]):
             best = _tried(room, leaf, table, prices, (cheapest, number, dram), best)
     answer[0][0], answer[0][1] = best[1], best[2]
     parts = table.parts[best[1]]
-    steps = _steps(parts, table.orders[_axes_cut(parts), best[2]])
+    steps = steps_of(parts, table.orders[axes_cut(parts), best[2]])
     _fill_numbers(room, Placed(leaf, parts, steps, True), answer[1])
     waiting = ceil_divided(answer[1][2], prices.dram_bytes_per_cycle)
     answer[1][0] = max(table.cycles[best[1]], waiting)
@@ -92,7 +93,7 @@ def _tried(
     row, number, dram = candidate
     parts = table.parts[row]
     most = _most_hops(table, prices, row, dram, best[0])
-    steps = _steps(parts, table.orders[_axes_cut(parts), number])
+    steps = steps_of(parts, table.orders[axes_cut(parts), number])
     hops = hop_bytes(room, Placed(leaf, parts, steps, False), most)
     if hops > most:
         return best
@@ -117,9 +118,9 @@ def _as_a_producer(leaf: Leaf, table: Table, row: Int) -> Int:
             for axis in range(4):
                 same = same and parts[axis] == source[PARTS + axis]
             if same:
-                cut = _axes_cut(parts)
+                cut = axes_cut(parts)
                 for order in range(table.counts[cut]):
-                    if _same_steps(_steps(parts, table.orders[cut, order]), source, parts):
+                    if _same_steps(steps_of(parts, table.orders[cut, order]), source, parts):
                         return order
     return -1
 
@@ -156,15 +157,6 @@ def _value(table: Table, prices: Prices, row: Int, hops: Int, dram: Int) -> Any:
     return objective_value(energy, float(cycles), prices.exponent)
 
 
-@inlined
-def _axes_cut(parts: Array) -> Int:
-    """The axes with several parts, a bit each."""
-    cut = 0
-    for axis in range(4):
-        cut += (parts[axis] > 1) << axis
-    return cut
-
-
 @called
 def _fill_numbers(room: Room, placed: Placed, numbers: Array) -> None:
     """Hops, DRAM bytes, inputs and weights of tiles, and links of a placement."""
@@ -178,20 +170,6 @@ def _fill_numbers(room: Room, placed: Placed, numbers: Array) -> None:
         _hold(room.ranges, placed, WEIGHTS, numbers, 3 if leaf.shape.weights_follow_b else 3 + tiles)
     for link in range(room.mesh.links.shape[0]):
         numbers[3 + 2 * tiles + link] = room.mesh.links[link]
-
-
-@inlined
-def _steps(parts: Array, order: Array) -> Four:
-    """How many tiles further the next part along K, B, H, W is, the last axis of ``order`` the closest."""
-    k, b, h, w, step = 0, 0, 0, 0, 1
-    for place in range(3, -1, -1):
-        axis = order[place]
-        k = step if axis == 0 else k
-        b = step if axis == 1 else b
-        h = step if axis == 2 else h
-        w = step if axis == 3 else w
-        step *= parts[axis]
-    return k, b, h, w
 
 
 @called

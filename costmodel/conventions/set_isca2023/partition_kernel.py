@@ -7,13 +7,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from costmodel.chip.ranges_kernel import (
-    ANY,
     INPUTS,
     OUTPUTS,
     WEIGHTS,
     Ranges,
     Two,
     replicas_of,
+    smallest,
     volume,
 )
 from costmodel.compiled import called, inlined
@@ -63,7 +63,7 @@ def least_hops(room: Room, leaf: Leaf, parts: Array) -> Int:
             # messages of equal batches and no lost channels make up the whole range
             least += volume(ranges, kind, channels, parts) * (replicas_of(ranges, kind, parts) - 1)
     if leaf.to_dram:
-        least += _smallest(ranges, OUTPUTS, (0, leaf.sizes[0]), parts) // ports * to_all_tiles
+        least += smallest(ranges, OUTPUTS, (0, leaf.sizes[0]), parts) // ports * to_all_tiles
     return least
 
 
@@ -72,22 +72,7 @@ def _least_load(ranges: Ranges, kind: Int, channels: Two, parts: Array, to_all_t
     replicas = replicas_of(ranges, kind, parts)
     if replicas > 1:
         return volume(ranges, kind, channels, parts) * (replicas - 1)
-    return _smallest(ranges, kind, channels, parts) // ports * to_all_tiles
-
-
-@inlined
-def _smallest(ranges: Ranges, kind: Int, channels: Two, parts: Array) -> Int:
-    """Bytes of the smallest range."""
-    smallest = 1
-    for dim in range(4):
-        axis, shortest = ranges.axis[kind, dim], ANY
-        for part in range(parts[axis] if axis >= 0 else 1):
-            first, end = ranges.first[kind, dim, part], ranges.end[kind, dim, part]
-            if dim == 0:
-                first, end = max(first, channels[0]), min(end, channels[1])
-            shortest = min(shortest, max(end - first, 0))
-        smallest *= shortest
-    return smallest
+    return smallest(ranges, kind, channels, parts) // ports * to_all_tiles
 
 
 @inlined
