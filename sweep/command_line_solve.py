@@ -10,9 +10,6 @@ from typing import Any
 
 from costmodel.architectures import architecture_names, load_architecture
 from costmodel.chips import chip_names, load_chip
-from costmodel.conventions.nn_dataflow.cases import is_scheme_file
-from costmodel.conventions.set_isca2023.cases import TreeCase, is_tree_file, read_trees
-from costmodel.conventions.set_isca2023.cases import evaluated_line as tree_line
 from costmodel.errors import InputError
 from costmodel.frontends.timeloop_case import read_timeloop_case
 from costmodel.frontends.timeloop_reference import Case, evaluated_line, read_cases
@@ -23,9 +20,8 @@ from results.schema import schema_markdown
 from solvers.catalogue import CATALOGUE
 from solvers.mapping.problem import MappingProblem, violations
 from solvers.mapping.rules import SpaceRules
-from sweep.command_line_schemes import evaluate_schemes
+from sweep.command_line_files import FILE_KINDS
 from sweep.hardware import mapped_on
-from sweep.schedule_file import is_schedule_file, read_schedule
 from sweep.study import load_study, study_names
 from sweep.timeloop_space import level_rules
 
@@ -66,15 +62,11 @@ class EvaluateRequest:
 
 def evaluate_cases(request: EvaluateRequest, as_json: bool) -> None:
     """One line a case, RA tree, scheme of nn-dataflow or schedule, in the order of the files."""
-    for is_file, evaluate, what in (
-        (is_tree_file, evaluate_trees, "RA trees"),
-        (is_scheme_file, evaluate_schemes, "nn-dataflow's schemes"),
-        (is_schedule_file, evaluate_schedules, "schedules"),
-    ):
-        if found := [path for path in request.paths if is_file(path)]:
+    for kind in FILE_KINDS:
+        if found := [path for path in request.paths if kind.knows(path)]:
             if mixed := [str(path) for path in request.paths if path not in found]:
-                raise InputError("evaluate", f"files of {what} or of mappings, not both", mixed[0])
-            evaluate(found, as_json)
+                raise InputError("evaluate", f"files of {kind.what} or of mappings, not both", mixed[0])
+            kind.print_all(found, as_json)
             return
     for case in request.cases():
         line = evaluated_line(case)
@@ -82,40 +74,6 @@ def evaluate_cases(request: EvaluateRequest, as_json: bool) -> None:
             print(json.dumps(line), flush=True)
         else:
             print(f"{line['id']}  {line['cycles']} cycles  {line['energy_pj']:.6g} pJ", flush=True)
-
-
-def evaluate_trees(paths: Iterable[Path], as_json: bool) -> None:
-    """One line an RA tree, as the released SET evaluator counts it; status 1 if one cannot run."""
-    failed = False
-    for path in paths:
-        for case in read_trees(path):
-            line = tree_line(case)
-            failed |= "not_possible" in line
-            print(json.dumps(line) if as_json else _tree_text(case, line), flush=True)
-    if failed:
-        raise SystemExit(1)
-
-
-def evaluate_schedules(paths: Iterable[Path], as_json: bool) -> None:
-    """One line a schedule, as the chip model counts it; status 1 if one cannot run."""
-    failed = False
-    for path in paths:
-        case = read_schedule(path)
-        line = case.line()
-        failed |= "not_possible" in line
-        print(json.dumps(line) if as_json else case.text(line), flush=True)
-    if failed:
-        raise SystemExit(1)
-
-
-def _tree_text(case: TreeCase, line: dict[str, Any]) -> str:
-    name = f"{case.graph.name} batch {case.batch}"
-    if "not_possible" in line:
-        return f"{name}  {line['not_possible']}"
-    return (
-        f"{name}  {line['latency_cycles']} cycles  {line['energy_pj']:.6g} pJ  "
-        f"{line['dram_bytes']} DRAM bytes  {line['noc_hop_bytes']} hop bytes"
-    )
 
 
 def listing(what: str) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 from costmodel.chip import Chip, ChipEvaluator, LayerGraph
 from costmodel.chips import load_chip
 from costmodel.errors import InputError
-from costmodel.frontends.safe_json import load_json
+from costmodel.frontends.safe_json import keys_of_json_file, load_json
 from costmodel.networks.layer_graphs import load_layer_graph
 from costmodel.ratree import Node, NotPossibleError, parse_tree
 from solvers.schedule.fitting import fitted
@@ -50,26 +50,10 @@ class ScheduleCase:
         numbers = (cost.energy_pj, cost.cycles, cost.dram_bytes, round(cost.noc_hop_bytes))
         return dict(zip(names, numbers, strict=True))
 
-    def text(self, line: dict[str, Any]) -> str:
-        """A line for people."""
-        name = f"{self.graph.name} batch {self.tree.batch} on {self.chip.name}"
-        if "not_possible" in line:
-            return f"{name}  {line['not_possible']}"
-        return (
-            f"{name}  {line['latency_cycles']} cycles  {line['energy_pj']:.6g} pJ  "
-            f"{line['dram_bytes']} DRAM bytes  {line['noc_hop_bytes']} hop bytes"
-        )
-
 
 def is_schedule_file(path: Path) -> bool:
     """Whether a file holds a schedule: a JSON object with a ``chip`` and a ``tree``."""
-    if not path.name.endswith((".json", ".json.gz")) or not path.is_file():
-        return False
-    try:
-        content = load_json(path)
-    except InputError:
-        return False
-    return isinstance(content, dict) and {"chip", "tree"} <= content.keys()
+    return {"chip", "tree"} <= keys_of_json_file(path)
 
 
 def read_schedule(path: Path) -> ScheduleCase:

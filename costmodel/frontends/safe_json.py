@@ -30,6 +30,17 @@ def load_json(path: str | Path) -> Any:
         raise InputError(where, "UTF-8 text", f"a byte that is not, at offset {error.start}") from None
 
 
+def keys_of_json_file(path: Path) -> frozenset[str]:
+    """The keys of the object in a ``.json`` or ``.json.gz`` file; none if it is anything else."""
+    if not path.name.endswith((".json", ".json.gz")) or not path.is_file():
+        return frozenset()
+    try:
+        content = load_json(path)
+    except InputError:
+        return frozenset()
+    return frozenset(content) if isinstance(content, dict) else frozenset()
+
+
 def parse_json(text: str, where: str) -> Any:
     """JSON text as plain data; ``where`` is what errors call it."""
     try:

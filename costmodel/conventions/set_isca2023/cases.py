@@ -12,7 +12,7 @@ from costmodel.conventions.set_isca2023.evaluator import NodeCost, TreeEvaluator
 from costmodel.conventions.set_isca2023.hardware import Platform, load_platform
 from costmodel.conventions.set_isca2023.layers import load_graph
 from costmodel.errors import InputError
-from costmodel.frontends.safe_json import load_json
+from costmodel.frontends.safe_json import keys_of_json_file, load_json
 from costmodel.ratree import Node, NotPossibleError, parse_tree
 
 PAPER_EXPONENTS = {"edge": 2, "cloud": -2}
@@ -57,13 +57,7 @@ def evaluated_line(case: TreeCase) -> dict[str, Any]:
 
 def is_tree_file(path: Path) -> bool:
     """Whether a file holds RA trees: JSON (.json, .json.gz) with a list ``trees``, or one tree's ``text``."""
-    if not path.name.endswith((".json", ".json.gz")) or not path.is_file():
-        return False
-    try:
-        content = load_json(path)
-    except InputError:
-        return False
-    return isinstance(content, dict) and bool({"trees", "text"} & content.keys())
+    return bool({"trees", "text"} & keys_of_json_file(path))
 
 
 def read_trees(path: Path) -> Iterator[TreeCase]:
