@@ -19,7 +19,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from costmodel.conventions.set_isca2023 import NodeCost, NotPossibleError, TreeEvaluator, load_graph
+from costmodel.conventions.set_isca2023 import (
+    NodeCost,
+    NotPossibleError,
+    TileTables,
+    TreeEvaluator,
+    load_graph,
+)
 from costmodel.conventions.set_isca2023.allocation import allocate
 from costmodel.conventions.set_isca2023.cases import TreeCase, read_trees
 from costmodel.conventions.set_isca2023.hardware import Tile
@@ -49,7 +55,7 @@ def measure(folder: Path) -> dict[str, Any]:
 
 def tree_result(case: TreeCase) -> dict[str, Any]:
     content, counted = case.content, case.content["eval"]["tree"]
-    evaluator = TreeEvaluator(case.graph, case.platform, case.batch, case.exponent)
+    evaluator = TreeEvaluator(TileTables(case.graph, case.platform, case.batch, case.exponent))
     try:
         cold, cost = timed(lambda: evaluator.evaluate(case.tree))
     except NotPossibleError as reason:

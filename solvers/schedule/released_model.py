@@ -30,14 +30,10 @@ class ReleasedModel:
         return self.platform.tiles
 
     def evaluator(self, graph: LayerGraph, batch: int, objective: Objective) -> Evaluator:
-        exponent = released_exponent(objective)
-        return IncrementalEvaluator(
-            graph, self.platform, batch, exponent, self.tables(graph, batch, objective)
-        )
+        return IncrementalEvaluator(self.tables(graph, batch, objective))
 
     def judge(self, graph: LayerGraph, batch: int, objective: Objective) -> Evaluator:
-        exponent = released_exponent(objective)
-        return TreeEvaluator(graph, self.platform, batch, exponent, self.tables(graph, batch, objective))
+        return TreeEvaluator(self.tables(graph, batch, objective))
 
     def tables(self, graph: LayerGraph, batch: int, objective: Objective) -> TileTables:
         """The tile cost table, which all evaluators of one problem in this process share."""

@@ -13,6 +13,7 @@ from costmodel.conventions.set_isca2023.evaluator import (
 )
 from costmodel.conventions.set_isca2023.hardware import PLATFORMS, Platform, Tile, load_platform
 from costmodel.conventions.set_isca2023.layers import load_graph
+from costmodel.conventions.set_isca2023.tile_tables import TileTables
 from costmodel.ratree import NotPossibleError
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "NotPossibleError",
     "Platform",
     "Tile",
+    "TileTables",
     "TreeEvaluator",
     "load_graph",
     "load_platform",

@@ -11,6 +11,7 @@ from costmodel.chip.layers import LayerGraph
 from costmodel.conventions.set_isca2023.evaluator import NodeCost, TreeEvaluator
 from costmodel.conventions.set_isca2023.hardware import Platform, load_platform
 from costmodel.conventions.set_isca2023.layers import load_graph
+from costmodel.conventions.set_isca2023.tile_tables import TileTables
 from costmodel.errors import InputError
 from costmodel.frontends.safe_json import keys_of_json_file, load_json
 from costmodel.ratree import Node, NotPossibleError, parse_tree
@@ -34,8 +35,8 @@ class TreeCase:
     def evaluate(self) -> NodeCost:
         """InputError for an invalid tree, NotPossibleError for one that does not fit the platform."""
         try:
-            evaluator = TreeEvaluator(self.graph, self.platform, self.batch, self.exponent)
-            return evaluator.evaluate(self.tree)
+            tables = TileTables(self.graph, self.platform, self.batch, self.exponent)
+            return TreeEvaluator(tables).evaluate(self.tree)
         except InputError as error:
             raise error.at(self.where) from None
 

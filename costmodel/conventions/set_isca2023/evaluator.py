@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.chip.layers import LayerGraph
 from costmodel.chip.streams import Place
 from costmodel.conventions.set_isca2023.allocation import allocate
 from costmodel.conventions.set_isca2023.buffers import Held, cut_in_space, cut_in_time, leaf_held
-from costmodel.conventions.set_isca2023.hardware import Platform
 from costmodel.conventions.set_isca2023.leaf import LeafCost, LeafSearch
 from costmodel.conventions.set_isca2023.tile_tables import TileTables
 from costmodel.errors import InputError
@@ -68,23 +66,16 @@ def spatial_temporal(cost: NodeCost, producers: Producers) -> list[Rectangle]:
 
 
 class TreeEvaluator:
-    """Evaluates RA trees of one network for one batch, platform and objective.
+    """Evaluates RA trees of the network, batch, platform and objective of ``tables``.
 
-    ``exponent`` k stands for the objective, which also steers the choice within a leaf: E^k D for k > 0,
-    E D^-k for k < -1, E for -1, D for 0. Leaves are remembered: a changed tree costs what has changed.
+    Their ``exponent`` k stands for the objective, which also steers the choice within a leaf: E^k D for
+    k > 0, E D^-k for k < -1, E for -1, D for 0. Leaves are remembered: a changed tree costs what has changed.
     """
 
-    def __init__(
-        self,
-        graph: LayerGraph,
-        platform: Platform,
-        batch: int,
-        exponent: int,
-        tables: TileTables | None = None,
-    ) -> None:
-        self.graph, self.platform, self.batch = graph, platform, batch
-        tile = platform.tile
-        self._search = LeafSearch(graph, platform, batch, exponent, tables)
+    def __init__(self, tables: TileTables) -> None:
+        graph, tile = tables.graph, tables.platform.tile
+        self.graph, self.platform, self.batch = graph, tables.platform, tables.batch
+        self._search = LeafSearch(tables)
         self._known: dict[tuple[Any, ...], LeafCost | None] = {}
         self._npt = {
             layer.name: layer.normalized_cycles(tile.vector, tile.lanes, tile.macs, tile.vector_units)

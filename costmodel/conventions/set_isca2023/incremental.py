@@ -34,21 +34,14 @@ class SegmentCost:
 
 
 class IncrementalEvaluator:
-    """Evaluates trees of one network for one batch, platform and objective, each one a little changed.
+    """Evaluates trees as :class:`TreeEvaluator` does, each one a little changed.
 
-    Arguments as for :class:`TreeEvaluator`. Trees must be valid: that is not checked here.
+    Trees must be valid: that is not checked here.
     """
 
-    def __init__(
-        self,
-        graph: LayerGraph,
-        platform: Platform,
-        batch: int,
-        exponent: int,
-        tables: TileTables | None = None,
-    ) -> None:
-        self.tables = tables or TileTables(graph, platform, batch, exponent)
-        self._segments = _Segments(graph, platform, LeafSearch(graph, platform, batch, exponent, self.tables))
+    def __init__(self, tables: TileTables) -> None:
+        self.tables = tables
+        self._segments = _Segments(tables.graph, tables.platform, LeafSearch(tables))
         self._known: dict[Node, SegmentCost | str] = {}
         self._same_objects: dict[int, tuple[Node, SegmentCost | str]] = {}
 

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.chip.geometry import mesh_of, placement_orders, ranges_of
-from costmodel.chip.layers import LayerGraph
 from costmodel.chip.streams import FROM_DRAM, Place
 from costmodel.conventions.set_isca2023.hardware import Platform
 from costmodel.conventions.set_isca2023.intra_tile import TileCost
@@ -63,25 +62,22 @@ class LeafCost:
 
 
 class LeafSearch:
-    """Searches leaves of one network on one platform, with the ``tables`` that it makes or is given."""
+    """Searches leaves of the network, on the platform and for the objective of ``tables``."""
 
-    def __init__(
-        self,
-        graph: LayerGraph,
-        platform: Platform,
-        batch: int,
-        exponent: int,
-        tables: TileTables | None = None,
-    ) -> None:
+    def __init__(self, tables: TileTables) -> None:
         from costmodel.conventions.set_isca2023.leaf_values import Prices
 
-        self.tables = tables or TileTables(graph, platform, batch, exponent)
-        self._graph, self._platform, self._batch = graph, platform, batch
+        self.tables = tables
+        self._graph, self._platform, self._batch = tables.graph, tables.platform, tables.batch
+        platform = tables.platform
         self._room = _room(platform)
         self._prices = Prices(
-            platform.hop_pj_per_byte, platform.dram_pj_per_byte, platform.dram_bytes_per_cycle, exponent
+            platform.hop_pj_per_byte,
+            platform.dram_pj_per_byte,
+            platform.dram_bytes_per_cycle,
+            tables.exponent,
         )
-        self._from_dram = [self._sources(number) for number in range(len(graph.layers))]
+        self._from_dram = [self._sources(number) for number in range(len(tables.graph.layers))]
 
     def search(
         self, layer: int, place: tuple[int, int, int], producers: dict[int, Place], to_dram: bool

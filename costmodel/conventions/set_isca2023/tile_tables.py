@@ -39,7 +39,7 @@ class TileTables:
     """
 
     def __init__(self, graph: LayerGraph, platform: Platform, batch: int, exponent: int) -> None:
-        self._graph, self._platform, self._batch = graph, platform, batch
+        self.graph, self.platform, self.batch, self.exponent = graph, platform, batch, exponent
         self._mapper = TileMapper(platform.tile, exponent)
         self._tables: dict[tuple[int, int, int], TableRows] = {}
         self.shapes = [kernel_shape(layer) for layer in graph.layers]
@@ -56,9 +56,9 @@ class TileTables:
         return self._tables[key]
 
     def _tabulated(self, number: int, batch: int, tiles: int) -> TableRows:
-        layer, tile = self._graph.layers[number], self._platform.tile
+        layer, tile = self.graph.layers[number], self.platform.tile
         rows: list[tuple[Parts, float, float, TileCost]] = []
-        for parts in admitted(layer, batch, tiles, self._platform):
+        for parts in admitted(layer, batch, tiles, self.platform):
             largest_in, bytes_in, largest_w, bytes_w = self._volumes(number, batch, parts)
             if tile.output_stream_bytes + largest_in + largest_w > tile.shared.size_bytes:
                 continue
@@ -67,7 +67,7 @@ class TileTables:
                 continue
             load = bytes_w * tile.shared.write_pj_per_byte
             if not layer.weight_producers:
-                load /= self._batch // batch
+                load /= self.batch // batch
             data = load + layer.k * layer.h * layer.w * batch * tile.shared.read_pj_per_byte
             data += bytes_in * tile.shared.write_pj_per_byte
             rows.append((parts, cost.energy_pj * tiles + data, data, cost))
@@ -83,7 +83,7 @@ class TileTables:
         """Largest and total bytes of inputs, then of weights, over the tiles of a partition."""
         from costmodel.chip.volumes_kernel import volumes
 
-        layer, found = self._graph.layers[number], np.zeros(4, np.int64)
+        layer, found = self.graph.layers[number], np.zeros(4, np.int64)
         volumes(self.shapes[number], layer.sizes(batch), np.array(parts), self._ranges, found)
         largest_in, bytes_in, largest_w, bytes_w = found.tolist()
         return largest_in * layer.operands, bytes_in * layer.operands, largest_w, bytes_w

@@ -19,6 +19,7 @@ from costmodel.conventions.set_isca2023 import (
     NodeCost,
     NotPossibleError,
     Platform,
+    TileTables,
     TreeEvaluator,
     load_graph,
     spatial_temporal,
@@ -227,7 +228,7 @@ def plain_conv(
 @pytest.mark.parametrize(("tiles", "direct"), [(16, False), (16, True), (7, True), (5, False), (12, True)])
 def test_a_leaf_against_plain_counting(tiles: int, direct: bool) -> None:
     graph = two_convolutions()
-    search = LeafSearch(graph, EDGE, 4, 2)
+    search = LeafSearch(TileTables(graph, EDGE, 4, 2))
     before = search.search(0, (4, 2, 6), {}, False)
     assert before is not None
     producers = {0: before.place} if direct else {}
@@ -248,14 +249,14 @@ def test_the_search_finds_the_first_of_the_cheapest_partitions(
 ) -> None:
     """One partition at a time, so that no bound can leave any out."""
     graph = load_graph("resnet")
-    before = LeafSearch(graph, EDGE, 2, 2).search(number - 1, (2, 0, 4), {}, False)
+    before = LeafSearch(TileTables(graph, EDGE, 2, 2)).search(number - 1, (2, 0, 4), {}, False)
     assert before is not None
     place, producers = (2, 16 - tiles, tiles), {number - 1: before.place} if direct else {}
-    found = LeafSearch(graph, EDGE, 2, 2).search(number, place, producers, bool(to_dram))
+    found = LeafSearch(TileTables(graph, EDGE, 2, 2)).search(number, place, producers, bool(to_dram))
     least, best = np.inf, None
     for parts in admitted(graph.layers[number], 2, tiles, EDGE):
         monkeypatch.setattr(tables_module, "admitted", lambda *_, parts=parts: (parts,))
-        cost = LeafSearch(graph, EDGE, 2, 2).search(number, place, producers, bool(to_dram))
+        cost = LeafSearch(TileTables(graph, EDGE, 2, 2)).search(number, place, producers, bool(to_dram))
         if cost is not None and cost.energy_pj**2 * cost.cycles < least:
             least, best = cost.energy_pj**2 * cost.cycles, cost
     assert found is not None
@@ -304,7 +305,7 @@ def test_the_chart_of_a_tree_has_every_sample_and_ends_with_its_latency(case: Tr
 
 def test_leaves_are_remembered_without_changing_anything() -> None:
     case = WHOLE[0]
-    evaluator = TreeEvaluator(case.graph, case.platform, case.batch, case.exponent)
+    evaluator = TreeEvaluator(TileTables(case.graph, case.platform, case.batch, case.exponent))
     other = Cut("T", 8, 8, tuple(Leaf(layer.name, 1) for layer in case.graph.layers))
     evaluator.evaluate(other)
     again, fresh = evaluator.evaluate(case.tree), case.evaluate()
@@ -316,7 +317,7 @@ def test_leaves_are_remembered_without_changing_anything() -> None:
 @pytest.mark.parametrize("batch", [3, 6, 12])
 def test_batches_that_the_released_program_aborts_on(batch: int) -> None:
     graph = two_convolutions()
-    whole = TreeEvaluator(graph, EDGE, batch, 2).evaluate(
+    whole = TreeEvaluator(TileTables(graph, EDGE, batch, 2)).evaluate(
         Cut("T", batch, 1, (Cut("S", batch, 3, (Leaf("first", batch // 3), Leaf("second", batch // 3))),))
     )
     pipeline = whole.children[0]
@@ -328,12 +329,12 @@ def test_batches_that_the_released_program_aborts_on(batch: int) -> None:
 def test_a_root_that_is_an_s_cut_or_a_leaf() -> None:
     graph = two_convolutions()
     cut = Cut("S", 2, 2, (Leaf("first", 1), Leaf("second", 1)))
-    root = TreeEvaluator(graph, EDGE, 2, 2).evaluate(cut)
+    root = TreeEvaluator(TileTables(graph, EDGE, 2, 2)).evaluate(cut)
     # the first's outputs never leave the chip, as below a segment of their own
-    below = TreeEvaluator(graph, EDGE, 2, 2).evaluate(Cut("T", 2, 1, (cut,)))
+    below = TreeEvaluator(TileTables(graph, EDGE, 2, 2)).evaluate(Cut("T", 2, 1, (cut,)))
     assert (root.energy_pj, root.cycles) == (below.energy_pj, below.cycles)
     alone = LayerGraph("one", graph.layers[:1])
-    assert TreeEvaluator(alone, EDGE, 2, 2).evaluate(Leaf("first", 2)).cycles > 0
+    assert TreeEvaluator(TileTables(alone, EDGE, 2, 2)).evaluate(Leaf("first", 2)).cycles > 0
 
 
 @pytest.mark.parametrize(("subbatches", "dram_bytes"), [(8, 324_994_824), (1, 324_087_040)])
@@ -341,7 +342,7 @@ def test_weights_are_charged_once_a_run(subbatches: int, dram_bytes: int) -> Non
     """Measured with the released program: all leaves of ResNet-50 below the root, edge platform, E D."""
     graph = load_graph("resnet")
     leaves = tuple(Leaf(layer.name, 8 // subbatches) for layer in graph.layers)
-    cost = TreeEvaluator(graph, EDGE, 8, 1).evaluate(Cut("T", 8, subbatches, leaves))
+    cost = TreeEvaluator(TileTables(graph, EDGE, 8, 1)).evaluate(Cut("T", 8, subbatches, leaves))
     assert cost.dram_bytes == dram_bytes
 
 
@@ -349,16 +350,16 @@ def test_why_a_tree_cannot_run() -> None:
     graph = load_graph("resnet")
     many = Cut("T", 1, 1, (Cut("S", 1, 1, tuple(Leaf(layer.name, 1) for layer in graph.layers)),))
     with pytest.raises(NotPossibleError, match=r"S cut 1/1: 16 tiles cannot be shared by its 72 children"):
-        TreeEvaluator(graph, EDGE, 1, 2).evaluate(many)
+        TreeEvaluator(TileTables(graph, EDGE, 1, 2)).evaluate(many)
     small = replace(EDGE, tile=replace(Tile(), shared=replace(Tile().shared, size_bytes=64 * 1024)))
     leaves = Cut("T", 1, 1, tuple(Leaf(layer.name, 1) for layer in graph.layers))
     with pytest.raises(NotPossibleError, match=r"no partition among 16 tiles fits the buffers"):
-        TreeEvaluator(graph, small, 1, 2).evaluate(leaves)
+        TreeEvaluator(TileTables(graph, small, 1, 2)).evaluate(leaves)
     together = Cut("T", 64, 1, (Cut("T", 64, 64, tuple(Leaf(layer.name, 1) for layer in graph.layers)),))
     with pytest.raises(
         NotPossibleError, match=r"T cut 64/64: a tile has to hold [\d,]+ bytes and has 1,048,576"
     ):
-        TreeEvaluator(graph, EDGE, 64, 2).evaluate(together)
+        TreeEvaluator(TileTables(graph, EDGE, 64, 2)).evaluate(together)
 
 
 def test_files_of_trees(tmp_path: Path) -> None:

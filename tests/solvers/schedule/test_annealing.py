@@ -10,7 +10,7 @@ import pytest
 from small_trees import every_tree
 
 from costmodel.chip.layers import LayerGraph
-from costmodel.conventions.set_isca2023 import TreeEvaluator, load_graph, load_platform
+from costmodel.conventions.set_isca2023 import TileTables, TreeEvaluator, load_graph, load_platform
 from costmodel.conventions.set_isca2023.incremental import IncrementalEvaluator
 from costmodel.errors import InputError
 from costmodel.ratree import Node, NotPossibleError, format_tree, violations
@@ -49,8 +49,8 @@ def problem() -> ScheduleProblem:
 def test_searches_count_as_the_readable_evaluator(network: str, batch: int, exponent: int) -> None:
     """Every tree of a random walk, possible or not, bit for bit; one memory for all of them."""
     graph, platform, random = load_graph(network), load_platform("edge"), Random(batch)
-    readable = TreeEvaluator(graph, platform, batch, exponent)
-    quick = IncrementalEvaluator(graph, platform, batch, exponent)
+    readable = TreeEvaluator(TileTables(graph, platform, batch, exponent))
+    quick = IncrementalEvaluator(TileTables(graph, platform, batch, exponent))
     operators = Operators(TreeSpace(graph.producers, batch, platform.tiles), WEIGHTS["paper"])
     current = Current(sequential_tree([layer.name for layer in graph.layers], batch, batch))
     counts = [0, 0]
