@@ -8,8 +8,6 @@ calls: seconds of a fresh process from the import to the first answer, without a
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import subprocess
 import sys
@@ -19,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import record
 
 from costmodel.architectures import load_architecture
 from costmodel.batch import BatchEvaluator, MappingBatch
@@ -110,9 +109,7 @@ def print_table(results: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = record.parser(__doc__)
     parser.add_argument("--rows", type=int, default=20_000, help="mappings per measurement")
     parser.add_argument("--repeat", type=int, default=5)
     given = parser.parse_args()
@@ -120,7 +117,7 @@ def main() -> None:
     calls = first_calls()
     print_table(results)
     print(f"first call: {calls['compiling_seconds']} s compiling, {calls['loading_seconds']} s from disk")
-    print(json.dumps({"mappings": results, "first_call": calls}))
+    record.finish({"mappings": results, "first_call": calls}, given)
 
 
 if __name__ == "__main__":

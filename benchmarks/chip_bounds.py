@@ -12,10 +12,10 @@ table known.
 
 from __future__ import annotations
 
-import argparse
-import json
 from random import Random
 from typing import Any
+
+import record
 
 from costmodel.chip import ChipEvaluator, lower_bounds
 from costmodel.chips import load_chip
@@ -63,7 +63,7 @@ def walk(evaluator: ChipEvaluator, start: Node, draws: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__)
     parser.add_argument("--chip", default="set-edge")
     parser.add_argument("--network", default="resnet50")
     parser.add_argument("--batch", type=int, default=8)
@@ -86,8 +86,8 @@ def main() -> int:
     print(f"{'trees':14} {'energy / bound':>15} {'cycles / bound':>15}")
     for name, energy, cycles in rows:
         print(f"{name:14} {energy / bounds.energy_pj:15.3f} {cycles / bounds.cycles:15.3f}")
-    record = {**walked, "bound_energy_pj": bounds.energy_pj, "bound_cycles": bounds.cycles, "rows": rows}
-    print(json.dumps(record))
+    found = {**walked, "bound_energy_pj": bounds.energy_pj, "bound_cycles": bounds.cycles, "rows": rows}
+    record.finish(found, asked)
     return int(any(energy < bounds.energy_pj or cycles < bounds.cycles for _, energy, cycles in rows))
 
 

@@ -9,13 +9,13 @@ transfers that its counters hide (item 13 of tests/data/timeloop/README.md).
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
+
+import record
 
 from costmodel.errors import InputError
 from costmodel.evaluate import evaluate
@@ -68,7 +68,7 @@ def print_table(measured: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__)
     parser.add_argument("folder", type=Path, help="a folder (or file) of cases")
     parser.add_argument("--show-differences", action="store_true", help="list the numbers that differ")
     arguments = parser.parse_args()
@@ -82,7 +82,7 @@ def main() -> int:
     if arguments.show_differences:
         for case, wrong in differing.items():
             print(case, *wrong, sep="\n    ")
-    print(json.dumps(measured))
+    record.finish(measured, arguments)
     return 1 if any(kinds["exact"]["not_equal"] for kinds in measured["architectures"].values()) else 0
 
 

@@ -9,12 +9,12 @@ of CPU that CoSA took for the same layer; ratios are random search over CoSA, ab
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import exp, inf, log
 from typing import Any
+
+import record
 
 from costmodel.architecture import Architecture
 from costmodel.architectures import load_architecture
@@ -147,7 +147,7 @@ def show(objective: str, found: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__)
     parser.add_argument("--architecture", default="simba")
     parser.add_argument("--every", type=int, default=1, help="take every N-th layer only")
     parser.add_argument("--multiples", type=int, nargs="*", default=[1, 10, 100])
@@ -162,7 +162,7 @@ def main() -> None:
     if arguments.engines:
         found["engines"] = engines_agree(architecture, layers)
         print("engines", found["engines"])
-    print(json.dumps(found))
+    record.finish(found, arguments)
 
 
 if __name__ == "__main__":

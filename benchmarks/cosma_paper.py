@@ -14,20 +14,19 @@ time and bytes of a fixed order (FS), of divide and conquer (DnC) and of cosma.
 
 Times are CPU seconds on one core, those of FS with MPMF and of the schemes with their search for the order of
 minimum peak. Every solve has --wall-seconds; with --cpu-clock these are CPU seconds, for a machine that
-others use too. Prints tables, then one JSON object; writes the JSON and a page
-of charts into the output folder (runs/cosma_paper).
+others use too. Writes a page of charts into the output folder (runs/cosma_paper) and prints tables, then one
+JSON object.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import record
 from cosma_cases import HEURISTICS, Case, Found, figure_3, figure_4, reduction_rows, summary
 from scratchpad import HUMAN, warm_up
 
@@ -161,7 +160,7 @@ def report(figure: str, cases: Sequence[Case], approaches: Sequence[str]) -> dic
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__)
     parser.add_argument("--graphs", type=Path, required=True)
     parser.add_argument("--raw", action="store_true", help="one operator an ATen operation")
     parser.add_argument("--figures", nargs="+", choices=("3", "4"), default=("3", "4"))
@@ -186,10 +185,9 @@ def main() -> None:
             cases = run(paths, limit)
             found[title] = report(title, cases, approaches)
             charts += charts_of(title, cases)
-    print(json.dumps(found))
     options.output.mkdir(parents=True, exist_ok=True)
-    (options.output / "cosma_paper.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
     (options.output / "cosma_paper.html").write_text(page_of(charts), encoding="utf-8")
+    record.finish(found, options)
 
 
 if __name__ == "__main__":

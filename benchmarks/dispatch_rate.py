@@ -1,6 +1,6 @@
 """How fast the Ray runtime hands out work: no-op items per second, and efficiency with short sleeping items.
 
-    python benchmarks/dispatch_rate.py [--workers 2] [--items 1000] [--no-ops 100000] [--json FILE]
+    python benchmarks/dispatch_rate.py [--workers 2] [--items 1000] [--no-ops 100000]
 
 Efficiency is the time the items sleep over workers times wall time, once the workers are up. Wall times
 depend on what else the machine does; the driver's CPU seconds and memory hardly do.
@@ -8,8 +8,6 @@ depend on what else the machine does; the driver's CPU seconds and memory hardly
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -17,6 +15,8 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from resource import getpagesize
+
+import record
 
 from clusters.in_process import InProcessRuntime
 from clusters.ray_actors import RayRuntime
@@ -90,19 +90,17 @@ def table(measured: Iterable[Row]) -> Iterator[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--items", type=int, default=1000, help="sleeping items of each length")
     parser.add_argument("--no-ops", type=int, default=100_000)
-    parser.add_argument("--json", type=Path, help="also write the rows to this file")
     options = parser.parse_args()
     measured = []
     for row in rows(options.workers, options.items, options.no_ops):
         measured.append(row)
         print(".", end="", file=sys.stderr, flush=True)
     print(*table(measured), sep="\n")
-    if options.json:
-        options.json.write_text(json.dumps([asdict(row) for row in measured], indent=1), encoding="utf-8")
+    record.finish([asdict(row) for row in measured], options)
 
 
 if __name__ == "__main__":

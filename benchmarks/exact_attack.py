@@ -11,13 +11,13 @@ failure, then JSON, and ends with status 1 if anything failed.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+import record
 
 from costmodel.architectures import load_architecture
 from costmodel.bounds import lower_bounds
@@ -115,7 +115,7 @@ def attacked(mappings: int, solvers: list[str]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__)
     parser.add_argument("--kind", choices=("library", "constrained", "invented"), default="library")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--problems", type=int, default=300)
@@ -129,7 +129,7 @@ def main() -> None:
         found = attacked(chosen.mappings, chosen.solvers)
     else:
         found = enumerated(chosen.kind, chosen.seed, chosen.problems, chosen.limit)
-    print(json.dumps(found))
+    record.finish(found, chosen)
     sys.exit(found["failures"] > 0)
 
 

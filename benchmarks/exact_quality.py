@@ -14,14 +14,14 @@ compare, energies only nearly.
 
 from __future__ import annotations
 
-import argparse
-import json
 import resource
 from dataclasses import dataclass, field
 from itertools import product
 from math import exp, log, nan
 from statistics import median
 from typing import Any
+
+import record
 
 from costmodel.architectures import load_architecture
 from costmodel.evaluate import evaluate
@@ -189,7 +189,7 @@ def _pj_per_mac(problem: MappingProblem, found: Mapping | None) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__)
     parser.add_argument("--architecture", nargs="*", default=["eyeriss", "simba"])
     parser.add_argument("--objectives", nargs="*", choices=OBJECTIVES, default=list(OBJECTIVES))
     parser.add_argument("--every", type=int, default=1, help="take every N-th layer of a group only")
@@ -200,7 +200,7 @@ def main() -> None:
     parser.add_argument("--peers", action="store_true", help="the peers' cases only")
     chosen = parser.parse_args()
     if chosen.peers:
-        print(json.dumps(peers(chosen.wall_seconds)))
+        record.finish(peers(chosen.wall_seconds), chosen)
         return
     groups = {group: group_layers(group, chosen.every) for group in chosen.groups}
     rules, found = SpaceRules(keep=chosen.keep), {}
@@ -215,7 +215,7 @@ def main() -> None:
         title = f"{name} {objective}"
         found[title] = measure(problems, chosen.wall_seconds, chosen.others)
         show(title, found[title])
-    print(json.dumps(found))
+    record.finish(found, chosen)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ once until every task had its answer; `equal` says that the rows are then the un
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import sys
 import tempfile
@@ -18,6 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+import record
 
 from clusters.ray_session import RaySession
 
@@ -41,9 +41,10 @@ def print_row(row: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__)
     parser.add_argument("--only", nargs="*", help="names of scenarios, such as segfault")
-    only = parser.parse_args().only
+    options = parser.parse_args()
+    only = options.only
     os.environ["PYTHONPATH"] = os.pathsep.join((str(SCENARIOS), str(ROOT)))
     sys.path.insert(0, str(SCENARIOS))
     import fault_scenarios as faults
@@ -60,7 +61,7 @@ def main() -> None:
     # last, because Ray itself prints the death of a node
     for row in [{column: column for column in COLUMNS}, *rows]:
         print_row(row)
-    print(json.dumps(rows))
+    record.finish(rows, options)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Allocation alone: minimalloc's eleven challenging instances, CPU seconds to a packing over several seeds.
 
     python benchmarks/packing.py [--folder tests/data/packing] [--seeds 3] [--wall-seconds 60]
-        [--cpu-clock] [--json FILE]
+        [--cpu-clock]
 
 ``--cpu-clock`` makes the budget one of CPU seconds, for a machine that others use too.
 Peer: CP-SAT's NoOverlap2D places 3 of the 11 in 12 wall seconds each on two busy cores.
@@ -9,12 +9,12 @@ Peer: CP-SAT's NoOverlap2D places 3 of the 11 in 12 wall seconds each on two bus
 
 from __future__ import annotations
 
-import argparse
 import csv
-import json
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+import record
 
 from solvers.budget import Budget, Stopwatch
 from solvers.scratchpad.packing import Buffer, PackingProblem, Params, solve, violations
@@ -47,12 +47,11 @@ def measured(path: Path, seeds: int, wall_seconds: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = record.parser(__doc__)
     parser.add_argument("--folder", type=Path, default=Path("tests/data/packing"))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--wall-seconds", type=float, default=60.0)
     parser.add_argument("--cpu-clock", action="store_true")
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if options.cpu_clock:
         Stopwatch.wall_seconds = Stopwatch.cpu_seconds  # type: ignore[method-assign]
@@ -63,8 +62,7 @@ def main() -> None:
         rows.append(measured(path, options.seeds, options.wall_seconds))
         print("  ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
     print(f"placed with every seed: {sum(row['placed'] == row['seeds'] for row in rows)} of {len(rows)}")
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="ascii")
+    record.finish(rows, options)
 
 
 if __name__ == "__main__":

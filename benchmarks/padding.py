@@ -8,11 +8,11 @@ perfect, below 1 where padding wins. ``useful``: the share of MAC units and cycl
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
+
+import record
 
 from costmodel.architectures import load_architecture
 from costmodel.evaluate import evaluate
@@ -87,7 +87,7 @@ def show(row: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__)
     parser.add_argument("--solver", choices=solver_names("mapping"), default="exact")
     parser.add_argument("--objectives", nargs="*", choices=OBJECTIVES, default=["energy", "edp"])
     parser.add_argument("--wall-seconds", type=float, default=30.0)
@@ -97,7 +97,7 @@ def main() -> None:
     for problem, padding in problems(arguments.objectives):
         rows.append(compare(problem, padding, settings))
         show(rows[-1])
-    print(json.dumps({"solver": settings.solver, "rows": rows}))
+    record.finish({"solver": settings.solver, "rows": rows}, arguments)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ answered. --measure finds the driver's costs of sweep/simulated_run.py anew and 
 
 from __future__ import annotations
 
-import argparse
-import json
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import record
 from dispatch_rate import memory_mb, nap, warm_up
 
 from clusters.in_process import InProcessRuntime
@@ -158,7 +157,7 @@ def show(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__)
     parser.add_argument("--items", type=int, default=300, help="sleeping items of each length and worker")
     parser.add_argument("--tasks", type=int, default=100_000)
     parser.add_argument("--measure", action="store_true", help="measure the driver's costs first")
@@ -176,9 +175,8 @@ def main() -> None:
         projected,
         ("item_seconds", "workers", "solves", "wall_seconds", "efficiency", "driver_busy", "bottleneck"),
     )
-    print(
-        json.dumps({"run_loop": loop, "costs": asdict(costs), "validated": validated, "projected": projected})
-    )
+    found = {"run_loop": loop, "costs": asdict(costs), "validated": validated, "projected": projected}
+    record.finish(found, options)
 
 
 if __name__ == "__main__":

@@ -13,13 +13,13 @@ object.
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import record
 from large_graphs import stacked_cells, transformer
 
 from costmodel.networks import load_network
@@ -113,7 +113,7 @@ def warm_up(folder: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__)
     parser.add_argument("--graphs", type=Path, required=True)
     parser.add_argument("--optima", type=Path)
     parser.add_argument("--only", choices=("human", "nas", "large"), action="append")
@@ -140,7 +140,7 @@ def main() -> None:
     }
     if options.optima:
         summary |= compared(rows, options.optima)
-    print(json.dumps(summary | {"rows": rows}))
+    record.finish(summary | {"rows": rows}, options)
 
 
 if __name__ == "__main__":

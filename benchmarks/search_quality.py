@@ -11,7 +11,6 @@ then JSON.
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections import deque
@@ -23,6 +22,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import record
 
 from results.pareto import front_mask, hypervolume, reference_point
 from sweep.design_row import Row, objectives
@@ -277,7 +277,7 @@ def show(space: str, found: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__)
     parser.add_argument("--spaces", nargs="*", choices=SPACES, default=list(SPACES))
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(METHODS))
     parser.add_argument("--layers", type=int, default=3)
@@ -290,7 +290,7 @@ def main() -> None:
         truth = Truth(space, arguments.layers, arguments.answers)
         found[space] = compared(truth, arguments.methods, arguments.seeds, arguments.at_once)
         show(space, found[space])
-    print(json.dumps(found))
+    record.finish(found, arguments)
 
 
 if __name__ == "__main__":

@@ -17,11 +17,12 @@ thread of a quiet machine, as its evaluator counts: weights once a run.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 from dataclasses import asdict
 from typing import Any
+
+import record
 
 from costmodel.conventions.set_isca2023 import load_graph
 from solvers.budget import Stopwatch
@@ -68,7 +69,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         rows = [seed_row(problem, plan, seed) for seed in range(1, arguments.seeds + 1)]
     released = RELEASED.get((arguments.platform, arguments.network, arguments.batch, int(arguments.beta)))
     return {
-        "case": {key: value for key, value in vars(arguments).items() if key != "seeds"},
+        "case": {key: value for key, value in vars(arguments).items() if key not in ("seeds", "json")},
         "layers": len(graph.layers),
         "rounds_a_phase": plan.rounds,
         "table_cpu_seconds": model.tables(graph, arguments.batch, objective).cpu_seconds,
@@ -141,9 +142,7 @@ def print_table(result: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = record.parser(__doc__)
     defaults = SetParams()
     parser.add_argument("--platform", choices=list(OBJECTIVES), default="edge")
     parser.add_argument("--network", default="resnet")
@@ -155,9 +154,10 @@ def main() -> int:
     parser.add_argument("--start", choices=("sequential", "patterns"), default=defaults.start)
     parser.add_argument("--temperature", type=float, default=defaults.initial_temperature)
     parser.add_argument("--epochs", type=int, default=1, help="1: seeds know nothing of each other")
-    result = measure(parser.parse_args())
+    options = parser.parse_args()
+    result = measure(options)
     print_table(result)
-    print(json.dumps(result))
+    record.finish(result, options)
     return 0
 
 

@@ -11,13 +11,13 @@ loads the kernels), with the tile cost table known, with all leaves known.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import record
 
 from costmodel.conventions.set_isca2023 import (
     NodeCost,
@@ -151,13 +151,12 @@ def print_table(result: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = record.parser(__doc__)
     parser.add_argument("folder", type=Path)
-    result = measure(parser.parse_args().folder)
+    options = parser.parse_args()
+    result = measure(options.folder)
     print_table(result)
-    print(json.dumps(result))
+    record.finish(result, options)
     return int(any(result[f"equal_{name}"] < result[name] for name in ("trees", "allocations", "intra_tile")))
 
 

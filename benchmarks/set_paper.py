@@ -18,7 +18,6 @@ says. ``--model set_isca2023`` counts as the released evaluator does: weights on
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -30,6 +29,7 @@ from random import Random
 from statistics import median
 from typing import Any
 
+import record
 from set_figures import PatternRow, TreePoint, write_figures
 
 from costmodel.chips import load_chip
@@ -182,7 +182,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         rows = [row for found in pool.map(patterns, cases) for row in found]
         drawn = pool.map(points, shown, [arguments.trees] * len(shown)) if arguments.trees else []
         trees = [point for found in drawn for point in found]
-    return {"case": vars(arguments) | {"charts": None}, "patterns": rows, "points": trees}
+    return {"case": vars(arguments) | {"charts": None, "json": None}, "patterns": rows, "points": trees}
 
 
 def print_patterns(rows: list[dict[str, Any]]) -> None:
@@ -230,9 +230,7 @@ def _mean(trees: list[dict[str, Any]], key: str) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = record.parser(__doc__)
     parser.add_argument("--model", choices=("chip", "set_isca2023"), default="chip")
     parser.add_argument("--platforms", nargs="+", choices=list(OBJECTIVES), default=["edge"])
     parser.add_argument("--networks", nargs="+", default=["resnet", "goog"])
@@ -254,7 +252,7 @@ def main() -> int:
         keys = PatternRow.__dataclass_fields__
         rows = [PatternRow(**{key: row[key] for key in keys}) for row in result["patterns"]]
         write_figures(arguments.charts, rows, [TreePoint(**point) for point in result["points"]])
-    print(json.dumps(result))
+    record.finish(result, arguments)
     return 0
 
 

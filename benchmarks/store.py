@@ -1,6 +1,6 @@
 """What the results store costs: rows written a second, bytes a row, reading, and look-up of answers.
 
-    python benchmarks/store.py [--rows 100000] [--lookups 10000] [--json store.json]
+    python benchmarks/store.py [--rows 100000] [--lookups 10000]
 
 Rows are as large as a study's (a mapping of three levels, an architecture of 700 characters shared by all
 rows of a design). CPU seconds of this process, all threads; wall seconds beside them.
@@ -8,9 +8,6 @@ rows of a design). CPU seconds of this process, all threads; wall seconds beside
 
 from __future__ import annotations
 
-import argparse
-import json
-import platform
 import random
 import tempfile
 import time
@@ -20,6 +17,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import record
 
 from results.answers import find_answers
 from results.pareto import front_mask, hypervolume
@@ -42,22 +41,16 @@ class Measurement:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = record.parser(__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--lookups", type=int, default=10_000)
-    parser.add_argument("--json", type=Path, help="also write the numbers to this file")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         measurements = list(measure(Path(folder), arguments.rows, arguments.lookups))
     print(f"{'what':48} {'CPU s':>8} {'wall s':>8} {'rate':>12}")
     for m in measurements:
         print(f"{m.name:48} {m.cpu_seconds:8.3f} {m.wall_seconds:8.3f} {m.rate:12,.0f} {m.unit}")
-    if arguments.json:
-        about = {"python": platform.python_version(), "machine": platform.machine()}
-        content = {"about": about, "measurements": [asdict(m) for m in measurements]}
-        arguments.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    record.finish([asdict(m) for m in measurements], arguments)
 
 
 def measure(root: Path, rows: int, lookups: int) -> Iterator[Measurement]:

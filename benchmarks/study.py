@@ -10,13 +10,13 @@ driver's CPU seconds do not depend on that. The second run has every answer in t
 
 from __future__ import annotations
 
-import argparse
-import json
 import resource
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+import record
 
 from results.store import RunFolder, RunWriter
 from sweep import trial_journal
@@ -85,7 +85,7 @@ def measure(workers: int, chosen: Study) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--designs", type=int, default=168)
     parser.add_argument("--study", help="a study file or built-in study in place of random designs")
@@ -94,7 +94,7 @@ def main() -> None:
     measured = measure(arguments.workers, chosen)
     for key, value in measured.items():
         print(f"{key:24}{value:12.3f}" if isinstance(value, float) else f"{key:24}{value:12}")
-    print(json.dumps(measured))
+    record.finish(measured, arguments)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,6 @@ The head's dashboard answers before the clock starts; the copy of the code is co
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import secrets
 import socket
@@ -19,6 +17,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import record
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = Path(sys.executable).parent
@@ -99,9 +99,10 @@ def measure(address: str, home: Path, laptop: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = record.parser(__doc__)
     parser.add_argument("--designs", type=int, default=4)
-    designs = parser.parse_args().designs
+    options = parser.parse_args()
+    designs, found = options.designs, []
     os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as laptop:
         (Path(laptop) / "bench.yaml").write_text(STUDY.format(last=63 + designs))
@@ -110,7 +111,8 @@ def main() -> None:
                 seconds = measure(address, Path(home), Path(laptop))
                 for step, value in seconds.items():
                     print(f"{attempt:35} {step:20} {value:6.1f} s")
-                print(json.dumps({"attempt": attempt, "designs": designs, "seconds": seconds}))
+                found.append({"attempt": attempt, "designs": designs, "seconds": seconds})
+    record.finish(found, options)
 
 
 if __name__ == "__main__":

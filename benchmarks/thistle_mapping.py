@@ -14,9 +14,10 @@ says that it proved its optimum.
 from __future__ import annotations
 
 import argparse
-import json
 from statistics import median
 from typing import Any
+
+import record
 
 from costmodel.architecture import Architecture
 from costmodel.architectures import load_architecture
@@ -109,7 +110,7 @@ def run(architecture: Architecture, arguments: argparse.Namespace) -> dict[str, 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__)
     parser.add_argument("--network", default="thistle_resnet18")
     parser.add_argument("--objective", choices=OBJECTIVES, default="energy")
     parser.add_argument("--keep", choices=["fitting", "free", "all"], default="fitting")
@@ -125,7 +126,7 @@ def main() -> None:
     }
     print(summary, f"paper: {PAPER}" if arguments.objective == "energy" else "")
     asked = {key: getattr(arguments, key) for key in ("network", "objective", "keep")}
-    print(json.dumps({**asked, **summary, "layers": found}))
+    record.finish({**asked, **summary, "layers": found}, arguments)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@
         [--objectives energy cycles] [--bandwidths library|figure_3] [--mapper thistle] [--judge auto]
         [--output FOLDER]
 
-Prints a table a figure, then one JSON object, and writes the tables as JSON and the figures as one HTML page
-into the folder (runs/thistle_paper). Every number is the cost model's: pJ and IPC (MACs a cycle) of one run
+Prints a table a figure, then one JSON object, and writes the figures as one HTML page into the folder
+(runs/thistle_paper). Every number is the cost model's: pJ and IPC (MACs a cycle) of one run
 of each distinct layer. Columns:
 
     eyeriss      --mapper's mapping on Eyeriss (168 PEs, 512 registers each, 128 KiB)
@@ -22,12 +22,13 @@ those of our library's Eyeriss, with figure_3 those of the sample specification 
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import record
 
 from costmodel.architecture import Architecture
 from costmodel.evaluate import Evaluation, evaluate
@@ -250,18 +251,8 @@ def show_all(objective: Objective, rows: Sequence[Row], networks: Sequence[str])
             show(title, objective, [row for row in rows if row.network == network], columns)
 
 
-def write(
-    found: dict[str, Any], results: dict[Objective, list[Row]], networks: Sequence[str], to: Path
-) -> None:
-    """The JSON on standard output and in the folder, beside the page of figures."""
-    print(json.dumps(found))
-    to.mkdir(parents=True, exist_ok=True)
-    (to / "thistle_paper.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
-    (to / "thistle_paper.html").write_text(figure_page(results, networks), encoding="utf-8")
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__)
     parser.add_argument("--networks", nargs="+", default=["thistle_resnet18", "yolo9000"])
     parser.add_argument("--every", type=int, default=1, help="take every N-th layer only")
     parser.add_argument("--draws", type=int, default=100_000, help="mappings random search draws a layer")
@@ -289,7 +280,10 @@ def main() -> None:
         ]
         results[objective] = rows
         show_all(objective, rows, arguments.networks)
-    write(found, results, arguments.networks, arguments.output)
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    page = figure_page(results, arguments.networks)
+    (arguments.output / "thistle_paper.html").write_text(page, encoding="utf-8")
+    record.finish(found, arguments)
 
 
 if __name__ == "__main__":

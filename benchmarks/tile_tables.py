@@ -11,8 +11,6 @@ among the solvers, of energy times cycles; NVDLA's counts are its own and not th
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +19,8 @@ from math import exp, log
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+import record
 
 from clusters.in_process import InProcessRuntime
 from clusters.runtime import RuntimeSettings
@@ -82,7 +82,7 @@ def measured(demand: Demand, solvers: Sequence[str], seconds: float) -> list[dic
         # the first solve of a process compiles
         mapper.cost(tile_source(demand, mapper).architecture, demand.shares()[0])
         with TemporaryDirectory() as folder:
-            costs[name], record = filled(demand, mapper, Path(folder))
+            costs[name], spent = filled(demand, mapper, Path(folder))
         some = [cost for cost in costs[name].values() if cost]
         records.append(
             {
@@ -90,15 +90,15 @@ def measured(demand: Demand, solvers: Sequence[str], seconds: float) -> list[dic
                 "shares": len(costs[name]),
                 "mapped": len(some),
                 "proven": sum(cost.proven for cost in some),
-                **record,
+                **spent,
             }
         )
     best = costs.get("exact", costs[solvers[0]])
-    return [record | {"edp_ratio": ratio(costs[record["solver"]], best)} for record in records]
+    return [row | {"edp_ratio": ratio(costs[row["solver"]], best)} for row in records]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__)
     parser.add_argument("--chip", default="set-edge")
     parser.add_argument("--network", default="set-resnet50")
     parser.add_argument("--batch", type=int, default=8)
@@ -125,7 +125,7 @@ def main() -> None:
         found = f"{1e3 * one['seconds_to_find']:11.1f} {one['solved_again']:6}"
         print(counts, seconds, found, f"{one['edp_ratio']:10.4f}" if one["edp_ratio"] else "         -")
     totals = {"all_shares": shares, "listing_cpu_seconds": listing}
-    print(json.dumps({**vars(asked), **totals, "records": records}))
+    record.finish({**vars(asked), **totals, "json": None, "records": records}, asked)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,6 @@ mappings. All end with JSON, and with status 1 if anything is wrong.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Iterator
 from itertools import islice, product
@@ -24,6 +22,8 @@ from math import exp, inf, log
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
+
+import record
 
 from costmodel.architectures import load_architecture
 from costmodel.networks import load_layer, load_network
@@ -168,7 +168,7 @@ def table(rows: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__)
     parser.add_argument("--architecture", nargs="+", default=["eyeriss", "simba"])
     parser.add_argument("--objectives", nargs="+", default=["energy", "edp"])
     parser.add_argument("--networks", nargs="+", default=list(NETWORKS))
@@ -189,12 +189,12 @@ def main() -> None:
             if chosen.attack
             else attack_bounds(chosen.mappings)
         )
-        print(json.dumps(tally))
+        record.finish(tally, chosen)
         sys.exit(tally["failures"] > 0)
     layers = layers_of(chosen.networks, chosen.every)
     rows = [gains(*pair, layers, chosen) for pair in product(chosen.architecture, chosen.objectives)]
     table(rows)
-    print(json.dumps(rows))
+    record.finish(rows, chosen)
 
 
 if __name__ == "__main__":
