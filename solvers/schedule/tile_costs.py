@@ -4,22 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 from costmodel.architecture import Architecture
 from costmodel.chip.geometry import same_shapes
-from costmodel.chip.hardware import Tile
+from costmodel.chip.hardware import Chip, Tile
 from costmodel.chip.layers import LayerGraph, NetworkLayer
-from costmodel.chip.partitions import Parts
 from costmodel.chip.tile_costs import TileFloor, TileRows, table_floor
 from costmodel.errors import InputError, did_you_mean
 from costmodel.evaluate import evaluate
+from costmodel.workload import Layer
 from solvers.budget import Budget
 from solvers.catalogue import Entry, solver, solver_names
 from solvers.mapping.problem import MappingProblem, Objective, executed_layer
 from solvers.outcome import Outcome
-from solvers.schedule.tile_shares import Demand, Pruning, Share, useful_partitions, vector_operations
+from solvers.schedule.layers_alone import LayersAlone
+from solvers.schedule.tile_shares import (
+    Demand,
+    Pruning,
+    Request,
+    Share,
+    requested_shares,
+    useful_partitions,
+    vector_operations,
+)
+
+if TYPE_CHECKING:
+    from costmodel.chip.alone import AloneCost
 
 
 @dataclass(frozen=True)
@@ -72,6 +84,24 @@ class TileMapper:
         evaluation = evaluate(architecture, executed, outcome.solution)
         return ShareCost(evaluation.energy_pj, evaluation.cycles, outcome.status == "optimal")
 
+    def alone(self, chip: Chip, nest: Layer) -> AloneCost | None:
+        """A layer alone from DRAM by the mapping found for the whole chip; None where there is none.
+
+        InputError for a tile solver, and for a chip whose tiles no mapping solver can use.
+        """
+        from costmodel.chip.alone import alone_cost, whole_architecture
+
+        entry, whole = tile_solver(self.solver), whole_architecture(chip)
+        if entry.family == "tile" or whole is None:
+            expected = "a mapping solver and tiles with an architecture, for layers alone from DRAM"
+            raise InputError(f"chip {chip.name}", expected, self.solver, key="alone")
+        params = entry.load().Params() if self.params is None else self.params
+        problem = MappingProblem(whole, nest, self.objective)
+        outcome = entry.load().solve(problem, self.budget, params)
+        if outcome.solution is None:
+            return None
+        return alone_cost(chip, executed_layer(problem, outcome.solution), outcome.solution)
+
     def costs(self, architecture: Architecture, shares: Iterable[Share]) -> dict[Share, ShareCost | None]:
         return {share: self.cost(architecture, share) for share in shares}
 
@@ -88,12 +118,22 @@ class MissingShareError(LookupError):
     """A share that the table lacks: it was made for another network, batch, chip or pruning."""
 
 
+class TileCostsNeeded(Exception):  # noqa: N818 - a question, not an error
+    """A schedule cannot go on before ``requests`` are answered."""
+
+    def __init__(self, requests: tuple[Request, ...]) -> None:
+        super().__init__(requests)
+        self.requests = requests
+
+
 @dataclass(frozen=True)
 class TabledTileCosts:
     """Tile costs of ``graph`` from a table of shares: implements :class:`costmodel.chip.TileCosts`.
 
     All tiles are charged as the one with the largest share, as in the paper's evaluator. A share that is not
-    in ``known`` is asked of ``solve`` and remembered; without it MissingShareError is raised.
+    in ``known`` is asked of ``solve`` and remembered; without it MissingShareError is raised, or, by
+    :meth:`need`, TileCostsNeeded. ``layers_alone``: what layers cost alone from DRAM; None: not offered.
+    ``solve_floors``: floors solve all they lack, for solvers of microseconds; else they rest on the work.
     """
 
     graph: LayerGraph
@@ -101,6 +141,8 @@ class TabledTileCosts:
     known: ShareCosts
     solve: Callable[[Share], ShareCost | None] | None = None
     pruning: Pruning = field(default_factory=Pruning)
+    layers_alone: LayersAlone | None = None
+    solve_floors: bool = False
 
     def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
         """All partitions worth a look that the tiles can compute."""
@@ -117,12 +159,48 @@ class TabledTileCosts:
         cost = self._cost(Share.of(it, (1, 1, 1, 1), 1))
         return float(cost.cycles) if cost else it.operations / self.tile.macs
 
+    def alone(self, layer: int, batch: int) -> AloneCost | None:
+        """What the layer takes alone from DRAM; None where that is not offered, or no mapping was found."""
+        return None if self.layers_alone is None else self.layers_alone.cost(self.graph.layers[layer], batch)
+
+    def need(self, requests: Iterable[Request]) -> None:
+        """Raises TileCostsNeeded for those of ``requests`` that are not known and cannot be solved here.
+
+        Solves nothing: what can be solved in this process is solved when it is asked for. Equal layers are
+        asked for once.
+        """
+        distinct = dict.fromkeys(request._replace(layer=self._ids[request.layer]) for request in requests)
+        if missing := tuple(request for request in distinct if not self._answered(request)):
+            raise TileCostsNeeded(missing)
+
     def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
-        """Least energy and tile-cycles a sample over all rows: every schedule picks from them."""
+        """Least energy and tile-cycles a sample over all rows, as every schedule picks from them.
+
+        Where some row is not known, what the layer's operations take with all PEs busy.
+        """
         key = (self._ids[layer], tuple(batches), tiles)
         if key not in self._floors:
-            self._floors[key] = table_floor(self, *key)
+            self._floors[key] = self._floor(*key)
         return self._floors[key]
+
+    def _floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
+        requests = (Request(layer, batch, count) for batch in batches for count in range(1, tiles + 1))
+        if self.solve_floors or all(map(self._tabled, requests)):
+            return table_floor(self, layer, batches, tiles)
+        it, tile = self.graph.layers[layer], self.tile
+        return TileFloor(it.operations * tile.mac_pj, it.operations / tile.macs)
+
+    def _answered(self, request: Request) -> bool:
+        """Whether what is requested is known, or can be had in this process."""
+        if request.alone:
+            layer = self.graph.layers[request.layer]
+            return self.layers_alone is None or self.layers_alone.has(layer, request.batch)
+        return self.solve is not None or self._tabled(request)
+
+    def _tabled(self, request: Request) -> bool:
+        """Whether all shares of a request are known by now."""
+        shares = requested_shares(self.graph, request, self.tile, self.pruning)
+        return all(share in self.known or share in self._solved for share in shares)
 
     @cached_property
     def _ids(self) -> list[int]:
@@ -141,19 +219,13 @@ class TabledTileCosts:
         return {}
 
     def _tabulated(self, layer: NetworkLayer, batch: int, tiles: int) -> TileRows:
-        rows = []
-        for parts in map(tuple, useful_partitions(layer, batch, tiles, self.tile, self.pruning).tolist()):
-            cost = self._part(layer, parts, batch)
-            if cost is not None:
-                rows.append((parts, cost.energy_pj * tiles, cost.cycles))
-        return TileRows.of(rows)
-
-    def _part(self, layer: NetworkLayer, parts: Parts, batch: int) -> ShareCost | None:
-        if layer.has_weights:
-            return self._cost(Share.of(layer, parts, batch))
-        operations = vector_operations(layer, parts, batch)
-        energy_pj = operations * self.tile.vector_operation_pj
-        return ShareCost(energy_pj, -(-operations // self.tile.vector_units), proven=True)
+        parts = useful_partitions(layer, batch, tiles, self.tile, self.pruning)
+        if not layer.has_weights:
+            operations = vector_operations(layer, parts, batch)
+            energy_pj = operations * self.tile.vector_operation_pj * tiles
+            return TileRows(parts, energy_pj, -(-operations // self.tile.vector_units))
+        costs = ((part, self._cost(Share.of(layer, part, batch))) for part in map(tuple, parts.tolist()))
+        return TileRows.of([(part, cost.energy_pj * tiles, cost.cycles) for part, cost in costs if cost])
 
     def _cost(self, share: Share) -> ShareCost | None:
         if share in self.known:
@@ -172,11 +244,16 @@ def architecture_of(tile: Tile) -> Architecture:
     return tile.architecture
 
 
-def solved_costs(demand: Demand, mapper: TileMapper) -> TabledTileCosts:
-    """Tile costs that are solved in this process when they are first asked for."""
+def solved_costs(demand: Demand, mapper: TileMapper, chip: Chip | None = None) -> TabledTileCosts:
+    """Tile costs that are solved in this process when they are first asked for.
+
+    With a ``chip`` its layers may run alone, too.
+    """
     architecture = architecture_of(demand.tile)
 
     def solve(share: Share) -> ShareCost | None:
         return mapper.cost(architecture, share)
 
-    return TabledTileCosts(demand.graph, demand.tile, {}, solve, demand.pruning)
+    alone = None if chip is None else LayersAlone(chip, {}, partial(mapper.alone, chip))
+    quick = tile_solver(mapper.solver).family == "tile"
+    return TabledTileCosts(demand.graph, demand.tile, {}, solve, demand.pruning, alone, quick)

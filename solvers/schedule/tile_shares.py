@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,10 +73,11 @@ class Share(NamedTuple):
         )
 
 
-def vector_operations(layer: NetworkLayer, parts: Parts, batch: int) -> int:
-    """Element operations of the largest share of a layer without weights."""
-    largest = (-(-size // part) for size, part in zip(layer.sizes(batch), parts, strict=True))
-    return prod(largest) * layer.operands * layer.r * layer.s
+def vector_operations(layer: NetworkLayer, partitions: Array, batch: int) -> Array:
+    """Element operations [n] of the largest share of a layer without weights, for ``partitions`` [n, 4]."""
+    largest = -(-np.array(layer.sizes(batch)) // partitions)
+    operations: Array = largest.prod(axis=1) * layer.operands * layer.r * layer.s
+    return operations
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,31 @@ def held_bytes(layer: NetworkLayer, part: Array) -> Array:
     held *= layer.group_c * (-(-k // layer.group_k) if layer.groups > 1 else 1)
     held += k * layer.group_c * layer.r * layer.s * (b if layer.weight_producers else 1)
     return held
+
+
+class Request(NamedTuple):
+    """What a schedule needs to know of a layer (its number): ``batch`` samples on ``tiles`` tiles.
+
+    All partitions worth a look; with ``tiles`` 0 the layer alone from DRAM.
+    """
+
+    layer: int
+    batch: int
+    tiles: int
+
+    @property
+    def alone(self) -> bool:
+        return self.tiles == 0
+
+
+def requested_shares(graph: LayerGraph, request: Request, tile: Tile, pruning: Pruning) -> list[Share]:
+    """The distinct shares that answer a request; none where no mapping is needed, or for a layer alone."""
+    layer = graph.layers[request.layer]
+    if request.alone or not layer.has_weights:
+        return []
+    partitions = useful_partitions(layer, request.batch, request.tiles, tile, pruning)
+    largest = np.unique(-(-np.array(layer.sizes(request.batch)) // partitions), axis=0)
+    return [Share.of_part(layer, part) for part in map(tuple, largest.tolist())]
 
 
 def batches_of(batch: int) -> tuple[int, ...]:

@@ -76,7 +76,7 @@ def test_the_largest_share_covers_its_part_of_the_work(
         done = share.layer().macs
         assert share.layer().sizes["P"] == -(-one.h // parts[2])
     else:
-        done = vector_operations(one, parts, batch)
+        done = int(vector_operations(one, np.array([parts]), batch)[0])
     assert done * prod(parts) >= work
     whole_groups = one.groups == 1 or one.k % (one.groups * parts[0]) == 0 or one.groups % parts[0] == 0
     if all(size % part == 0 for size, part in zip(one.sizes(batch), parts, strict=True)) and whole_groups:
