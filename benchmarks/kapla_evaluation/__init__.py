@@ -1,0 +1,1 @@
+"""The cells, methods, networks and charts of KAPLA's evaluation (section VI), for ``kapla_paper.py``."""
