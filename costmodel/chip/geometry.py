@@ -20,7 +20,7 @@ def same_shapes(graph: LayerGraph) -> list[int]:
     """Of every layer the first one that costs the same on given tiles."""
     first: dict[tuple[Any, ...], int] = {}
     return [
-        first.setdefault((kernel_shape(layer), layer.sizes(1)), index)
+        first.setdefault((kernel_shape(layer), layer.sizes(1), layer.runs_alone and layer.part), index)
         for index, layer in enumerate(graph.layers)
     ]
 

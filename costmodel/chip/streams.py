@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from costmodel.chip.layers import LayerGraph
+from costmodel.chip.layers import LayerGraph, Read
 from costmodel.chip.partitions import Parts
 
 StreamKind = Literal["outputs", "inputs", "weights"]
@@ -52,8 +52,8 @@ class Stream:
     """Data of a layer: channels ``first`` to before ``end`` of its outputs, inputs or weights.
 
     Inputs, and weights that are activations, are outputs of ``producer``, the network's input if None; where
-    ``first`` is below 0, the producer's channels up to there belong to another stream. Other weights are
-    ``pinned``: they are loaded once and stay.
+    ``first`` is below 0, the producer's channels up to there belong to another stream or are not read. Other
+    weights are ``pinned``: they are loaded once and stay.
     """
 
     kind: StreamKind
@@ -67,25 +67,30 @@ def streams_of(graph: LayerGraph, number: int) -> tuple[Stream, ...]:
     """All data of a layer: weights, inputs in the order of channels, outputs."""
     layer = graph.layers[number]
     weights = [Stream("weights", 0, layer.k, None, True)] if layer.has_weights else []
-    if layer.weight_producers:
-        weights = list(_side_by_side(graph, "weights", layer.weight_producers, layer.k))
-    inputs = _side_by_side(graph, "inputs", layer.producers, layer.c, layer.external_c)
+    read, as_weights = graph.reads(layer)
+    if as_weights:
+        weights = list(_side_by_side(graph, "weights", as_weights, layer.k))
+    inputs = _side_by_side(graph, "inputs", read, layer.c, layer.external_c)
     if layer.kind == "eltwise":  # every operand has the layer's channels, and may be of several producers
-        inputs = _side_by_side(graph, "inputs", layer.producers, layer.k, layer.external_c)
+        inputs = _side_by_side(graph, "inputs", read, layer.k, layer.external_c)
     return (*weights, *inputs, Stream("outputs", 0, layer.k))
 
 
 def _side_by_side(
-    graph: LayerGraph, kind: StreamKind, producers: Sequence[int], operand: int, external: int = 0
+    graph: LayerGraph, kind: StreamKind, reads: Sequence[Read], operand: int, external: int = 0
 ) -> Iterator[Stream]:
-    """Outputs one after the other, beginning anew after the ``operand`` channels of each operand."""
-    pieces: list[tuple[int, int | None]] = [(external, None)] if external else []
-    pieces += [(graph.layers[producer].k, producer) for producer in producers]
-    first = 0
-    for channels, producer in pieces:
-        for begin in range(first % operand, -channels, -operand):
-            yield Stream(kind, begin, begin + channels, producer)
-        first += channels
+    """Outputs one after the other, beginning anew after the ``operand`` channels of each operand.
+
+    Of a producer that is read in part the operand has the part's channels only; the others are outside of it.
+    """
+    for begin in range(0, -external, -operand):
+        yield Stream(kind, begin, begin + external)
+    first = external
+    for read in reads:
+        for begin in range(first % operand, -read.channels, -operand):
+            start = begin - read.first
+            yield Stream(kind, start, start + graph.layers[read.producer].k, read.producer)
+        first += read.channels
 
 
 def stream_numbers(
