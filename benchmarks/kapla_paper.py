@@ -2,7 +2,7 @@
 
     python benchmarks/kapla_paper.py [--parts PART ...] [--networks NAME ...] [--methods LETTER ...]
         [--wall-seconds S] [--probability P] [--most-draws N] [--batches N]
-        [--cells FILE] [--json FILE]
+        [--cells FILE] [--charts FILE.html] [--json FILE]
 
 Parts, each a table or two on the terminal, then one JSON object for all:
 
@@ -56,6 +56,7 @@ def arguments() -> Namespace:
     parser.add_argument("--most-draws", type=int, default=100_000)
     parser.add_argument("--batches", type=int, default=1024)
     parser.add_argument("--cells", type=Path, default=Path("kapla_paper.jsonl"))
+    parser.add_argument("--charts", type=Path, default=None, help="an HTML file for the charts")
     return parser.parse_args()
 
 
@@ -66,6 +67,10 @@ def main() -> int:
     run = LayerRun(options.networks, methods, effort, CellFile(options.cells))
     found = {name: PARTS[name](run) for name in options.parts}
     below = [layer for part in found.values() for layer in part.get("below_floors", [])]
+    if options.charts:
+        from kapla_evaluation.figures import write_figures
+
+        write_figures(options.charts, found)
     record.finish(found, options)
     return int(bool(below))
 

@@ -42,19 +42,24 @@ class TreePoint:
 
 def write_figures(path: Path, rows: Sequence[PatternRow], points: Sequence[TreePoint]) -> None:
     """Write all charts that there are rows for into the HTML file ``path``."""
-    from plotly.io import to_html
-
     figures = [
         ("Patterns (Fig. 8)", patterns_figure(rows)),
         ("Variance over seeds (Fig. 10)", variance_figure(rows)),
     ]
     if points:
         figures.append(("Shape of the space (Fig. 11)", space_figure(points)))
+    write_page(path, "SET", figures)
+
+
+def write_page(path: Path, title: str, figures: Sequence[tuple[str, Any]]) -> None:
+    """Write the charts under their heads as one HTML page that needs nothing from elsewhere."""
+    from plotly.io import to_html
+
     parts = [
-        f"<h2>{escape(title)}</h2>" + to_html(figure, full_html=False, include_plotlyjs=number == 0)
-        for number, (title, figure) in enumerate(figures)
+        f"<h2>{escape(head)}</h2>" + to_html(figure, full_html=False, include_plotlyjs=number == 0)
+        for number, (head, figure) in enumerate(figures)
     ]
-    page = "\n".join(["<!doctype html><meta charset='utf-8'><title>SET</title>", *parts])
+    page = "\n".join([f"<!doctype html><meta charset='utf-8'><title>{escape(title)}</title>", *parts])
     path.write_text(page, encoding="utf-8")
 
 
