@@ -1,5 +1,6 @@
 """Several layers at once on a tiled chip: tiles, NoC, DRAM, buffers, and pipelines of RA trees."""
 
+from costmodel.chip.alone import AloneCost, alone_cost, local_alone_cost, whole_architecture
 from costmodel.chip.bounds import ScheduleBounds, lower_bounds
 from costmodel.chip.evaluate import ChipEvaluator
 from costmodel.chip.evaluation import ChipEvaluation
@@ -12,6 +13,7 @@ from costmodel.chip.tile_costs import TileCosts, TileFloor, TileRows, table_floo
 __all__ = [
     "ENERGY_PARTS",
     "KINDS",
+    "AloneCost",
     "Chip",
     "ChipEvaluation",
     "ChipEvaluator",
@@ -29,7 +31,10 @@ __all__ = [
     "TileCosts",
     "TileFloor",
     "TileRows",
+    "alone_cost",
     "granularity_violations",
+    "local_alone_cost",
     "lower_bounds",
     "table_floor",
+    "whole_architecture",
 ]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from costmodel.chip.compulsory import compulsory
 from costmodel.chip.hardware import Chip
-from costmodel.chip.layers import LayerGraph, NetworkLayer
+from costmodel.chip.layers import LayerGraph
 from costmodel.chip.tile_costs import TileCosts
 
 
@@ -19,19 +20,6 @@ class ScheduleBounds:
     def product(self, exponents: tuple[float, float]) -> float:
         """A lower bound on E^n D^m, as neither exponent is negative."""
         return float(self.energy_pj ** exponents[0] * self.cycles ** exponents[1])
-
-
-@dataclass(frozen=True)
-class Compulsory:
-    """Bytes of a whole batch that every schedule moves: between DRAM and tiles, into and out of buffers.
-
-    ``filled`` has every input that is read and every weight in one tile's buffer, ``emptied`` all outputs.
-    """
-
-    dram_read: int
-    dram_write: int
-    filled: int
-    emptied: int
 
 
 def lower_bounds(graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileCosts) -> ScheduleBounds:
@@ -56,40 +44,6 @@ def lower_bounds(graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileCost
         _past_ports(chip, max(moved.dram_read, moved.dram_write)),
     )
     return ScheduleBounds(energy, cycles)
-
-
-def compulsory(graph: LayerGraph, batch: int) -> Compulsory:
-    """Compulsory traffic; a schedule may move more because of halos, copies and reloads."""
-    used = {number for layer in graph.layers for number in (*layer.producers, *layer.weight_producers)}
-    read = written = filled = emptied = 0
-    for number, layer in enumerate(graph.layers):
-        outputs = batch * layer.k * layer.h * layer.w
-        inputs, external = (batch * size for size in _inputs(layer))
-        weights = layer.k * layer.group_c * layer.r * layer.s * layer.has_weights
-        weights *= batch if layer.weight_producers else 1
-        read += external + (0 if layer.weight_producers else weights)
-        written += 0 if number in used else outputs
-        filled += inputs + weights
-        emptied += outputs
-    return Compulsory(read, written, filled, emptied)
-
-
-def _inputs(layer: NetworkLayer) -> tuple[int, int]:
-    """Bytes of a sample's inputs that are read, and those of them that are the network's."""
-    if layer.kind in ("eltwise", "ptp"):
-        return layer.c * layer.h * layer.w, layer.external_c * layer.h * layer.w
-    if layer.kind == "transpose":
-        return layer.k * layer.h * layer.w, layer.external_c * layer.input_h * layer.input_w
-    stride_h, stride_w = (1, 1) if layer.kind == "fc" else (layer.stride_h, layer.stride_w)
-    rows = _touched(layer.h, layer.r, stride_h, layer.pad_h, layer.input_h)
-    columns = _touched(layer.w, layer.s, stride_w, layer.pad_w, layer.input_w)
-    return layer.c * rows * columns, layer.external_c * rows * columns
-
-
-def _touched(outputs: int, window: int, stride: int, pad: int, length: int) -> int:
-    """Rows or columns under any window, without padding."""
-    under = {out * stride - pad + offset for out in range(outputs) for offset in range(window)}
-    return len(under & set(range(length)))
 
 
 def _nearest(chip: Chip) -> int:

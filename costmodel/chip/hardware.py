@@ -141,6 +141,11 @@ class Chip:
         """Links between neighbours, one for each direction."""
         return 2 * ((self.columns - 1) * self.rows + self.columns * (self.rows - 1))
 
+    def least_cycles(self, dram_bytes: int, busiest: int, runs: int = 1) -> int:
+        """Cycles a run while DRAM and the busiest link (in bytes times ports) carry so much over all runs."""
+        dram = -(-dram_bytes // (self.dram.bytes_per_cycle * runs))
+        return max(dram, -(-busiest // (self.noc.link_bytes_per_cycle * len(self.ports) * runs)))
+
 
 def _check(value: Any, where: str, whole: tuple[str, ...]) -> None:
     """Whole numbers of at least 1, and energies and sizes that are not negative."""

@@ -111,7 +111,7 @@ class LeafSearch:
             place=Place(run.batch, run.first_tile, tuple(parts), tuple(order.tolist())),
             tiles_pj=float(run.runs * rows.tiles_pj[row]),
             transfers_pj=float(run.runs * rows.transfers_pj[row] + rows.weights_pj[row]),
-            cycles=max(tile_cycles, least_cycles(self.chip, read + written, int(links.max()), run.runs)),
+            cycles=max(tile_cycles, self.chip.least_cycles(read + written, int(links.max()), run.runs)),
             tile_cycles=tile_cycles,
             dram_read_bytes=read,
             dram_write_bytes=written,
@@ -152,9 +152,3 @@ class LeafSearch:
         for row, of_row in zip(parts, found, strict=True):
             volumes(self._shapes[number], sizes, row, self._room.ranges, of_row)
         return found
-
-
-def least_cycles(chip: Chip, dram_bytes: int, busiest: int, runs: int) -> int:
-    """Cycles a run while DRAM and the busiest link (in bytes times ports) carry so much over all runs."""
-    dram = -(-dram_bytes // (chip.dram.bytes_per_cycle * runs))
-    return max(dram, -(-busiest // (chip.noc.link_bytes_per_cycle * len(chip.ports) * runs)))

@@ -27,7 +27,24 @@ def prices_of(chip: Chip, exponents: tuple[float, float]) -> Any:
 
 def room_of(chip: Chip, streams: int) -> Any:
     """Room for leaves of up to so many ``streams``."""
-    from costmodel.chip.leaf_values import Flows, PortCounts, Room
+    from costmodel.chip.leaf_values import Flows, Room
+
+    at = np.zeros((chip.columns, chip.rows), np.int64)
+    east, west = (np.zeros(chip.columns, np.int64) for _ in range(2))
+    south, north, out = (np.zeros_like(at) for _ in range(3))
+    return Room(
+        mesh_of((chip.columns, chip.rows), chip.positions, chip.ports, True),
+        ranges_of(chip.tiles),
+        Flows(east, west, south, north, out),
+        port_counts(chip),
+        np.zeros((streams, 2, 4, chip.tiles), np.int64),
+        np.zeros((streams, 4, chip.tiles, chip.tiles), np.int64),
+    )
+
+
+def port_counts(chip: Chip) -> Any:
+    """How many DRAM ports send over links or take what comes over them."""
+    from costmodel.chip.leaf_values import PortCounts
 
     columns, rows = np.arange(chip.columns), np.arange(chip.rows)
     at = np.zeros((chip.columns, chip.rows), np.int64)
@@ -36,9 +53,7 @@ def room_of(chip: Chip, streams: int) -> Any:
     of_columns, of_rows = at.sum(axis=1), at.sum(axis=0)
     before, after = columns[:, None] >= columns, columns[:, None] <= columns
     above, below = rows[:, None] >= rows, rows[:, None] <= rows
-    east, west = (np.zeros(chip.columns, np.int64) for _ in range(2))
-    south, north, out = (np.zeros_like(at) for _ in range(3))
-    ports = PortCounts(
+    counts = PortCounts(
         to_east=before @ at,
         to_west=after @ at,
         to_south=above @ of_rows,
@@ -48,11 +63,4 @@ def room_of(chip: Chip, streams: int) -> Any:
         south_of=at @ ~above.T,
         north_of=at @ ~below.T,
     )
-    return Room(
-        mesh_of((chip.columns, chip.rows), chip.positions, chip.ports, True),
-        ranges_of(chip.tiles),
-        Flows(east, west, south, north, out),
-        PortCounts(*(np.ascontiguousarray(array, np.int64) for array in ports)),
-        np.zeros((streams, 2, 4, chip.tiles), np.int64),
-        np.zeros((streams, 4, chip.tiles, chip.tiles), np.int64),
-    )
+    return PortCounts(*(np.ascontiguousarray(array, np.int64) for array in counts))

@@ -17,7 +17,7 @@ from costmodel.chip.allocation import allocate
 from costmodel.chip.buffers import Held, cut_in_space, cut_in_time, leaf_held
 from costmodel.chip.hardware import Chip
 from costmodel.chip.layers import LayerGraph
-from costmodel.chip.leaf import LeafCost, LeafSearch, least_cycles
+from costmodel.chip.leaf import LeafCost, LeafSearch
 from costmodel.chip.schedule import Path
 from costmodel.chip.streams import Place, Run
 from costmodel.ratree import Cut, Leaf, Node, NotPossibleError, SegmentFlow
@@ -138,7 +138,7 @@ class SegmentEvaluation:
         written = sum(child.dram_write_bytes for child in children)
         runs = self._batch // cut.batch
         if cut.kind == "S":  # a T cut's children have waited for their own data already
-            cycles = max(cycles, least_cycles(self._chip, read + written, int(links.max()), runs))
+            cycles = max(cycles, self._chip.least_cycles(read + written, int(links.max()), runs))
         parts = zip(*(child.parts_pj for child in children), strict=True)
         tiles, transfers, noc, dram = (sum(part) for part in parts)
         return NodeCost(

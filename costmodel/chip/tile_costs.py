@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.chip.alone import AloneCost
 from costmodel.errors import InputError
 
 Array = NDArray[Any]
@@ -49,13 +50,16 @@ class TileRows:
 
 @dataclass(frozen=True)
 class TileFloor:
-    """Proven lower bounds for one sample of a layer, whatever the partition.
+    """Proven lower bounds for one sample of a layer, whatever the partition, or the mapping alone.
 
-    ``energy_pj``: that of :class:`TileRows` over the batch, ``tile_cycles``: tiles x cycles over the batch.
+    ``energy_pj``: that of :class:`TileRows` over the batch; ``alone_pj``: that of tiles and transfers of
+    :class:`AloneCost`, infinite where it is not offered. ``tile_cycles``: tiles x cycles over the batch, of
+    both.
     """
 
     energy_pj: float
     tile_cycles: float
+    alone_pj: float = float("inf")
 
 
 class TileCosts(Protocol):
@@ -69,18 +73,32 @@ class TileCosts(Protocol):
         """Cycles of one sample on one tile, above 0: the weight of the layer when S cuts share tiles."""
         ...
 
+    def alone(self, layer: int, batch: int) -> AloneCost | None:
+        """What ``batch`` samples cost if the layer has the chip to itself, with all data in DRAM.
+
+        None: that is not offered, or there is no mapping.
+        """
+        ...
+
     def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
-        """What no row of this layer is below, for leaves of these ``batches`` on up to ``tiles`` tiles."""
+        """What no row of this layer is below, for leaves of these ``batches`` on up to ``tiles`` tiles.
+
+        Nor is the layer alone with any of these batches.
+        """
         ...
 
 
 def table_floor(costs: TileCosts, layer: int, batches: Sequence[int], most_tiles: int) -> TileFloor:
-    """A floor by looking at all rows that there are; infinite where there is none."""
-    energy, tile_cycles = float("inf"), float("inf")
+    """A floor by looking at all rows and layers alone that there are; infinite where there is none."""
+    energy, alone_pj, tile_cycles = float("inf"), float("inf"), float("inf")
     for batch in batches:
         for tiles in range(1, most_tiles + 1):
             rows = costs.rows(layer, batch, tiles)
             if len(rows.parts):
                 energy = min(energy, float(rows.energy_pj.min()) / batch)
                 tile_cycles = min(tile_cycles, int(rows.cycles.min()) * tiles / batch)
-    return TileFloor(energy, tile_cycles)
+        alone = costs.alone(layer, batch)
+        if alone is not None:
+            alone_pj = min(alone_pj, (alone.parts_pj[0] + alone.parts_pj[1]) / batch)
+            tile_cycles = min(tile_cycles, alone.tile_cycles / batch)
+    return TileFloor(energy, tile_cycles, alone_pj)

@@ -51,6 +51,9 @@ class NvdlaTileCosts:
             tile.vector, tile.lanes, tile.macs, tile.vector_units
         )
 
+    def alone(self, layer: int, batch: int) -> None:
+        """Not offered: a tile's mapper has no loops around its buffer."""
+
     def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
         key = (self._same[layer], tuple(batches), tiles)
         if key not in self._floors:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from costmodel.chip import (
+    AloneCost,
     Chip,
     Dram,
     LayerGraph,
@@ -45,6 +46,9 @@ class FormulaCosts:
 
     def normalized_cycles(self, layer: int) -> float:
         return self.graph.layers[layer].operations / 4
+
+    def alone(self, layer: int, batch: int) -> AloneCost | None:
+        return None
 
     def floor(self, layer: int, batches: list[int], tiles: int) -> TileFloor:
         return table_floor(self, layer, batches, tiles)

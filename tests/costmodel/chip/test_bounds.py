@@ -8,7 +8,7 @@ import pytest
 from chip_cases import FormulaCosts, chain, chip, every_kind, random_tree
 
 from costmodel.chip import Chip, ChipEvaluator, LayerGraph, lower_bounds
-from costmodel.chip.bounds import compulsory
+from costmodel.chip.compulsory import compulsory
 from costmodel.ratree import NotPossibleError, parse_tree
 
 TREES = 80

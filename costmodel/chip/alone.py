@@ -1,0 +1,198 @@
+"""A layer alone on the chip, its data in DRAM: KAPLA's segments of one layer (section IV-B).
+
+The whole chip is one stack of levels, DRAM above the tiles' buffers, and the layer's loop nest is mapped on
+it. So nothing is pinned: weights and inputs may be fetched in tiles, and again. :func:`costmodel.evaluate`
+counts words; the mesh is counted link by link, as for all schedules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf, prod
+
+import numpy as np
+
+from costmodel.architecture import Architecture, StorageLevel
+from costmodel.chip.deliveries import Delivery, link_loads
+from costmodel.chip.hardware import Chip
+from costmodel.chip.layers import NetworkLayer
+from costmodel.chip.tile_groups import deliveries_of
+from costmodel.errors import InputError
+from costmodel.evaluate import Evaluation, evaluate
+from costmodel.mapping import Mapping
+from costmodel.workload import Layer
+
+
+@dataclass(frozen=True)
+class AloneCost:
+    """What one batch of a layer costs alone on the chip, everything from DRAM and back.
+
+    ``parts_pj`` [4]: energy within tiles, between their buffers and the NoC, on links, in DRAM.
+    ``tile_cycles``: tiles times cycles in which they compute. ``hop_bytes``: bytes times links.
+    """
+
+    parts_pj: tuple[float, float, float, float]
+    cycles: int
+    tile_cycles: int
+    dram_read_bytes: int
+    dram_write_bytes: int
+    hop_bytes: float
+
+    def __post_init__(self) -> None:
+        if len(self.parts_pj) != 4 or not all(0 <= part < inf for part in self.parts_pj):
+            raise InputError("layer alone", "four energies of at least 0", self.parts_pj, key="parts_pj")
+        least = min(self.cycles - 1, self.tile_cycles, self.dram_read_bytes, self.dram_write_bytes)
+        if least < 0 or not 0 <= self.hop_bytes < inf:
+            raise InputError("layer alone", "at least a cycle, and counts of at least 0", self)
+
+    @property
+    def energy_pj(self) -> float:
+        return sum(self.parts_pj)
+
+
+def whole_architecture(chip: Chip) -> Architecture | None:
+    """The chip as a stack of levels to map loop nests on; None for tiles without an architecture.
+
+    A stack has no mesh, so its levels charge what hops cost about: an access of DRAM the mean way between
+    ports and tiles but one hop, a write to a buffer one hop, as a tree has a link for every further tile.
+    :func:`alone_cost` counts hops as they are. Rows of the mesh are the y side of DRAM's fan-out.
+    """
+    plain = counted_architecture(chip)
+    if plain is None:
+        return None
+    *tile, buffer, dram = plain.levels
+    hop, far = chip.noc.hop_pj_per_byte if chip.tiles > 1 else 0.0, (_mean_way(chip) - 1)
+    buffer = replace(buffer, write_energy_pj=buffer.write_energy_pj + hop * buffer.block_size)
+    dram = replace(
+        dram,
+        read_energy_pj=dram.read_energy_pj + far * hop,
+        update_energy_pj=dram.update_energy_pj + (far + 1) * hop,
+    )
+    return replace(plain, levels=(*tile, buffer, dram))
+
+
+def counted_architecture(chip: Chip) -> Architecture | None:
+    """The stack of levels without hops: the tile's levels, its buffer with its size, DRAM above the mesh."""
+    tile, size = chip.tile.architecture, chip.tile.buffer
+    if tile is None:
+        return None
+    *inner, outermost = tile.levels
+    buffer = replace(
+        outermost,
+        size_words=size.size_bytes,
+        write_energy_pj=size.write_pj_per_byte * outermost.block_size,
+    )
+    dram = StorageLevel(
+        name="DRAM" if all(level.name != "DRAM" for level in tile.levels) else "chip's DRAM",
+        size_words=None,
+        word_bits=outermost.word_bits,
+        read_energy_pj=chip.dram.read_pj_per_byte,
+        write_energy_pj=chip.dram.write_pj_per_byte,
+        update_energy_pj=chip.dram.write_pj_per_byte,
+        shared_bandwidth=float(chip.dram.bytes_per_cycle),
+        fanout_x=chip.columns,
+        fanout_y=chip.rows,
+    )
+    levels = (*inner, buffer, dram)
+    return replace(tile, name=f"{chip.name} whole", levels=levels, frequency_hz=chip.frequency_ghz * 1e9)
+
+
+def alone_cost(chip: Chip, nest: Layer, mapping: Mapping) -> AloneCost:
+    """What a mapping of ``nest`` on :func:`whole_architecture` costs; a word is a byte.
+
+    Tiles in use are those of the first columns and rows; DRAM's spatial loops number them, the innermost
+    first. Outputs are read from a buffer on their way out, which a stack of levels does not count. Raises
+    InputError for a mapping that is none of this chip and layer, and for tiles without an architecture.
+    """
+    architecture = counted_architecture(chip)
+    if architecture is None:
+        raise InputError("tile", "an architecture to map layers on", "none", key="architecture")
+    counted = evaluate(architecture, nest, mapping)
+    dram = counted.levels[-1].tensors
+    moved = {name: (traffic.reads, traffic.updates) for name, traffic in dram.items()}
+    deliveries = deliveries_of(nest, mapping, moved)
+    filling = _filling_pj(architecture.levels[-2], counted)
+    emptying = _emptied(nest, counted, deliveries) * chip.tile.buffer.read_pj_per_byte
+    tiles_pj = counted.mac_energy_pj + sum(level.energy_pj for level in counted.levels[:-1]) - filling
+    return _cost(
+        chip,
+        (max(tiles_pj, 0.0), filling + emptying),
+        (counted.cycles, _computing(counted) * mapping.utilized_instances[-2]),
+        (sum(reads for reads, _ in moved.values()), sum(updates for _, updates in moved.values())),
+        deliveries,
+    )
+
+
+def local_alone_cost(chip: Chip, layer: NetworkLayer, batch: int) -> AloneCost | None:
+    """A layer without products, streamed through the tiles: planes of its channels and samples, row by row.
+
+    Inputs are read and outputs written once. None where a buffer cannot hold the rows under a window.
+    """
+    window = layer.operands * layer.r * layer.input_w + layer.w
+    if window + chip.tile.output_stream_bytes > chip.tile.buffer.size_bytes:
+        return None
+    ends = -(-np.arange(chip.tiles + 1) * layer.k * batch // chip.tiles)
+    planes, numbers = np.diff(ends), np.zeros((chip.columns, chip.rows), np.int64)
+    for tile, position in enumerate(chip.positions):
+        numbers[position] = tile
+    inputs, outputs = -(-layer.alone_bytes(1).inputs // layer.k), layer.h * layer.w
+    cycles = -(-int(planes.max()) * layer.operations // (layer.k * chip.tile.vector_units))
+    total, buffer = layer.k * batch, chip.tile.buffer
+    transfers = total * (inputs * buffer.write_pj_per_byte + outputs * buffer.read_pj_per_byte)
+    return _cost(
+        chip,
+        (batch * layer.operations * chip.tile.vector_operation_pj, transfers),
+        (cycles, cycles * int(np.count_nonzero(planes))),
+        (total * inputs, total * outputs),
+        [Delivery(numbers, planes * inputs, False), Delivery(numbers, planes * outputs, True)],
+    )
+
+
+def _cost(
+    chip: Chip,
+    in_tiles_pj: tuple[float, float],
+    cycles: tuple[int, int],
+    dram_bytes: tuple[int, int],
+    deliveries: list[Delivery],
+) -> AloneCost:
+    """Adds links and DRAM: ``in_tiles_pj`` of tiles and transfers, ``cycles`` of one tile and of all."""
+    read, written = dram_bytes
+    loads = link_loads(chip, deliveries)
+    hop_bytes = int(loads.sum()) / len(chip.ports)
+    dram_pj = read * chip.dram.read_pj_per_byte + written * chip.dram.write_pj_per_byte
+    return AloneCost(
+        parts_pj=(*in_tiles_pj, hop_bytes * chip.noc.hop_pj_per_byte, dram_pj),
+        cycles=max(cycles[0], chip.least_cycles(read + written, int(loads.max()))),
+        tile_cycles=cycles[1],
+        dram_read_bytes=read,
+        dram_write_bytes=written,
+        hop_bytes=hop_bytes,
+    )
+
+
+def _filling_pj(buffer: StorageLevel, counted: Evaluation) -> float:
+    """What arrives over the NoC is written to all buffers that keep it."""
+    blocks = (
+        traffic.instances * -(-traffic.fills // buffer.block_size)
+        for traffic in counted.levels[-2].tensors.values()
+    )
+    return sum(blocks) * buffer.write_energy_pj
+
+
+def _emptied(nest: Layer, counted: Evaluation, deliveries: list[Delivery]) -> int:
+    """Bytes of outputs that leave all buffers for DRAM; none where outputs pass the buffers by."""
+    if nest.output.name not in counted.levels[-2].tensors:
+        return 0
+    out = (delivery for delivery in deliveries if delivery.to_dram)
+    return sum(delivery.group.size * int(delivery.size[0]) for delivery in out)
+
+
+def _computing(counted: Evaluation) -> int:
+    """Cycles of a tile, without waiting for DRAM."""
+    return max(level.cycles for level in counted.levels[:-1])
+
+
+def _mean_way(chip: Chip) -> float:
+    """Links between a tile and a DRAM port in the mean."""
+    ways = sum(abs(x - px) + abs(y - py) for x, y in chip.positions for px, py in chip.ports)
+    return ways / (prod((chip.columns, chip.rows)) * len(chip.ports))
