@@ -136,6 +136,11 @@ def energy_ratio(kind: Kind, size_words: float, at_size_words: float) -> float:
     return sqrt(ratio) if kind == "sram" else ratio
 
 
+def area_ratio(kind: Kind, size_words: float, at_size_words: float) -> float:
+    """How an area known at one size changes with the size: the laws of areas are linear."""
+    return 1.0 if kind == "dram" else size_words / at_size_words
+
+
 def energy_inversions(architecture: Architecture) -> list[str]:
     """A warning for every level whose reads cost more per word than those of a level outside it.
 

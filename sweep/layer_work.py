@@ -73,10 +73,17 @@ def solve_settings(study: Study) -> SolveSettings:
     return SolveSettings(choice.solver, choice.objective, params, choice.budget, choice.rules)
 
 
-def _constrained(settings: SolveSettings, architecture: str, layer: Layer) -> SolveSettings:
-    """The settings with the constraints that a Timeloop architecture puts on mappings of ``layer``."""
-    rules = with_timeloop_constraints(settings.rules, architecture, layer)
-    return settings if rules is settings.rules else replace(settings, rules=rules)
+def _constrained(settings: SolveSettings, architecture: str, layers: Sequence[Layer]) -> list[SolveSettings]:
+    """For each layer the settings with what a Timeloop architecture asks of its mappings.
+
+    Timeloop's constraints are for one layer at a time; here each holds for those with its dims and tensors.
+    """
+    dims = {dim for layer in layers for dim in layer.sizes}
+    names = frozenset(dims.union(tensor.name for layer in layers for tensor in layer.tensors))
+    all_rules = (
+        with_timeloop_constraints(settings.rules, architecture, layer, elsewhere=names) for layer in layers
+    )
+    return [settings if rules is settings.rules else replace(settings, rules=rules) for rules in all_rules]
 
 
 class LayerWork:
@@ -87,7 +94,7 @@ class LayerWork:
         settings = solve_settings(study)
         layers = [demand.layer for demand in demands]
         check_rules(settings.rules, load_architecture(study.architecture), layers)
-        self._settings = [_constrained(settings, study.architecture, layer) for layer in layers]
+        self._settings = _constrained(settings, study.architecture, layers)
         self._scratchpads = ScratchpadPlans.of(study)
         self.asked = {"layers": sum(demand.count for demand in demands)}
         if self._scratchpads:

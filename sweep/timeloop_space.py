@@ -25,12 +25,17 @@ from solvers.mapping.rules import LevelRules, SpaceRules
 
 
 def with_timeloop_constraints(
-    rules: SpaceRules, architecture: str, layer: Layer, constraints: Path | None = None
+    rules: SpaceRules,
+    architecture: str,
+    layer: Layer,
+    constraints: Path | None = None,
+    elsewhere: frozenset[str] = frozenset(),
 ) -> SpaceRules:
     """``rules``, and those that Timeloop files put on mappings of ``layer``.
 
     ``architecture`` as ``load_architecture`` takes it, ``constraints`` a file of Timeloop constraints. Where
-    neither is Timeloop's the rules stay as they are. Raises InputError with file and key.
+    neither is Timeloop's the rules stay as they are. ``elsewhere``: dims and tensors of other layers that the
+    files may speak of as well. Raises InputError with file and key.
     """
     files = [] if constraints is None else [str(constraints)]
     described = _described(architecture, tuple(files), _stamps(architecture, files))
@@ -39,7 +44,7 @@ def with_timeloop_constraints(
             remedy = "Timeloop's constraints name components of a Timeloop architecture"
             raise InputError(files[0], "constraints with 'level', as in a study", "Timeloop's", remedy)
         return rules
-    asked = level_rules(read_constraints(*described, layer))
+    asked = level_rules(read_constraints(*described, layer, elsewhere))
     if twice := sorted({level.level for level in asked} & {level.level for level in rules.levels}):
         expected = "constraints on a level either in Timeloop's files or in ours"
         raise InputError(architecture, expected, f"both for {', '.join(twice)}", key="constraints")

@@ -23,6 +23,7 @@ from costmodel.technology import Kind
 from costmodel.workload import Role
 
 _read_energy = reader(ENERGY, "'4.58 pJ'", zero=True)
+_read_area = reader(AREA, "'1239.5 um2'", zero=True)
 
 Size = Annotated[Quantity, PlainValidator(reader(SIZE, "'128 KiB' or '512 words'", zero=False))]
 Bandwidth = Annotated[
@@ -30,7 +31,7 @@ Bandwidth = Annotated[
 ]
 Energy = Annotated[Quantity, PlainValidator(_read_energy)]
 Leakage = Annotated[Quantity, PlainValidator(reader(LEAKAGE, "'0.5 pJ/cycle' or '2 mW'", zero=True))]
-Area = Annotated[Quantity, PlainValidator(reader(AREA, "'1239.5 um2'", zero=True))]
+Area = Annotated[Quantity, PlainValidator(_read_area)]
 Frequency = Annotated[Quantity, PlainValidator(reader(FREQUENCY, "'1 GHz'", zero=False))]
 AtLeastOne = Annotated[int, Field(ge=1, le=2**31)]
 LevelName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")]
@@ -52,6 +53,19 @@ def _one_energy_for_all(written: Any) -> Any:
     return AccessEnergies.model_construct(read=energy, write=energy, update=energy, at_size=None)
 
 
+class InstanceArea(Keys):
+    """Area of one instance; with ``at_size`` it follows the kind's law when the size moves."""
+
+    value: Area
+    at_size: Size | None = None
+
+
+def _fixed_area(written: Any) -> Any:
+    if written is None or isinstance(written, dict):
+        return written
+    return InstanceArea.model_construct(value=_read_area(written), at_size=None)
+
+
 def _pair(written: Any) -> Any:
     if not isinstance(written, list) or len(written) != 2:
         raise InputError("", "two whole numbers [x, y]", repr(written))
@@ -71,7 +85,7 @@ class LevelKeys(Keys):
     shared_bandwidth: Bandwidth | None = None
     energy: Annotated[AccessEnergies | None, BeforeValidator(_one_energy_for_all)] = None
     leakage: Leakage = Quantity(0.0, "pJ/cycle", 0.0)
-    area: Area | None = None
+    area: Annotated[InstanceArea | None, BeforeValidator(_fixed_area)] = None
     fanout: Annotated[list[AtLeastOne], BeforeValidator(_pair)] = Field(default_factory=lambda: [1, 1])
     keeps: Annotated[list[Role], Field(min_length=1)] = Field(default_factory=lambda: list(ALL_ROLES))
     multiple_buffering: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.0

@@ -26,7 +26,7 @@ levels:                                  # OUTERMOST FIRST, as one reads a chip 
     size: 512 words
     energy: {read: 0.5 pJ, write: 0.7 pJ, update: 0.9 pJ}   # or one value for all three
     leakage: 0.01 pJ/cycle               # of one instance, default 0
-    area: 9000 um2                       # of one instance
+    area: 9000 um2                       # of one instance; or {value: 9000 um2, at_size: 512 words}
 compute:                                 # the MAC units below the innermost level
   name: MAC
   energy: 2.2 pJ
@@ -53,7 +53,8 @@ give the energy of a level, and what happens when its size is varied:
 * `{read, write, update, at_size: 4 Kiwords}`: right at that size, and scaled from there as the kind's
   law scales (square root of the size for sram, linear for register, constant for dram).
 
-An area that is given is fixed. Without a technology every energy must be given and absent areas are 0.
+An area that is given is fixed as well, unless it says ``at_size``: the laws of areas are linear. Without a
+technology every energy must be given and absent areas are 0.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ from costmodel.frontends.architecture_document import (
 from costmodel.frontends.architecture_overrides import Overrides
 from costmodel.frontends.file_keys import check_keys
 from costmodel.frontends.quantities import Quantity
-from costmodel.technology import Technology, energy_ratio, technology
+from costmodel.technology import Technology, area_ratio, energy_ratio, technology
 
 
 def architecture_from_document(
@@ -164,8 +165,13 @@ class _Builder:
         return ratio * given.read.value, ratio * given.write.value, ratio * given.update.value
 
     def _area(self, level: LevelKeys, size: int | None, word_bits: int) -> float:
-        if level.area is not None:
-            return float(level.area.value)
+        given = level.area
+        if given is not None:
+            area = float(given.value.value)
+            if given.at_size is None:
+                return area
+            at_size = self._words(given.at_size, word_bits, f"levels.{level.name}.area.at_size")
+            return area * area_ratio(level.kind, self._sized(level, size), at_size)
         if self.table is None:
             return 0.0
         return self.table.storage_area_um2(level.kind, self._sized(level, size), word_bits)

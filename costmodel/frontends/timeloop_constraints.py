@@ -50,16 +50,21 @@ class LevelConstraint:
 
 
 def read_constraints(
-    files: TimeloopFiles, architecture: TimeloopArchitecture, layer: Layer
+    files: TimeloopFiles,
+    architecture: TimeloopArchitecture,
+    layer: Layer,
+    elsewhere: frozenset[str] = frozenset(),
 ) -> tuple[LevelConstraint, ...]:
     """The constraints of all sections and nodes for ``layer``, an entry for every level that has some.
 
     A permutation orders the loops it names inside all others, as Timeloop's mapper takes it. A factor of 0,
-    or above the dim, is the whole dim. Raises InputError with file and key for what contradicts itself,
-    names what there is not, or cannot be modelled.
+    or above the dim, is the whole dim. What is said of dims and tensors that are only ``elsewhere``, in other
+    layers, is left out. Raises InputError with file and key for what contradicts itself, names what there is
+    not, or cannot be modelled.
     """
     builders = {memory.name: _Builder(memory.name, layer) for memory in architecture.memories}
-    for asked in _all_directives(files, architecture):
+    for found in _all_directives(files, architecture):
+        asked = replace(found, elsewhere=elsewhere)
         if not asked.inside:
             known_target(asked, {*builders, *architecture.fan_outs})
         if asked.type == "spatial":
@@ -69,8 +74,8 @@ def read_constraints(
             builders[asked.target].add(asked)
         else:
             _check_container(asked, layer)
-    found = (builder.constraint() for builder in builders.values())
-    return tuple(constraint for constraint in found if constraint != LevelConstraint(constraint.level))
+    built = (builder.constraint() for builder in builders.values())
+    return tuple(constraint for constraint in built if constraint != LevelConstraint(constraint.level))
 
 
 def _all_directives(files: TimeloopFiles, architecture: TimeloopArchitecture) -> Iterator[Directive]:
@@ -152,23 +157,13 @@ class _Builder:
         factors = asked.factors(self._layer)
         order = {"x": list(self._layer.sizes), "y": list(self._layer.sizes)}
         if asked.split is not None:
-            order = self._split(asked, asked.split)
+            order["x"], order["y"] = asked.split_permutation(self._layer, asked.split)
         for side in sides or "xy":
             self._sides[side] = [dim for dim in self._sides[side] if dim in order[side]]
         if sides == "xy" or not sides:
             self._bound(self._spatial, asked, map(_bounds, factors))
         else:
             self._one_sided += [(asked, sides, _bounds(factor)) for factor in factors]
-
-    def _split(self, asked: Directive, split: int) -> dict[str, list[str]]:
-        """The dims that may be on X and on Y: those before and after the split."""
-        order = asked.permutation(self._layer)
-        if len(order) < split < len(self._layer.sizes):
-            expected = f"a permutation that names the {split} dims on X"
-            raise asked.refused(expected, " ".join(order) or "none", "permutation")
-        rest = [dim for dim in self._layer.sizes if dim not in order]
-        order += rest
-        return {"x": order[:split], "y": order[split:]}
 
     def _bound(self, known: dict[str, Bounds], asked: Directive, found: Iterable[Bounds]) -> None:
         for bounds in found:

@@ -48,6 +48,8 @@ class Directive:
 
     ``inside``: a constraint inside a node of version 0.4, whose spatial part speaks of the node's own
     fan-out; ``parallel``: the node stands beside others, so what it does not keep, it bypasses.
+    ``elsewhere``: dims and tensors of other layers that it speaks to as well; a layer without them is
+    not told of them.
     """
 
     target: str
@@ -57,6 +59,7 @@ class Directive:
     key: str
     inside: bool = False
     parallel: bool = False
+    elsewhere: frozenset[str] = frozenset()
 
     @property
     def where(self) -> str:
@@ -66,16 +69,25 @@ class Directive:
         """Its factors, each dim of the layer once; a value of 0, or above the dim, is the whole dim."""
         found = [_sized(factor, layer) for text in self._texts("factors") for factor in self._parsed(text)]
         self._known_once([factor.dim for factor in found], layer, "factors")
-        return found
+        return [factor for factor in found if factor.dim in layer.sizes]
 
     def permutation(self, layer: Layer) -> list[str]:
         """Its dims, innermost first; letters one after the other are one dim each."""
-        dims: list[str] = []
-        for text in self._texts("permutation"):
-            parts = re.split(r"[\s,]+", text.strip()) if text.strip() else []
-            dims += [dim for part in parts for dim in ([part] if part in layer.sizes else part)]
-        self._known_once(dims, layer, "permutation")
-        return dims
+        return [dim for dim in self._order(layer) if dim in layer.sizes]
+
+    def split_permutation(self, layer: Layer, split: int) -> tuple[list[str], list[str]]:
+        """The dims before and after the split, those that it does not name last.
+
+        InputError where it names too few of the layer's dims to say which ``split`` are on X.
+        """
+        order = self._order(layer)
+        rest = [dim for dim in layer.sizes if dim not in order]
+        if rest and len(order) < split < len(order) + len(rest):
+            expected = f"a permutation that names the {split} dims on X"
+            raise self.refused(expected, " ".join(order) or "none", "permutation")
+        order += rest
+        x, y = ([dim for dim in side if dim in layer.sizes] for side in (order[:split], order[split:]))
+        return x, y
 
     @property
     def split(self) -> int | None:
@@ -86,8 +98,9 @@ class Directive:
     def tensors(self, key: Literal["keep", "bypass"], layer: Layer) -> list[str]:
         """The names in ``keep`` or ``bypass``, tensors of the layer."""
         names = self._texts(key)
-        known_names(names, [tensor.name for tensor in layer.tensors], self.where, key)
-        return names
+        known = [tensor.name for tensor in layer.tensors]
+        known_names(names, [*known, *self.elsewhere], self.where, key)
+        return [name for name in names if name in known]
 
     def refused(self, expected: str, found: object, key: str, remedy: str = "") -> InputError:
         return InputError(self.file, expected, found, remedy, key=f"{self.key}.{key}")
@@ -111,8 +124,17 @@ class Directive:
             yield Factor(name or bare, relation or "=", int(value or bare_value))
             place = match.end()
 
+    def _order(self, layer: Layer) -> list[str]:
+        dims: list[str] = []
+        known = {*layer.sizes, *self.elsewhere}
+        for text in self._texts("permutation"):
+            parts = re.split(r"[\s,]+", text.strip()) if text.strip() else []
+            dims += [dim for part in parts for dim in ([part] if part in known else part)]
+        self._known_once(dims, layer, "permutation")
+        return dims
+
     def _known_once(self, dims: list[str], layer: Layer, key: str) -> None:
-        known_names(dims, layer.sizes, self.where, key)
+        known_names(dims, [*layer.sizes, *sorted(self.elsewhere - layer.sizes.keys())], self.where, key)
         if twice := sorted({dim for dim in dims if dims.count(dim) > 1}):
             raise self.refused("every dim once", ", ".join(twice), key)
 

@@ -50,8 +50,16 @@ class ArchitectureDocument:
         attributes = MemoryAttributes(memory, self.file)
         level = {"name": memory.name, "fanout": fanout, **attributes.document()}
         level |= self._energy(memory, attributes, attributes.size_words)
+        return level | self._area(memory, attributes)
+
+    def _area(self, memory: Component, attributes: MemoryAttributes) -> dict[str, Any]:
+        """From the ART, else from the attributes, right at the file's size; else left to the law."""
         area = self.tables.areas.get(memory.name, attributes.area_um2)
-        return level if area is None else {**level, "area": area}
+        if area is None:
+            return {}
+        if attributes.kind is None or attributes.size_words is None:
+            return {"area": area}
+        return {"area": {"value": area, "at_size": attributes.size_words}}
 
     def _energy(self, memory: Component, attributes: MemoryAttributes, size: int | None) -> dict[str, Any]:
         """From the ERT, else from the attributes, else nothing where the technology's law will do."""

@@ -18,6 +18,7 @@ from costmodel.technology import (
     Kind,
     Sourced,
     Technology,
+    area_ratio,
     energy_inversions,
     energy_ratio,
     technology,
@@ -80,11 +81,13 @@ def test_laws_scale_as_they_say(table: Technology, words: int, bits: int) -> Non
 
 
 @given(TABLES, st.sampled_from(KINDS), WORDS, WORDS, BITS)
-def test_energy_ratio_is_the_law_divided_by_itself(
+def test_ratios_are_the_laws_divided_by_themselves(
     table: Technology, kind: Kind, size: int, at_size: int, bits: int
 ) -> None:
     law = table.access_energy_pj(kind, size, bits) / table.access_energy_pj(kind, at_size, bits)
     assert energy_ratio(kind, size, at_size) == pytest.approx(law)
+    areas = [table.storage_area_um2(kind, words, bits) for words in (size, at_size)]
+    assert area_ratio(kind, size, at_size) * areas[1] == pytest.approx(areas[0])
     assert energy_ratio(kind, size, size) == 1.0
 
 

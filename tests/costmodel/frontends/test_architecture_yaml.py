@@ -170,6 +170,15 @@ def test_a_stated_energy_stays_and_an_anchored_one_follows_the_law() -> None:
     assert (quarter.read_energy_pj, quarter.write_energy_pj) == (2.5, 3.0)
 
 
+def test_a_stated_area_stays_and_an_anchored_one_follows_the_law() -> None:
+    data = document()
+    data["levels"][1]["area"] = 9000
+    assert built(data, SRAM__size="32 KiB").levels[1].area_um2 == 9000
+    data["levels"][1]["area"] = {"value": "0.012 mm2", "at_size": "128 KiB"}
+    assert built(data).levels[1].area_um2 == 12_000
+    assert built(data, SRAM__size="32 KiB").levels[1].area_um2 == 3_000
+
+
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [

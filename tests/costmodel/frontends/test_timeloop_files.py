@@ -130,6 +130,29 @@ def test_constraints_say_what_the_files_say() -> None:
     assert (asked["Buffer"].keep, asked["Buffer"].bypass) == (("Inputs", "Outputs"), ("Weights",))
 
 
+def test_constraints_hold_for_each_layer_as_far_as_it_has_their_dims() -> None:
+    """Depthwise layers have no K, products none of R, S, P, Q and C: what is said of these is left out."""
+    files = read_timeloop(V03[:4])
+    chip = timeloop_architecture(files, "a")
+    names = frozenset({*LAYER.sizes, *EVERYTHING})
+    depthwise = convolution("depthwise", K=12, C=12, P=8, Q=6, R=3, S=1, groups=12)
+    assert set(depthwise.sizes) == set(LAYER.sizes) - {"K"}
+    with pytest.raises(InputError, match="expected names among R, S, P, Q, C, N, found K"):
+        read_constraints(files, chip, depthwise)
+    of = [
+        {found.level: found for found in read_constraints(files, chip, layer, names)}
+        for layer in (LAYER, depthwise, gemm("product", M=8, N=6, K=12))
+    ]
+    assert of[0] == {found.level: found for found in read_constraints(files, chip, LAYER)}
+    buffer, registers = of[1]["Buffer"], of[1]["RegFile"]
+    assert (buffer.spatial_x, buffer.spatial_y) == (("R", "S", "P", "Q", "C"), ("N",))
+    assert (registers.temporal, registers.spatial) == ((("R", 3, 3), ("S", 1, 1)), ())
+    assert of[2]["Buffer"] == LevelConstraint("Buffer", spatial=(("N", 1, 1),), spatial_x=())
+    assert of[2]["RegFile"].temporal == (("K", 1, 4),)
+    with pytest.raises(InputError, match="found K"):
+        read_constraints(files, chip, depthwise, names - {"K"})
+
+
 def written_architecture(data: dict[str, Any]) -> dict[str, Any]:
     """An architecture of the reference cases as a Timeloop 0.3 tree with an ERT."""
     node: dict[str, Any] = {}
@@ -271,6 +294,12 @@ def test_energies_of_tables_are_right_at_their_size_and_scaled_from_there() -> N
     large = load_architecture(both, {"Buffer.size": "4096 words", "RegFile.size": 48}).levels
     assert (large[1].read_energy_pj, large[1].update_energy_pj) == pytest.approx((13, 16))
     assert large[0].read_energy_pj == pytest.approx(0.5)
+
+
+def test_areas_of_tables_are_right_at_their_size_and_grow_with_it() -> None:
+    same, half = (load_architecture("+".join(map(str, V03[:2])), {"Buffer.size": n}) for n in (1024, 512))
+    assert same.levels[1].area_um2 == 9000
+    assert half.levels[1].area_um2 == 4500
 
 
 def test_energies_beside_the_attributes(tmp_path: Path) -> None:
