@@ -116,13 +116,14 @@ def training() -> list[dict[str, Any]]:
 
 
 def derived(name: str, content: dict[str, Any]) -> dict[str, Any]:
-    graph = load_network(name)
+    training = training_graph(load_network(name), input_error=True)
     ours: dict[tuple[object, ...], list[int]] = {}
-    for layer in training_graph(graph, input_error=True).layers:
-        one = layer.forward
-        if layer.has_products and layer.part != "forward":
-            rows = graph.layers[one.producers[0]].h if one.producers else one.input_h
-            key = (layer.part, one.c, one.k, one.r, one.s, one.stride_h, rows)
+    for layer in training.layers:
+        if layer.has_weights and layer.part != "forward":
+            sources = [training.layers[number].h for number in layer.producers]
+            rows = layer.h if layer.part == "error" else max(sources, default=layer.input_h)
+            channels = (layer.k, layer.c) if layer.part == "error" else (layer.c, layer.k)
+            key = (layer.part, *channels, layer.r, layer.s, layer.stride_h, rows)
             ours.setdefault(key, []).append(layer.operations)
     forward = {item["name"] for item in content[name]["layers"]}
     found = {"network": name, "layers": 0, "derived": 0, "equal_macs": 0}

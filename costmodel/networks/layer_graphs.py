@@ -43,6 +43,8 @@ _OF_KAPLA = {
     "kapla-lstm-showtell": "lstm_showtell",
 }
 """The networks of nn-dataflow and KAPLA; the first seven are those of KAPLA's evaluation."""
+TRAINING = ".training"
+"""What a network's name, or a file's, ends in where the layers of its training step are meant."""
 
 
 def layer_graph_names() -> list[str]:
@@ -54,13 +56,21 @@ def load_layer_graph(name_or_path: str | Path) -> LayerGraph:
     """The layers of a network for one sample, and whose outputs each of them reads.
 
     One of :func:`layer_graph_names` (or the released SET program's name of its network), a layer graph in
-    JSON, or any file that :func:`costmodel.networks.load_network` reads: ONNX, an operator graph. Raises
-    InputError for an unknown name, a file that cannot be read, and a node that no schedule can have.
+    JSON, or any file that :func:`costmodel.networks.load_network` reads: ONNX, an operator graph; and
+    ``.training`` after any of them for its training step. Raises InputError for an unknown name, a file that
+    cannot be read, a node that no schedule can have, and for what cannot be trained.
     """
+    if str(name_or_path).endswith(TRAINING):
+        from costmodel.networks.training import training_graph
+
+        return training_graph(load_layer_graph(str(name_or_path).removesuffix(TRAINING)))
+    return _forward_graph(str(name_or_path))
+
+
+def _forward_graph(name: str) -> LayerGraph:
     from costmodel.conventions.set_isca2023.layers import graph_from_json, load_graph
     from costmodel.frontends.layer_graph import layer_graph
 
-    name = str(name_or_path)
     if name in (*_OF_THE_PAPER, *_OF_THE_PAPER.values()) and name not in network_names():
         return load_graph(_OF_THE_PAPER.get(name, name))
     if name in _OF_KAPLA:

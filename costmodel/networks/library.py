@@ -41,7 +41,6 @@ _LIBRARY: dict[str, Callable[[int], Network]] = {
     "cosa_alexnet": cosa_alexnet,
     "thistle_resnet18": thistle_resnet18,
 }
-TRAINING = ".training"
 _SUFFIXES = (".onnx", ".json", ".json.gz", ".yaml", ".yml")
 
 
@@ -120,14 +119,12 @@ def _from_file(path: Path, batch: int | None) -> Network:
 
 def _from_layer_graph(name: str, batch: int) -> Network:
     """The layers of a network for chips, or of a training step; InputError for what is neither."""
-    from costmodel.networks.layer_graphs import layer_graph_names, load_layer_graph
-    from costmodel.networks.training import forward_layers, training_layers
+    from costmodel.networks.layer_graphs import TRAINING, layer_graph_names, load_layer_graph
 
-    base = name.removesuffix(TRAINING)
-    if base == name and name not in layer_graph_names():
+    if not name.endswith(TRAINING) and name not in layer_graph_names():
         raise _unknown(name)
-    graph = load_layer_graph(base)
-    return forward_layers(graph, batch) if base == name else training_layers(graph, batch)
+    graph = load_layer_graph(name)
+    return layer_list(graph.name, (layer.nest(batch) for layer in graph.layers if layer.has_weights))
 
 
 def _unknown(name: str) -> InputError:

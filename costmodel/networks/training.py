@@ -8,177 +8,159 @@ the roles of its tensors exchanged: equal MACs, strides and padding included.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
-from costmodel.chip.layers import LayerGraph, NetworkLayer
+from costmodel.chip.layers import LayerGraph, NetworkLayer, Read
 from costmodel.errors import InputError
-from costmodel.networks.layer_lists import layer_list
-from costmodel.workload import Layer, Network, Role, Tensor, convolution
-
-Part = Literal["forward", "error", "update", "sum"]
-"""What a layer of a training graph is for; ``sum`` adds the errors of a tensor that several layers read."""
 
 
-@dataclass(frozen=True)
-class TrainingLayer:
-    """One layer of a training graph for one sample.
+def training_graph(graph: LayerGraph, input_error: bool = False) -> LayerGraph:
+    """The training step of a forward graph (section II-A): its layers, then errors backwards, then updates.
 
-    ``producers`` are the names of the layers whose results it reads, ``saved`` those of the forward layers
-    whose outputs it reads again (from memory; ``input`` is the network's). ``operations`` are MACs or element
-    operations; :meth:`nest` is what mapping solvers map, of layers with weights.
+    The loss and the optimiser cost nothing. Updates read forward outputs and errors from DRAM; none of them
+    is between two errors, which can so be a pipeline. Where several layers read a tensor, their errors of it
+    are summed by an element-wise layer; concatenations and their slices cost nothing. With ``input_error``
+    the error of the network's own input is computed, too, which nobody needs (KAPLA's graphs do). Raises
+    InputError for products of two activations, whose operands are not weights to update.
     """
-
-    name: str
-    part: Part
-    forward: NetworkLayer
-    producers: tuple[str, ...]
-    saved: tuple[str, ...] = ()
-    operations: int = 0
-
-    @property
-    def has_products(self) -> bool:
-        return self.part != "sum" and self.forward.has_weights
-
-    def nest(self, batch: int) -> Layer:
-        """The loop nest for a batch; InputError for layers without products.
-
-        Tensors keep their names; the one that is computed has the role of outputs, an update takes the errors
-        as its weights.
-        """
-        if not self.has_products:
-            raise InputError(f"layer {self.name}", "a layer with weights", self.forward.kind, key="kind")
-        roles: dict[Part, dict[str, Role]] = {
-            "forward": {},
-            "error": {"Outputs": "inputs", "Inputs": "outputs"},
-            "update": {"Outputs": "weights", "Weights": "outputs"},
-        }
-        nest = forward_nest(self.forward, batch)
-        changed = roles[self.part]
-        tensors = tuple(Tensor(one.name, one.axes, changed.get(one.name, one.role)) for one in nest.tensors)
-        return Layer(self.name, nest.dims, tensors)
-
-
-@dataclass(frozen=True)
-class TrainingGraph:
-    """The layers of one training step in topological order: forward, then errors and updates backwards."""
-
-    name: str
-    layers: tuple[TrainingLayer, ...]
-
-    def __post_init__(self) -> None:
-        seen: set[str] = {"input"}
-        for layer in self.layers:
-            if missing := [name for name in (*layer.producers, *layer.saved) if name not in seen]:
-                where = f"training graph {self.name}"
-                raise InputError(where, "producers before their consumers", missing, key=layer.name)
-            if layer.name in seen:
-                raise InputError(f"training graph {self.name}", "names that are all different", layer.name)
-            seen.add(layer.name)
-
-    def of(self, part: Part) -> list[TrainingLayer]:
-        """The layers of one part, in order."""
-        return [layer for layer in self.layers if layer.part == part]
-
-    @cached_property
-    def macs(self) -> int:
-        """MACs of one sample, forward and backward."""
-        return sum(layer.operations for layer in self.layers if layer.has_products)
-
-
-def forward_nest(layer: NetworkLayer, batch: int) -> Layer:
-    """A chip-level layer with weights as a loop nest, tensors Weights, Inputs (padded) and Outputs."""
-    return convolution(
-        layer.name,
-        N=batch,
-        K=layer.k,
-        C=layer.c,
-        P=layer.h,
-        Q=layer.w,
-        R=layer.r,
-        S=layer.s,
-        stride=(layer.stride_h, layer.stride_w),
-        groups=layer.groups,
-    )
-
-
-def forward_layers(graph: LayerGraph, batch: int) -> Network:
-    """The layers with weights of a layer graph, as a list without dataflow."""
-    return layer_list(graph.name, (forward_nest(one, batch) for one in graph.layers if one.has_weights))
-
-
-def training_layers(graph: LayerGraph, batch: int) -> Network:
-    """The layers with weights of its training step: forward, errors and updates."""
-    training = training_graph(graph)
-    return layer_list(training.name, (one.nest(batch) for one in training.layers if one.has_products))
-
-
-def training_graph(graph: LayerGraph, input_error: bool = False) -> TrainingGraph:
-    """The training step of a forward graph (section II-A); the loss and the optimiser cost nothing.
-
-    With ``input_error`` the error of the network's own input is computed, too, which nobody needs (KAPLA's
-    graphs do). Raises InputError for products of two activations, whose operands are not weights to update.
-    """
+    for layer in graph.layers:
+        if layer.weight_producers:
+            where, expected = f"network {graph.name}", "weights that are parameters"
+            raise InputError(where, expected, "a product of activations", key=layer.name)
+        if layer.part != "forward":
+            raise InputError(f"network {graph.name}", "forward layers", layer.part, key=layer.name)
     return _Derivation(graph, input_error).result()
 
 
 @dataclass
 class _Derivation:
-    """The backward layers on the way; ``errors``: by tensor, the layers that compute parts of its error."""
+    """The backward layers on the way; ``parts``: by forward layer, what its output's error is the sum of."""
 
     graph: LayerGraph
     input_error: bool
-    backward: list[TrainingLayer] = field(default_factory=list)
-    errors: dict[str, list[str]] = field(default_factory=dict)
+    errors: list[NetworkLayer] = field(default_factory=list)
+    updates: list[NetworkLayer] = field(default_factory=list)
+    parts: dict[int, list[Read]] = field(default_factory=dict)
 
-    def result(self) -> TrainingGraph:
-        for layer in reversed(self.graph.layers):
-            if layer.weight_producers:
-                expected = "weights that are parameters"
-                raise InputError(
-                    f"network {self.graph.name}", expected, "a product of activations", key=layer.name
-                )
-            self._propagate(layer, self._whole_error(layer))
-        forward = (
-            TrainingLayer(layer.name, "forward", layer, self._producers(layer), operations=layer.operations)
-            for layer in self.graph.layers
+    def result(self) -> LayerGraph:
+        for number in reversed(range(len(self.graph.layers))):
+            layer = self.graph.layers[number]
+            needed = bool(layer.producers) or self.input_error
+            if needed or layer.has_weights:
+                error = self._whole_error(number)
+                if needed:
+                    self._propagate(layer, error)
+                if layer.has_weights:
+                    self.updates.append(self._update(layer, error))
+        layers = (*self.graph.layers, *self.errors, *self.updates)
+        return LayerGraph(f"{self.graph.name}.training", layers)
+
+    def _whole_error(self, number: int) -> Read:
+        """The error of a layer's output; the network's own results get it from the loss, in their place."""
+        layer, parts = self.graph.layers[number], self.parts.get(number, [])
+        if not parts:
+            return Read(number, 0, layer.k)
+        if len(parts) == 1:
+            return parts[0]
+        summed = _pointwise(f"{layer.name}.error_sum", "eltwise", layer, len(parts))
+        return self._add(self._reading(summed, parts))
+
+    def _add(self, error: NetworkLayer) -> Read:
+        """The whole output of a layer that computes an error, which is among the layers from now on."""
+        self.errors.append(error)
+        return Read(len(self.graph.layers) + len(self.errors) - 1, 0, error.k)
+
+    def _propagate(self, layer: NetworkLayer, error: Read) -> None:
+        """One layer for the error of all inputs, of which a producer has its channels; or one an operand."""
+        if layer.kind == "eltwise":
+            for producer, first in self._firsts(layer):
+                self._propagate_operand(layer, error, producer, first % layer.k)
+            return
+        sources = [self.graph.layers[producer] for producer in layer.producers]
+        sizes = [(one.h, one.w) for one in sources] or [(layer.input_h, layer.input_w)]
+        rows, columns = map(max, zip(*sizes, strict=True))
+        whole = self._add(self._reading(_error(layer, (rows, columns)), [error]))
+        for producer, first in self._firsts(layer):
+            part = Read(whole.producer, first, first + self.graph.layers[producer].k)
+            self.parts.setdefault(producer, []).append(part)
+
+    def _propagate_operand(self, layer: NetworkLayer, error: Read, producer: int, first: int) -> None:
+        """Of one producer of an element-wise layer: its channels of the error, which begin at ``first``."""
+        operand = self.graph.layers[producer]
+        if first + operand.k > layer.k:
+            where, expected = f"network {self.graph.name}", f"producers of at most {layer.k} channels"
+            raise InputError(where, expected, operand.k, key=layer.name)
+        part = Read(error.producer, error.first + first, error.first + first + operand.k)
+        computed = _pointwise(f"{layer.name}.error.{operand.name}", "ptp", operand)
+        self.parts.setdefault(producer, []).append(self._add(self._reading(computed, [part])))
+
+    def _update(self, layer: NetworkLayer, error: Read) -> NetworkLayer:
+        saved = [Read(producer, 0, self.graph.layers[producer].k) for producer in layer.producers]
+        return self._reading(replace(layer, name=f"{layer.name}.update", part="update"), saved, [error])
+
+    def _firsts(self, layer: NetworkLayer) -> Iterator[tuple[int, int]]:
+        """The producers of a layer, and where the channels of each begin among those of its inputs."""
+        first = layer.external_c
+        for producer in layer.producers:
+            yield producer, first
+            first += self.graph.layers[producer].k
+
+    def _reading(
+        self, layer: NetworkLayer, inputs: Sequence[Read], weights: Sequence[Read] = ()
+    ) -> NetworkLayer:
+        """A layer with what it reads, of the forward layers and of the errors so far."""
+        layers, reads = (*self.graph.layers, *self.errors), (*inputs, *weights)
+        whole = all(read == Read(read.producer, 0, layers[read.producer].k) for read in reads)
+        return replace(
+            layer,
+            producers=tuple(read.producer for read in inputs),
+            weight_producers=tuple(read.producer for read in weights),
+            channels=() if whole else tuple((read.first, read.end) for read in reads),
         )
-        return TrainingGraph(f"{self.graph.name}.training", (*forward, *self.backward))
 
-    def _producers(self, layer: NetworkLayer) -> tuple[str, ...]:
-        return tuple(self.graph.layers[i].name for i in layer.producers)
 
-    def _whole_error(self, layer: NetworkLayer) -> tuple[str, ...]:
-        """The layer whose result is the error of this one's output; the network's own results get it free."""
-        parts = self.errors.get(layer.name, [])
-        if len(parts) > 1:
-            summed = TrainingLayer(
-                f"{layer.name}.error_sum",
-                "sum",
-                layer,
-                tuple(parts),
-                operations=layer.k * layer.h * layer.w * len(parts),
-            )
-            self.backward.append(summed)
-            return (summed.name,)
-        return tuple(parts) or (layer.name,)
+def _error(layer: NetworkLayer, size: tuple[int, int]) -> NetworkLayer:
+    """What computes the errors of the inputs of ``layer``, which have ``size`` rows and columns.
 
-    def _propagate(self, layer: NetworkLayer, error: tuple[str, ...]) -> None:
-        """An error layer per operand of an element-wise layer, else one; and the update of weights."""
-        operands = self._producers(layer) if layer.kind == "eltwise" else ("",) * self._has_error(layer)
-        for operand in operands:
-            name = ".".join(part for part in (layer.name, "error", operand) if part)
-            each = layer.operations // layer.operands
-            self.backward.append(TrainingLayer(name, "error", layer, error, operations=each))
-            for source in (operand,) if operand else self._producers(layer):
-                self.errors.setdefault(source, []).append(name)
-        if layer.has_weights:
-            saved = (*self._producers(layer), *["input"] * bool(layer.external_c))
-            update = TrainingLayer(
-                f"{layer.name}.update", "update", layer, error, saved, operations=layer.operations
-            )
-            self.backward.append(update)
+    With stride 1 and as many outputs as inputs that is a convolution, too, with the filters turned around:
+    what is padding on one side of the filter there is padding on the other side here.
+    """
+    backward = replace(
+        layer,
+        name=f"{layer.name}.error",
+        part="error",
+        c=layer.k,
+        k=layer.c,
+        h=size[0],
+        w=size[1],
+        input_h=layer.h,
+        input_w=layer.w,
+        order=tuple(layer.order.index(dim) for dim in range(3)),
+        external_c=0,
+    )
+    if not layer.has_weights or backward.scatters:
+        return backward
+    return replace(backward, pad_h=layer.r - 1 - layer.pad_h, pad_w=layer.s - 1 - layer.pad_w)
 
-    def _has_error(self, layer: NetworkLayer) -> bool:
-        return bool(layer.producers) or self.input_error
+
+def _pointwise(name: str, kind: str, of: NetworkLayer, operands: int = 1) -> NetworkLayer:
+    """An element-wise error layer whose operands have the shape of the outputs of ``of``."""
+    return NetworkLayer(
+        name=name,
+        kind=kind,
+        c=of.k * operands,
+        k=of.k,
+        h=of.h,
+        w=of.w,
+        r=1,
+        s=1,
+        stride_h=1,
+        stride_w=1,
+        pad_h=0,
+        pad_w=0,
+        input_h=of.h,
+        input_w=of.w,
+        operands=operands,
+        part="error",
+    )

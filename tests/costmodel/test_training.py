@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
-from costmodel.chip.layers import LayerGraph, NetworkLayer
+from costmodel.chip.layers import LayerGraph, NetworkLayer, Part, Read
 from costmodel.conventions.nn_dataflow.networks import FILE, graph_of, load_network, network_names
 from costmodel.errors import InputError
 from costmodel.frontends.layer_graph import layer_graph
 from costmodel.frontends.safe_json import load_json
 from costmodel.networks import load_layer
 from costmodel.networks import load_network as load_library_network
-from costmodel.networks.layer_graphs import load_layer_graph
-from costmodel.networks.training import TrainingGraph, TrainingLayer, forward_nest, training_graph
+from costmodel.networks.layer_graphs import layer_graph_names, load_layer_graph
+from costmodel.networks.training import training_graph
 from costmodel.workload import Layer, Tensor
 
 CONTENT: dict[str, Any] = load_json(FILE)
@@ -37,7 +39,7 @@ def test_networks_have_the_operations_that_the_tools_count(name: str) -> None:
     filters = {item["name"]: item["filter_words"] for item in told["layers"] if "filter_words" in item}
     for layer in graph.layers:
         if layer.has_weights:
-            nest = forward_nest(layer, 1)
+            nest = layer.nest(1)
             assert nest.tensor("Weights").words(nest.sizes) == filters[layer.name]
             assert nest.macs == layer.operations
 
@@ -87,7 +89,7 @@ def small(kind: str, c: int, k: int, stride: int, groups: int = 1) -> NetworkLay
 )
 def test_nests_compute_the_gradients(layer: NetworkLayer) -> None:
     """Outputs are linear in inputs and in weights: the gradient is the change for a unit of each."""
-    generator, nest = np.random.default_rng(0), forward_nest(layer, 1)
+    generator, nest = np.random.default_rng(0), layer.nest(1)
     values = {t.name: generator.integers(-5, 5, t.extents(nest.sizes)).astype(float) for t in nest.tensors}
     errors = values.pop("Outputs")
     graph = training_graph(LayerGraph("one", (layer,)), input_error=True)
@@ -120,22 +122,27 @@ def theirs(name: str) -> dict[Key, list[dict[str, Any]]]:
     return found
 
 
-def ours(graph: LayerGraph, layer: TrainingLayer) -> Key:
-    forward = layer.forward
-    rows = graph.layers[forward.producers[0]].h if forward.producers else forward.input_h
-    return layer.part, forward.c, forward.k, forward.r, forward.s, forward.stride_h, rows
+def ours(training: LayerGraph, layer: NetworkLayer) -> Key:
+    """By the forward layer's channels: an error's are exchanged, and an update has its forward layer's."""
+    filters = layer.r, layer.s, layer.stride_h
+    if layer.part == "error":
+        return layer.part, layer.k, layer.c, *filters, layer.h
+    rows = training.layers[layer.producers[0]].h if layer.producers else layer.input_h
+    return layer.part, layer.c, layer.k, *filters, rows
 
 
-def backward_products(graph: LayerGraph) -> list[TrainingLayer]:
+def backward_products(graph: LayerGraph) -> dict[str, tuple[NetworkLayer, Key]]:
+    """Layers of its training step by name, with their keys."""
     training = training_graph(graph, input_error=True)
-    return [layer for layer in training.layers if layer.has_products and layer.part != "forward"]
+    backward = [layer for layer in training.layers if layer.has_weights and layer.part != "forward"]
+    return {layer.name: (layer, ours(training, layer)) for layer in backward}
 
 
 @pytest.mark.parametrize("name", [name for name in TRAINED if name not in ("alex_net", *HALVED)])
 def test_layers_are_those_written_by_hand(name: str) -> None:
     """All of them but the projections of ResNet-50's four residual branches, which KAPLA forgets."""
     graph, told = load_network(name), theirs(name)
-    derived = Counter(ours(graph, layer) for layer in backward_products(graph))
+    derived = Counter(key for _, key in backward_products(graph).values())
     written = Counter({key: len(items) for key, items in told.items()})
     assert written - derived == Counter()
     missing = derived - written
@@ -145,7 +152,7 @@ def test_layers_are_those_written_by_hand(name: str) -> None:
 def test_a_layer_of_two_producers_is_written_as_two() -> None:
     """AlexNet's fc1 reads both halves: one layer of 256 channels here, two of 128 there."""
     graph, told = load_network("alex_net"), theirs("alex_net")
-    derived = Counter(ours(graph, layer) for layer in backward_products(graph))
+    derived = Counter(key for _, key in backward_products(graph).values())
     written = Counter({key: len(items) for key, items in told.items()})
     assert written - derived == {(part, 128, 4096, 6, 6, 1, 6): 2 for part in ("error", "update")}
     assert derived - written == {(part, 256, 4096, 6, 6, 1, 6): 1 for part in ("error", "update")}
@@ -159,8 +166,8 @@ def test_macs_are_theirs_where_they_do_not_approximate(name: str) -> None:
     """
     graph, told = load_network(name), theirs(name)
     compared = 0
-    for layer in backward_products(graph):
-        forward, key = layer.forward, ours(graph, layer)
+    for layer, key in backward_products(graph).values():
+        forward = graph.layers[graph.index[layer.name.rpartition(".")[0]]]
         for item in told.get(key, []):
             rows = (key[-1] - forward.r) // forward.stride_h + 1
             columns = (key[-1] - forward.s) // forward.stride_w + 1
@@ -176,48 +183,97 @@ def test_halved_products_are_halved() -> None:
     for name in HALVED:
         told = [item for items in theirs(name).values() for item in items]
         derived = backward_products(load_network(name))
-        assert sum(layer.operations for layer in derived) == 2 * sum(item["macs_batch1"] for item in told)
+        assert sum(layer.operations for layer, _ in derived.values()) == 2 * sum(
+            item["macs_batch1"] for item in told
+        )
 
 
 # --- derivation
 
 
-def parts(graph: TrainingGraph) -> dict[str, tuple[str, ...]]:
-    return {layer.name: layer.producers for layer in graph.layers if layer.part != "forward"}
+def conv(name: str, *producers: int, external: int = 0) -> NetworkLayer:
+    return NetworkLayer(
+        name, "conv", 4, 4, 5, 5, 1, 1, 1, 1, 0, 0, 5, 5, external_c=external, producers=producers
+    )
+
+
+def macs(graph: LayerGraph) -> int:
+    return sum(layer.operations for layer in graph.layers if layer.has_weights)
+
+
+def read(graph: LayerGraph, *parts: Part) -> dict[str, tuple[str, ...]]:
+    """Of every layer of these parts the layers that it reads."""
+    return {
+        layer.name: tuple(graph.layers[i].name for i in (*layer.producers, *layer.weight_producers))
+        for layer in graph.layers
+        if layer.part in parts
+    }
 
 
 def test_errors_of_branches_are_summed() -> None:
-    def conv(name: str, *producers: int, external: int = 0) -> NetworkLayer:
-        return NetworkLayer(
-            name, "conv", 4, 4, 5, 5, 1, 1, 1, 1, 0, 0, 5, 5, external_c=external, producers=producers
-        )
-
     joined = NetworkLayer("join", "eltwise", 8, 4, 5, 5, 1, 1, 1, 1, 0, 0, 5, 5, operands=2, producers=(0, 1))
     graph = LayerGraph("residual", (conv("a", external=4), conv("b", 0), joined, conv("c", 2)))
-    assert parts(training_graph(graph)) == {
+    training = training_graph(graph)
+    assert training.layers[:4] == graph.layers
+    assert read(training, "error") == {
         "c.error": ("c",),
-        "c.update": ("c",),
         "join.error.a": ("c.error",),
         "join.error.b": ("c.error",),
         "b.error": ("join.error.b",),
-        "b.update": ("join.error.b",),
         "a.error_sum": ("join.error.a", "b.error"),
+    }
+    assert read(training, "update") == {
+        "c.update": ("join", "c"),
+        "b.update": ("a", "join.error.b"),
         "a.update": ("a.error_sum",),
     }
-    training = training_graph(graph)
-    saved = {layer.name: layer.saved for layer in training.of("update")}
-    assert saved == {"c.update": ("join",), "b.update": ("a",), "a.update": ("input",)}
-    assert "a.error" in parts(training_graph(graph, input_error=True))
-    assert training.macs == 3 * 3 * 400 - 400
+    assert training.layers[-1].external_c == 4
+    assert "a.error" in read(training_graph(graph, input_error=True), "error")
+    assert macs(training) == 3 * 3 * 400 - 400
+
+
+def test_errors_are_before_updates_which_run_alone() -> None:
+    """So that a pipeline of errors is possible: nothing between them has to be alone on the chip."""
+    training = training_graph(layer_graph(load_library_network("resnet18")))
+    order = [layer.part for layer in training.layers]
+    assert order == sorted(order, key=("forward", "error", "update").index)
+    assert all(layer.runs_alone == (layer.part == "update" or layer.scatters) for layer in training.layers)
+    scattering = {layer.name for layer in training.layers if layer.scatters}
+    strided = {f"layer{i}.0.{of}.error" for i in (2, 3, 4) for of in ("conv1", "downsample")}
+    assert scattering == {"maxpool.error", "avgpool.error", *strided}
 
 
 @pytest.mark.parametrize("name", ["resnet50", "alexnet", "googlenet"])
 def test_training_the_librarys_networks(name: str) -> None:
     """Three times the forward MACs, but for the errors of layers that read the network's input."""
     network = load_library_network(name)
-    training = training_graph(layer_graph(network))
-    first = sum(one.operations for one in training.of("forward") if one.has_products and not one.producers)
-    assert training.macs == 3 * network.macs - first
+    graph = layer_graph(network)
+    first = sum(one.operations for one in graph.layers if one.has_weights and not one.producers)
+    training = load_layer_graph(f"{name}.training")
+    assert training == training_graph(graph)
+    assert macs(training) == 3 * network.macs - first
+    assert all(one.nest(2).macs == 2 * one.operations for one in training.layers if one.has_weights)
+
+
+@pytest.mark.parametrize("name", [name for name in layer_graph_names() if name.startswith("kapla-")])
+def test_training_kaplas_networks(name: str) -> None:
+    """Saved activations, errors and the gradients: what every training step moves, by closed forms."""
+    graph, training = load_layer_graph(name), load_layer_graph(f"{name}.training")
+    first = sum(one.operations for one in graph.layers if one.has_weights and not one.producers)
+    assert macs(training) == 3 * macs(graph) - first
+    gradients = [one.alone_bytes(8).outputs for one in training.layers if one.part == "update"]
+    assert sum(gradients) == sum(one.alone_bytes(1).weights for one in graph.layers)
+    assert graph_from_json_of(training) == training
+
+
+def graph_from_json_of(graph: LayerGraph) -> LayerGraph:
+    layers = json.loads(json.dumps([layer.to_json() for layer in graph.layers]))
+    return LayerGraph(graph.name, tuple(map(NetworkLayer.from_json, layers)))
+
+
+def test_layers_of_inferences_have_the_data_that_they_had() -> None:
+    """Stored answers of schedules are found by it."""
+    assert not {"part", "channels"} & conv("a", external=4).to_json().keys()
 
 
 def test_training_by_name() -> None:
@@ -238,22 +294,43 @@ def test_networks_of_kapla_by_name() -> None:
         load_library_network("kapla-mobilenet", 2),
         load_library_network("kapla-mobilenet.training"),
     )
-    assert forward.macs == 2 * sum(one.operations for one in graph.layers if one.has_weights)
-    assert training.macs == training_graph(graph).macs
+    assert forward.macs == 2 * macs(graph)
+    assert training.macs == macs(training_graph(graph))
     with pytest.raises(InputError, match="Did you mean kapla-mobilenet"):
-        load_layer_graph("kapla-mobilnet")
+        load_layer_graph("kapla-mobilnet.training")
     with pytest.raises(InputError, match="network nothing"):
         load_library_network("nothing")
 
 
-def test_products_of_activations_are_refused() -> None:
+def test_what_cannot_be_trained_is_refused() -> None:
     graph = layer_graph(load_library_network("bert_base"))
     with pytest.raises(InputError, match="weights that are parameters"):
         training_graph(graph)
+    with pytest.raises(InputError, match=r"forward layers.*found error"):
+        load_layer_graph("kapla-mlp.training.training")
+    wide = NetworkLayer("wide", "eltwise", 8, 2, 5, 5, 1, 1, 1, 1, 0, 0, 5, 5, operands=4, producers=(0, 1))
+    with pytest.raises(InputError, match="producers of at most 2 channels"):
+        training_graph(LayerGraph("wide", (conv("a", external=4), conv("b", 0), wide)))
 
 
 def test_layers_without_products_have_no_nest() -> None:
     training = training_graph(load_network("alex_net"))
-    pool = next(layer for layer in training.layers if layer.forward.kind == "pool" and layer.part == "error")
+    pool = next(layer for layer in training.layers if layer.kind == "pool" and layer.part == "error")
     with pytest.raises(InputError, match="a layer with weights"):
         pool.nest(1)
+
+
+def test_channels_that_are_read_are_checked() -> None:
+    def reading(*channels: tuple[int, int], producers: tuple[int, ...] = (0,), **changes: int) -> LayerGraph:
+        reader = replace(conv("b", *producers), channels=channels, **changes)
+        return LayerGraph("parts", (conv("a", external=4), reader))
+
+    inputs, weights = reading((1, 3), c=2).reads(reading((1, 3), c=2).layers[1])
+    assert (inputs, weights) == ([Read(0, 1, 3)], [])
+    for wrong in (((0, 5),), ((2, 2),), ((0, 4), (0, 4))):
+        with pytest.raises(InputError, match="channels of producers"):
+            reading(*wrong)
+    with pytest.raises(InputError, match="whole producers or of one"):
+        reading((0, 2), (2, 4), producers=(0, 0))
+    with pytest.raises(InputError, match="part: expected one of"):
+        replace(conv("a", external=4), part="backward")
