@@ -51,9 +51,9 @@ def filled(demand: Demand, mapper: TileMapper, folder: Path) -> tuple[ShareCosts
     with RunWriter(folder / "first") as writer, InProcessRuntime(answer_task, RuntimeSettings()) as runtime:
         rows = list(fill(table, [(source, demand)], runtime, TileFiling(writer, "first")))
     start, again = time.process_time(), TileTable(folder)
-    left = len(again.open_shares(source, demand))
+    left = len(again.open_shares(source, demand.shares()))
     found = time.process_time() - start
-    return table.share_costs(source, demand), {
+    return table.share_costs(source, demand.shares()), {
         "tasks": len(rows),
         "cpu_seconds": sum(row["cpu_seconds"] for row in rows),
         "seconds_to_find": found,

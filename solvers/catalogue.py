@@ -19,6 +19,8 @@ class Entry:
     With ``takes_start`` there is an argument ``start`` more: a solution to begin with, or None.
     ``maps_unevenly``: whether rules can ask a mapping solver for uneven mappings.
     ``draws``: whether the answer of a schedule solver depends on the seed; without it one seed is enough.
+    ``asks_for_costs``: whether a schedule solver asks for the costs of layers as it goes (TileCostsNeeded)
+    rather than for the whole table before it begins; layers may then run alone by default.
     """
 
     name: str
@@ -30,6 +32,7 @@ class Entry:
     takes_start: bool = False
     maps_unevenly: bool = False
     draws: bool = True
+    asks_for_costs: bool = False
 
     def load(self) -> Any:
         """The solver's module."""

@@ -84,6 +84,10 @@ class ProgressBar(Observer):
         self._progress.update(self._bar, total=plan.distinct)
         self._progress.start()
 
+    def asked(self, solves: int) -> None:
+        self.total += solves
+        self._progress.update(self._bar, total=self.total)
+
     def answered(self, row: dict[str, Any]) -> None:
         self.hits += bool(row["cached"])
         if row["status"] == "failed":
@@ -162,8 +166,10 @@ def run_and_report(name: str, options: RunOptions) -> None:
 
 def _headline(plan: Plan) -> str:
     asked = " and ".join(f"{count} {ASKED[table]}" for table, count in plan.asked.items())
-    if plan.tile_lots:
-        asked += f", after {plan.tile_lots} lots of tile costs"
+    if plan.cost_solves:
+        asked += f", after {plan.cost_solves} solves of what layers cost"
+    if plan.asking:
+        asked += ", which ask for more solves as they go"
     if plan.at_most:
         return f"at most {len(plan.designs)} designs, {asked}, {plan.open} solves"
     text = (
@@ -185,7 +191,9 @@ def show_plan(name: str, workers: int, output: str | None, as_json: bool) -> Non
         "designs": len(planned.designs),
         "infeasible_designs": planned.infeasible,
         **{f"{table.removesuffix('s')}_solves": planned.asked.get(table, 0) for table in ASKED},
-        "tile_cost_solves": planned.tile_lots,
+        "tile_cost_solves": planned.cost_solves,
+        "asking_schedules": planned.asking,
+        "predicted_asked_solves": prediction.open - planned.open,
         "distinct_solves": planned.distinct,
         "open_solves": planned.open,
         "at_most": planned.at_most,

@@ -9,6 +9,8 @@ from typing import Any
 
 from solvers.catalogue import solver
 from solvers.schedule.tile_costs import tile_solver
+from sweep.known_costs import KnownCosts
+from sweep.rehearsal import Rehearsal, ideal_alone_costs
 from sweep.schedule_bounds import ideal_costs
 from sweep.schedule_task import ScheduleTask
 from sweep.task import checked_params
@@ -20,30 +22,50 @@ PILOT_SOLVES = 5
 PILOT_SECONDS = 10.0
 PILOT_SHARES = 6
 """Tile costs that stand for a whole lot."""
+PILOT_ASKED = 12
+"""Of what an asking schedule wants to know, so many are solved."""
 MIXED = 20
 """Seconds that stand for a study whose solves are tile costs and schedules."""
 
 
 @dataclass(frozen=True)
 class Pilot:
-    """Wall ``seconds`` of solves as the study's are mixed, from ``solves`` that were timed."""
+    """Wall ``seconds`` of solves as the study's are mixed, from ``solves`` that were timed.
+
+    ``asked``: solves that a schedule asks for as it goes.
+    """
 
     seconds: tuple[float, ...]
     solves: int
+    asked: int = 0
 
 
-def pilot(tasks: list[Task], tile_share: float) -> Pilot:
-    """Time the tasks, after one that only warms up; ``tile_share`` of the study's solves are tile costs."""
+def pilot(tasks: list[Task], cost_share: float) -> Pilot:
+    """Time the tasks, after one that only warms up; ``cost_share`` of the study's solves are tile costs."""
     schedules = [task for task in tasks if isinstance(task, ScheduleTask)]
+    if schedules and schedules[0].solve.asks:
+        return _rehearsed(schedules[0])
     if schedules:
-        return _mixed(_lot_seconds(schedules[0]) if tile_share else (), _timed_in_part(schedules), tile_share)
+        return _mixed(_lot_seconds(schedules[0]) if cost_share else (), _timed_in_part(schedules), cost_share)
     seconds = _timed([task.content for task in tasks if not isinstance(task, ScheduleTask)])
     return Pilot(seconds, len(seconds))
 
 
-def _mixed(lots: tuple[float, ...], schedules: tuple[float, ...], tile_share: float) -> Pilot:
+def _rehearsed(task: ScheduleTask) -> Pilot:
+    """A schedule that is answered with ideal costs, and a few of what it asked for solved in earnest."""
+    rehearsal = Rehearsal(task, PILOT_SECONDS)
+    before = time.perf_counter()
+    rehearsal.run()
+    spent = time.perf_counter() - before
+    asked = rehearsal.asked
+    chosen = asked[:: max(1, len(asked) // PILOT_ASKED)]
+    timed = _timed([one.content for one in chosen]) if chosen else ()
+    return replace(_mixed(timed, (spent,), len(asked) / (len(asked) + 1)), asked=len(asked))
+
+
+def _mixed(lots: tuple[float, ...], schedules: tuple[float, ...], cost_share: float) -> Pilot:
     """Seconds of lots and of schedules, in the proportion in which the study has them."""
-    of_lots = min(MIXED - 1, max(1, round(MIXED * tile_share))) if lots else 0
+    of_lots = min(MIXED - 1, max(1, round(MIXED * cost_share))) if lots else 0
     mixed = [lots[place % len(lots)] for place in range(of_lots)]
     mixed += [schedules[place % len(schedules)] for place in range(MIXED - of_lots)]
     return Pilot(tuple(mixed), len(lots) + len(schedules))
@@ -84,7 +106,7 @@ def _timed_in_part(tasks: list[ScheduleTask]) -> tuple[float, ...]:
 
 def _part(task: ScheduleTask, wall_seconds: float) -> float:
     """Seconds of a solve, extrapolated where it does not end within ``wall_seconds``."""
-    content = task.payload(ideal_costs(task.demand))
+    content = task.payload(KnownCosts(ideal_costs(task.demand), ideal_alone_costs(task)))
     budget = task.solve.budget
     content["budget"] = asdict(replace(budget, wall_seconds=min(wall_seconds, budget.wall_seconds)))
     before = time.perf_counter()

@@ -9,6 +9,7 @@ from pathlib import Path
 from costmodel.errors import InputError
 from costmodel.networks import load_network, unsupported_operators
 from costmodel.technology import energy_inversions
+from sweep.cost_needs import CostNeeds
 from sweep.design_ledger import DesignLedger
 from sweep.hardware import mapped_on
 from sweep.schedule_task import ScheduleTask, with_epochs
@@ -16,7 +17,6 @@ from sweep.search import check_feasible, design_space, designs, warm_start
 from sweep.search_choice import OptunaSearch
 from sweep.space import Design
 from sweep.study import Study
-from sweep.tile_table import TileTable
 from sweep.work import ids_by_table, stored_answers
 from sweep.workload import workload_of
 
@@ -43,8 +43,9 @@ class Proposed:
 class Plan:
     """``asked`` solves, by the table of their answers; ``distinct`` ones, and of these ``open`` ones.
 
-    ``distinct``: after de-duplication, ``open``: not in the store yet. ``tile_lots`` of both are tile costs
-    that schedules wait for, many in one solve.
+    ``distinct``: after de-duplication, ``open``: not in the store yet. ``cost_solves`` of both are for what
+    layers cost, which schedules wait for. What the ``asking`` schedules will ask for depends on what comes
+    back, and is not among them.
     """
 
     designs: Proposed
@@ -57,7 +58,9 @@ class Plan:
     """What a reader of the results should know: operators not counted, energy tables turned upside down."""
     at_most: bool = False
     """An Optuna search takes no more than these; ``infeasible`` is of as many random ones."""
-    tile_lots: int = 0
+    cost_solves: int = 0
+    asking: int = 0
+    """Open schedules whose solver asks for costs as it goes."""
 
     @property
     def requested(self) -> int:
@@ -86,13 +89,13 @@ def plan(study: Study, store: Path | None = None) -> Plan:
     warnings = (*_uncounted(study), *count.inverted.values(), *_not_warm(study))
     proposed = Proposed(study, count.designs)
     if isinstance(study.search, OptunaSearch) and count.designs < design_space(study).size:
-        asked, lots = count.asked(count.designs), count.tile_lots(store, ())
-        most = count.most_solves * count.designs + lots
-        return Plan(proposed, count.infeasible, asked, most, most, warnings, at_most=True, tile_lots=lots)
-    asked, lots = count.asked(count.designs - count.infeasible), count.tile_lots(store, known)
-    distinct = sum(map(len, count.tasks.values())) + lots
-    open_solves = distinct - len(known)
-    return Plan(proposed, count.infeasible, asked, distinct, open_solves, warnings, tile_lots=lots)
+        asked, costs = count.asked(count.designs), count.cost_solves(store, ())
+        most, asking = count.most_solves * count.designs + costs, count.asking(())
+        return Plan(proposed, count.infeasible, asked, most, most, warnings, True, costs, asking)
+    asked, costs = count.asked(count.designs - count.infeasible), count.cost_solves(store, known)
+    distinct = sum(map(len, count.tasks.values())) + costs
+    left, asking = distinct - len(known), count.asking(known)
+    return Plan(proposed, count.infeasible, asked, distinct, left, warnings, False, costs, asking)
 
 
 def _not_warm(study: Study) -> list[str]:
@@ -147,11 +150,16 @@ class _Count:
         for table, ids in tasks.items():
             self.tasks.setdefault(table, set()).update(ids)
 
-    def tile_lots(self, store: Path | None, known: Collection[str]) -> int:
-        """Solves of tile costs that schedules which are not ``known`` wait for."""
-        table, lots = TileTable(store), set[str]()
-        for tasks in self._schedules.values():
-            if any(task.id not in known for task in tasks):
-                needed = table.tasks(tasks[0].on.source, tasks[0].demand)
-                lots.update(tile.id for tile in needed)
-        return len(lots)
+    def cost_solves(self, store: Path | None, known: Collection[str]) -> int:
+        """Solves of what layers cost that schedules which are not ``known`` wait for before they begin."""
+        needs = CostNeeds(store)
+        return sum(
+            len(needs.begin(tasks[0]))
+            for tasks in self._schedules.values()
+            if any(task.id not in known for task in tasks)
+        )
+
+    def asking(self, known: Collection[str]) -> int:
+        """Schedules which are not ``known`` and will ask for more as they go."""
+        schedules = {task.id: task for tasks in self._schedules.values() for task in tasks}
+        return sum(task.solve.asks and task.id not in known for task in schedules.values())

@@ -52,17 +52,19 @@ def _simulated(seconds: tuple[float, ...], solves: int, workers: int) -> Forecas
 def predict(study: Study, planned: Plan, store: Path | None = None) -> Prediction:
     """Seconds per solve: those of the study's own answers in the store, else of a few pilot solves.
 
-    Answers in the store do where all that is left is of their kind: no tile costs.
+    Answers in the store do where all that is left is of their kind: nothing of what layers cost. What asking
+    schedules will ask for is counted as the pilot's did, for each of them: they may share some of it.
     """
-    if store is not None and store.is_dir() and not planned.tile_lots:
+    if store is not None and store.is_dir() and not (planned.cost_solves or planned.asking):
         ledger = DesignLedger(study, workload_of(study))
         tasks = (task for design in planned.designs for task in ledger.tasks(design))
         known = stored_answers(store, ids_by_table(tasks), ("task_id", "wall_seconds"))
         seconds = tuple(row["wall_seconds"] for row in known.values() if row["wall_seconds"] is not None)
         if len(seconds) >= PILOT_SOLVES:
             return Prediction(planned.open, seconds, f"{len(seconds)} solves in {store}")
-    timed = pilot(_spread(study, planned), planned.tile_lots / max(1, planned.open))
-    return Prediction(planned.open, timed.seconds, f"{timed.solves} pilot solves on this machine")
+    timed = pilot(_spread(study, planned), planned.cost_solves / max(1, planned.open))
+    solves = planned.open + planned.asking * timed.asked
+    return Prediction(solves, timed.seconds, f"{timed.solves} pilot solves on this machine")
 
 
 def _spread(study: Study, planned: Plan) -> list[Task]:

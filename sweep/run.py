@@ -13,6 +13,7 @@ from results.schema import ANSWER_TABLES, ANSWERED
 from results.store import RunFolder, RunWriter
 from sweep.answers import answer_of
 from sweep.completions import answer_row, check_environment, failed_row
+from sweep.cost_needs import CostNeeds, CostTask
 from sweep.design_ledger import DesignLedger
 from sweep.design_row import Row, design_row, infeasible_row
 from sweep.epoch_needs import EpochNeeds
@@ -24,9 +25,6 @@ from sweep.search import Search
 from sweep.space import Design
 from sweep.study import Study
 from sweep.task import MappingTask
-from sweep.tile_needs import TileNeeds
-from sweep.tile_table import TileTable
-from sweep.tile_task import TileTask
 from sweep.work import Task, ids_by_table, stored_answers
 from sweep.workload import workload_of
 
@@ -39,6 +37,9 @@ class Observer:
 
     def answered(self, row: dict[str, Any]) -> None:
         """One task has its answer: the row of its table, of a cached one the part that designs need."""
+
+    def asked(self, solves: int) -> None:
+        """Schedules wait for so many more solves."""
 
     def designed(self, row: dict[str, Any]) -> None:
         """One design has its row."""
@@ -55,8 +56,9 @@ class Run:
         self.ledger = DesignLedger(study, workload_of(study))
         self.pruning = BoundsPruning(study, self.ledger.workload) if study.search.prune_by_bounds else None
         self._study_id = study_id(study)
-        self._solving: dict[str, Task | TileTask] = {}
-        self._needs, self._ready = TileNeeds(TileTable(store)), deque[ScheduleTask]()
+        self._solving: dict[str, Task | CostTask] = {}
+        self._needs, self._needed = CostNeeds(store), deque[CostTask]()
+        self._ready = deque[ScheduleTask]()
         self._epochs = EpochNeeds()
         folder = RunFolder(writer.path)
         rows = [
@@ -72,13 +74,12 @@ class Run:
         for completion in complete_all(runtime, self._submissions(search, runtime)):
             check_environment(completion)
             task = self._solving.pop(completion.key)
-            row = self._identity(task) | answer_row(completion)
-            self.writer.append(task.table, row)
-            if isinstance(task, TileTask):
-                self.observer.answered(row)
-                self._ready.extend(self._needs.answered(task, row))
+            if isinstance(task, ScheduleTask) and completion.value and "needs" in completion.value:
+                needed = self._needs.asked(task, completion.value)
+                self.observer.asked(len(needed))
+                self._hold(task, needed)
             else:
-                self._record(task, row)
+                self._file(task, answer_row(completion))
 
     def _submissions(self, search: Search, runtime: Runtime) -> Iterator[tuple[str, Any] | None]:
         """The solves nobody has done yet; None where it is better to know more before the next design."""
@@ -123,33 +124,57 @@ class Run:
                 yield task.id, task.content
 
     def _begin(self, task: ScheduleTask, stored: dict[str, dict[str, Any]]) -> Iterator[tuple[str, Any]]:
-        """What a schedule needs comes first: the epoch before of all seeds, or tile costs."""
-        asked = self._epochs.asked_by(task) if task.before else self._needs.asked_by(task)
-        if self._epochs.ready(task) and self._needs.ready(task):
-            self._ready.append(task)
-        for need in asked:
-            if isinstance(need, TileTask):
-                self._solving[need.id] = need
-                yield need.id, need.content
-            elif found := stored.get(need.id):
-                self._reuse(need, found)
-            else:
-                yield from self._begin(need, stored)
+        """What a schedule needs comes first: the epoch before of all seeds, or costs of layers."""
+        if not task.before:
+            self._hold(task, self._needs.begin(task))
+        else:
+            before = self._epochs.asked_by(task)
+            if self._epochs.ready(task):
+                self._ready.append(task)
+            for need in before:
+                if found := stored.get(need.id):
+                    self._reuse(need, found)
+                else:
+                    yield from self._begin(need, stored)
         yield from self._prepared()
 
     def _prepared(self) -> Iterator[tuple[str, Any]]:
-        """The schedules that wait for nothing; those that lack what they waited for have a failed row."""
+        """Costs that schedules wait for, then the schedules that wait for nothing.
+
+        Those that lack what they waited for have a failed row.
+        """
+        while self._needed:
+            need = self._needed.popleft()
+            self._solving[need.id] = need
+            yield need.id, need.content
         while self._ready:
             task = self._ready.popleft()
             states = self._epochs.states(task)
             lacking = "the epoch before failed" if None in states else self._needs.lacking(task)
             if lacking:
-                row = self._identity(task) | failed_row(lacking)
-                self.writer.append(task.table, row)
-                self._record(task, row)
+                self._file(task, failed_row(lacking))
             else:
                 self._solving[task.id] = task
                 yield task.id, self._needs.payload(task, states)
+
+    def _hold(self, task: ScheduleTask, needed: list[CostTask]) -> None:
+        """Have solved what a schedule cannot go on without."""
+        self._needed.extend(needed)
+        if self._needs.ready(task):
+            self._ready.append(task)
+
+    def _file(self, task: Task | CostTask, answer: dict[str, Any]) -> None:
+        """Write the row of a task, and go on with what waits for it."""
+        row = self._identity(task) | answer
+        if isinstance(task, ScheduleTask):
+            row = self._needs.finished(task, row)
+        self.writer.append(task.table, row)
+        if isinstance(task, CostTask) and self._needs.awaited(task.id):
+            self.observer.answered(row)
+            self._ready.extend(self._needs.answered(task, row))
+        else:
+            assert isinstance(task, Task)
+            self._record(task, row)
 
     def _without_solves(self, design: Design, tasks: list[Task], stored: Collection[str]) -> Row | None:
         """The row of a design that breaks a constraint, can have no answer, or is discarded by its bounds."""
@@ -183,7 +208,7 @@ class Run:
         self._search.tell(row)
         self.observer.designed(row)
 
-    def _identity(self, task: Task | TileTask) -> dict[str, Any]:
+    def _identity(self, task: Task | CostTask) -> dict[str, Any]:
         """The columns of the task's row that are known before its solve."""
         return {"task_id": task.id, "study": self.study.name, **task.columns}
 

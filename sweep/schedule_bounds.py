@@ -4,26 +4,33 @@ from __future__ import annotations
 
 from math import isfinite, prod
 
-from costmodel.chip import lower_bounds
-from solvers.schedule.tile_costs import ShareCost, TabledTileCosts
+from costmodel.chip import Tile, lower_bounds
+from solvers.schedule.tile_costs import ShareCost
 from solvers.schedule.tile_shares import Demand, Share
+from sweep.known_costs import KnownCosts
 from sweep.schedule_task import ScheduleTask
 
 
-def ideal_costs(demand: Demand) -> dict[Share, ShareCost]:
-    """What shares would cost on tiles whose MACs are always busy and whose inner buffers are free.
+def ideal_cost(tile: Tile, share: Share) -> ShareCost:
+    """What a share would cost on a tile whose MACs are always busy and whose inner buffers are free.
 
     No mapping solver finds less: every product is one MAC's work for a cycle, and takes its energy.
     """
-    tile = demand.tile
-    macs = {share: prod((*share[:6], share.b, share.groups)) for share in demand.shares()}
-    return {share: ShareCost(n * tile.mac_pj, -(-n // tile.macs)) for share, n in macs.items()}
+    macs = prod((*share[:6], share.b, share.groups))
+    return ShareCost(macs * tile.mac_pj, -(-macs // tile.macs))
+
+
+def ideal_costs(demand: Demand) -> dict[Share, ShareCost]:
+    """Those of all shares of a demand."""
+    return {share: ideal_cost(demand.tile, share) for share in demand.shares()}
 
 
 def bounds_before(task: ScheduleTask) -> tuple[float, float]:
     """Proven lower bounds on energy_pj and cycles of the task's schedules; 0 where some layer cannot run."""
     demand = task.demand
-    costs = TabledTileCosts(demand.graph, demand.tile, ideal_costs(demand), pruning=demand.pruning)
+    # of solvers that ask as they go the whole table is never made, and floors fall back on the work
+    known = KnownCosts({} if task.solve.asks else ideal_costs(demand), {} if task.on.alone else None)
+    costs = known.table(demand.graph, task.on.chip, demand.pruning)
     found = lower_bounds(demand.graph, task.on.chip, demand.batch, costs)
     if not (isfinite(found.energy_pj) and isfinite(found.cycles)):
         return 0.0, 0.0

@@ -9,12 +9,14 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from costmodel.errors import InputError
 from costmodel.frontends.file_keys import Keys
 from solvers.budget import Budget
-from solvers.catalogue import CATALOGUE
+from solvers.catalogue import CATALOGUE, solver
 from solvers.schedule.objective import Objective
 from solvers.schedule.tile_shares import Pruning
 
 TILE_LOT = 32
 """Shares of layers that a mapping solver maps in one task: seconds of work, and few rows."""
+ASKING = [entry.name for entry in CATALOGUE if entry.asks_for_costs]
+"""Solvers that ask for costs as they go; layers may run alone by default."""
 WITHOUT_DRAWS = [entry.name for entry in CATALOGUE if entry.family == "schedule" and not entry.draws]
 """Solvers that ignore the seed."""
 
@@ -27,6 +29,8 @@ class ScheduleChoice(Keys):
     ``batch``: samples of networks that name none; ``objective``: energy, cycles, edp, or a product as e2d;
     ``least_utilization`` and ``most_partitions``: which ways to cut a layer among tiles are worth a look,
     see :class:`Pruning`. What a tile computes is mapped as the study's ``mapping`` block says.
+    ``alone``: whether a layer may run alone from DRAM, mapped on the whole chip in the same way; None leaves
+    it to the solvers, see :meth:`offers_alone`.
     """
 
     solver: str = "set"
@@ -40,6 +44,7 @@ class ScheduleChoice(Keys):
     iterations: Annotated[int, Field(ge=1)] | None = None
     least_utilization: Annotated[float, Field(ge=0, le=1, strict=False)] = Pruning.least_utilization
     most_partitions: Annotated[int, Field(ge=1)] | None = Pruning.most
+    alone: bool | None = None
 
     @field_validator("objective")
     @classmethod
@@ -50,20 +55,31 @@ class ScheduleChoice(Keys):
     @model_validator(mode="before")
     @classmethod
     def _default_seeds(cls, keys: Any) -> Any:
-        solver = keys.get("solver") if isinstance(keys, dict) else None
-        return {"seeds": 1, **keys} if solver in WITHOUT_DRAWS else keys
+        chosen = keys.get("solver") if isinstance(keys, dict) else None
+        return {"seeds": 1, **keys} if chosen in WITHOUT_DRAWS else keys
 
     @field_validator("seeds")
     @classmethod
     def _seeds_that_differ(cls, seeds: int, read: ValidationInfo) -> int:
-        solver = read.data.get("solver")
-        if seeds > 1 and solver in WITHOUT_DRAWS:
-            raise InputError("", f"1, for {solver} draws nothing: every seed gives the same answer", seeds)
+        chosen = read.data.get("solver")
+        if seeds > 1 and chosen in WITHOUT_DRAWS:
+            raise InputError("", f"1, for {chosen} draws nothing: every seed gives the same answer", seeds)
         return seeds
 
     @property
     def pruning(self) -> Pruning:
         return Pruning(self.least_utilization, self.most_partitions)
+
+    def offers_alone(self, mapper: str) -> bool:
+        """Whether layers may run alone, mapped by ``mapper``: by default with schedulers that ask for costs.
+
+        InputError where that is wanted of a mapper of tiles' shares alone.
+        """
+        maps_layers = solver(mapper).family == "mapping"
+        if self.alone and not maps_layers:
+            expected = "a mapping solver, for layers alone on the whole chip"
+            raise InputError("", expected, mapper, "Name one, or leave `alone` out", key="schedule.alone")
+        return maps_layers and self.solver in ASKING if self.alone is None else self.alone
 
     @property
     def budgets(self) -> list[Budget]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as ReadOnlyDict
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from costmodel.architecture import Architecture
 from costmodel.chip import Chip, ChipEvaluation, LayerGraph, NetworkLayer
+from costmodel.chip.alone import whole_architecture
+from costmodel.errors import InputError
 from costmodel.ratree import Rectangle
-from solvers.budget import Budget
+from costmodel.workload import Layer
+from solvers.budget import Budget, Stopwatch
 from solvers.catalogue import solver
 from solvers.outcome import Outcome
 from solvers.schedule.chip_model import ChipModel
@@ -18,10 +22,18 @@ from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, phases_as_json
 from solvers.schedule.ratree.epochs import EpochOf, solve_epoch
 from solvers.schedule.ratree.search import Plan, SearchState
-from solvers.schedule.tile_costs import ShareCost, ShareCosts, TabledTileCosts
-from solvers.schedule.tile_shares import Demand, Pruning, Share
+from solvers.schedule.tile_costs import TileCostsNeeded
+from solvers.schedule.tile_shares import Demand, Pruning
 from sweep import VERSION
-from sweep.task import check_versions, checked_params, content_hash, solve_columns, solve_content
+from sweep.known_costs import KnownCosts
+from sweep.task import (
+    MappingTask,
+    check_versions,
+    checked_params,
+    content_hash,
+    solve_columns,
+    solve_content,
+)
 from sweep.tile_task import TileSource
 
 if TYPE_CHECKING:
@@ -36,6 +48,11 @@ class ScheduleSolve:
     objective: str
     params: str
     budget: Budget
+
+    @property
+    def asks(self) -> bool:
+        """Whether the solver asks for costs as it goes; of others the whole table is solved before."""
+        return solver(self.solver).asks_for_costs
 
     @cached_property
     def content(self) -> dict[str, Any]:
@@ -52,7 +69,7 @@ class ScheduledNetwork:
     @cached_property
     def content(self) -> list[dict[str, Any]]:
         """The layers as plain JSON data, not to be changed; trees name layers, so names are part of it."""
-        return [asdict(layer) for layer in self.graph.layers]
+        return [layer.to_json() for layer in self.graph.layers]
 
     @cached_property
     def id(self) -> str:
@@ -61,21 +78,40 @@ class ScheduledNetwork:
 
 @dataclass(frozen=True, eq=False)
 class TiledChip:
-    """A chip, what maps layers on its tiles, and which partitions are worth a look."""
+    """A chip, what maps layers on its tiles, and which partitions are worth a look.
+
+    ``alone``: whether layers may run alone from DRAM, mapped on the whole chip by the same solver.
+    """
 
     chip: Chip
     source: TileSource
     pruning: Pruning
+    alone: bool = False
 
     @cached_property
     def content(self) -> dict[str, Any]:
         """What answers depend on, as plain JSON data: no name, clock, or inside of a tile but its source."""
         bare = replace(self.chip, name="", frequency_ghz=1.0, tile=replace(self.chip.tile, architecture=None))
-        return {"chip": bare.to_json(), "tile_source": self.source.id, "pruning": asdict(self.pruning)}
+        content = {"chip": bare.to_json(), "tile_source": self.source.id, "pruning": asdict(self.pruning)}
+        # without layers alone it is what it was before there were any
+        return content | {"alone": True} if self.alone else content
 
     @cached_property
     def id(self) -> str:
         return content_hash(self.content)
+
+    @cached_property
+    def whole(self) -> Architecture:
+        """What a layer alone is mapped on; InputError for tiles that no mapping solver can use."""
+        found = whole_architecture(self.chip)
+        if found is None:
+            expected = "tiles with an architecture, for layers alone on the chip"
+            raise InputError(f"chip {self.chip.name}", expected, "none", key="tile.architecture")
+        return found
+
+    def alone_task(self, nest: Layer) -> MappingTask:
+        """Map a layer alone on the chip."""
+        return MappingTask(self.whole, nest, self.source.settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +143,8 @@ class ScheduleTask:
             parts.append([self.epoch.number, self.epoch.count, [task.id for task in self.before]])
         return content_hash(parts)
 
-    def payload(self, costs: ShareCosts, states: Sequence[Any] = ()) -> dict[str, Any]:
-        """What travels to a worker, as plain data: what the answer depends on, and the tile costs.
+    def payload(self, costs: KnownCosts, states: Sequence[Any] = ()) -> dict[str, Any]:
+        """What travels to a worker, as plain data: what the answer depends on, and the costs of layers.
 
         ``states``: of all seeds after the epoch before.
         """
@@ -118,7 +154,7 @@ class ScheduleTask:
             "layers": self.network.content,
             "batch": self.batch,
             **self.on.content,
-            "tile_costs": [(*share, *_cost_numbers(cost)) for share, cost in costs.items()],
+            **costs.to_json(),
             **self.solve.content,
             "epoch": self.epoch and asdict(self.epoch),
             "states": list(states),
@@ -128,13 +164,14 @@ class ScheduleTask:
     def columns(self) -> dict[str, Any]:
         """The columns of a ``schedules`` row that the task decides."""
         settings = self.on.source.settings.content
+        mapper = {**settings, "source_id": self.on.source.id, "pruning": asdict(self.on.pruning)}
         return {
             "network": self.network.name,
             "network_content": self.network.id,
             "batch": self.batch,
             "chip_id": self.on.id,
             "chip": self.on.content["chip"],
-            "tile_mapper": {**settings, "source_id": self.on.source.id, "pruning": asdict(self.on.pruning)},
+            "tile_mapper": mapper | {"alone": True} if self.on.alone else mapper,
             **solve_columns(self.solve.content),
             "objective_name": self.solve.objective,
             "epoch": self.epoch and self.epoch.number,
@@ -153,21 +190,23 @@ def with_epochs(tasks: Iterable[Task]) -> list[Task]:
     return list(found.values())
 
 
-def _cost_numbers(cost: ShareCost | None) -> tuple[Any, ...]:
-    return (None, None, False) if cost is None else (cost.energy_pj, cost.cycles, cost.proven)
-
-
 def run_schedule_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
     """Answer a task from its :meth:`ScheduleTask.payload`; runs on a worker, returns plain data.
 
+    Where the solver cannot go on without costs that the payload lacks: ``needs``, its requests, in place of
+    the answer, beside the seconds spent.
     Raises VersionMismatchError, and whatever the solver raises: the runtime makes that a failed completion.
     """
     check_versions(content)
-    problem, budget = _problem(content), Budget(**content["budget"])
+    watch, problem, budget = Stopwatch(), _problem(content), Budget(**content["budget"])
     params = checked_params(content["solver"], content["params"])
     module = solver(content["solver"]).load()
     if content["epoch"] is None:
-        return answer_columns(problem, module.solve(problem, budget, params))
+        try:
+            return answer_columns(problem, module.solve(problem, budget, params))
+        except TileCostsNeeded as needed:
+            needs = [list(request) for request in needed.requests]
+            return {"needs": needs, "cpu_seconds": watch.cpu_seconds, "wall_seconds": watch.wall_seconds}
     states = [SearchState.from_json(state) for state in content["states"]]
     plan = Plan(module.spaces_of(params), params, params.rounds(len(problem.graph.layers)), params.deepest)
     outcome, state = solve_epoch(problem, budget, plan, EpochOf(**content["epoch"]), states)
@@ -176,21 +215,13 @@ def run_schedule_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
 
 def _problem(content: ReadOnlyDict[str, Any]) -> ScheduleProblem:
     chip, graph = Chip.from_json(content["chip"]), _graph(content["layers"])
-    known, pruning = _share_costs(content["tile_costs"]), Pruning(**content["pruning"])
-    model = ChipModel(chip, TabledTileCosts(graph, chip.tile, known, pruning=pruning))
+    costs = KnownCosts.from_json(content).table(graph, chip, Pruning(**content["pruning"]))
+    model = ChipModel(chip, costs)
     return ScheduleProblem(graph, model, content["batch"], Objective.named(content["objective"]))
 
 
 def _graph(layers: Iterable[ReadOnlyDict[str, Any]]) -> LayerGraph:
-    listed = [field.name for field in fields(NetworkLayer) if str(field.type).startswith("tuple")]
-    return LayerGraph(
-        "", tuple(NetworkLayer(**{**layer, **{key: tuple(layer[key]) for key in listed}}) for layer in layers)
-    )
-
-
-def _share_costs(rows: Iterable[tuple[Any, ...]]) -> ShareCosts:
-    width = len(Share._fields)
-    return {Share(*row[:width]): None if row[width] is None else ShareCost(*row[width:]) for row in rows}
+    return LayerGraph("", tuple(map(NetworkLayer.from_json, layers)))
 
 
 def answer_columns(problem: ScheduleProblem, outcome: Outcome[ScheduleSolution]) -> dict[str, Any]:

@@ -51,6 +51,26 @@ def tile_mapper(study: Study) -> SolveSettings:
     return SolveSettings(choice.solver, choice.objective, params, choice.budget)
 
 
+def alone_offered(study: Study) -> bool:
+    """Whether layers may run alone from DRAM; InputError for a mapper that cannot map them."""
+    assert study.schedule is not None
+    try:
+        return study.schedule.offers_alone(study.mapping.solver)
+    except InputError as error:
+        raise error.at(f"study {study.name}") from None
+
+
+def _loaded(choice: NetworkChoice, study: Study, alone: bool) -> ScheduledNetwork:
+    """InputError for a layer that can only run alone where that is not offered."""
+    graph = load_layer_graph(choice.network)
+    only_alone = next((layer.name for layer in graph.layers if layer.runs_alone), None)
+    if only_alone and not alone:
+        remedy = "Set schedule.alone, and a mapping solver that maps whole layers"
+        expected = f"layers alone to be offered: {only_alone} of {choice.shown} runs in no other way"
+        raise InputError(f"study {study.name}", expected, "alone: false", remedy, key="schedule.alone")
+    return ScheduledNetwork(choice.shown, graph)
+
+
 def _params(study: Study, block: str, solver_name: str, given: dict[str, Any]) -> str:
     """The solver's complete parameters as canonical JSON; InputError names the study's block."""
     try:
@@ -72,10 +92,8 @@ class ScheduleWork:
             expected = f"1, for {self._choice.solver} has no searches that can exchange trees"
             raise InputError(f"study {study.name}", expected, self._choice.epochs, key="schedule.epochs")
         self._mapper = tile_mapper(study)
-        self._loaded = {
-            choice.shown: ScheduledNetwork(choice.shown, load_layer_graph(choice.network))
-            for choice in study.networks
-        }
+        self._alone = alone_offered(study)
+        self._loaded = {choice.shown: _loaded(choice, study, self._alone) for choice in study.networks}
         self._fitted: dict[tuple[str, int, int], ScheduledNetwork] = {}
         self._demands: dict[tuple[str, Tile, int], Demand] = {}
         self.asked = {"schedules": len(study.networks) * len(self._solves)}
@@ -102,14 +120,15 @@ class ScheduleWork:
         architecture = chip.tile.architecture
         if architecture is None:
             raise InputError(chip.name, "an architecture to map layers on", "none", key="tile.architecture")
-        return TiledChip(chip, TileSource(architecture, self._mapper), self._choice.pruning)
+        return TiledChip(chip, TileSource(architecture, self._mapper), self._choice.pruning, self._alone)
 
     def _network(self, network: NetworkChoice, on: TiledChip) -> ScheduledNetwork:
         """The network with layers that fit the chip; equal ones are one value."""
         loaded, tile = self._loaded[network.shown], on.chip.tile
         key = network.shown, tile.buffer.size_bytes - tile.output_stream_bytes, on.chip.tiles
         if key not in self._fitted:
-            graph = fitted(loaded.graph, on.chip)
+            # what may run alone from DRAM need not be cut
+            graph = loaded.graph if on.alone else fitted(loaded.graph, on.chip)
             self._fitted[key] = loaded if graph is loaded.graph else ScheduledNetwork(loaded.name, graph)
         return self._fitted[key]
 

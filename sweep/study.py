@@ -257,8 +257,13 @@ class Study(Keys):
         chip = Path(self.chip).name
         placeless = self.model_copy(update={"networks": networks, "architecture": architecture, "chip": chip})
         data = placeless.model_dump(mode="json", by_alias=True)
-        # studies of architectures have kept the identity that they had before there were chips
-        return data if self.chip else {k: v for k, v in data.items() if k not in ("chip", "schedule")}
+        if not self.chip:
+            # as it was before there were chips
+            return {k: v for k, v in data.items() if k not in ("chip", "schedule")}
+        if data["schedule"]["alone"] is None:
+            # as it was before layers could run alone
+            del data["schedule"]["alone"]
+        return data
 
 
 def _name(file: str) -> str:

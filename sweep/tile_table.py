@@ -48,14 +48,14 @@ class TileTable:
     _known: dict[str, dict[Share, ShareCost | None]] = field(default_factory=dict)
     _asked: dict[str, dict[Share, TileTask]] = field(default_factory=dict)
 
-    def open_shares(self, source: TileSource, demand: Demand) -> list[Share]:
-        """Shares that the demand still waits for."""
+    def open_shares(self, source: TileSource, shares: Iterable[Share]) -> list[Share]:
+        """Those of the shares that are not known yet."""
         known = self._costs_of(source)
-        return [share for share in demand.shares() if share not in known]
+        return [share for share in shares if share not in known]
 
-    def tasks(self, source: TileSource, demand: Demand) -> list[TileTask]:
-        """The tasks whose answers the demand waits for, those that an earlier demand made included."""
-        waiting, asked = self.open_shares(source, demand), self._asked.setdefault(source.id, {})
+    def tasks(self, source: TileSource, shares: Iterable[Share]) -> list[TileTask]:
+        """The tasks whose answers the shares wait for, those that were made for others included."""
+        waiting, asked = self.open_shares(source, shares), self._asked.setdefault(source.id, {})
         new = [share for share in waiting if share not in asked]
         lot = LOTS[tile_solver(source.settings.solver).family]
         for first in range(0, len(new), lot):
@@ -71,10 +71,10 @@ class TileTable:
         for share in task.shares:
             asked.pop(share, None)
 
-    def share_costs(self, source: TileSource, demand: Demand) -> ShareCosts:
-        """What is known of the demand's shares: a plain dict that can be sent to another process."""
+    def share_costs(self, source: TileSource, shares: Iterable[Share]) -> ShareCosts:
+        """What is known of the shares: a plain dict that can be sent to another process."""
         known = self._costs_of(source)
-        return {share: known[share] for share in demand.shares() if share in known}
+        return {share: known[share] for share in shares if share in known}
 
     def tile_costs(self, source: TileSource, demand: Demand) -> TabledTileCosts:
         """For a scheduler; MissingShareError when it asks for a share that is still open."""
@@ -112,7 +112,7 @@ def fill(
 
     def submissions() -> Iterator[tuple[str, Any]]:
         for source, demand in wanted:
-            for task in table.tasks(source, demand):
+            for task in table.tasks(source, demand.shares()):
                 if task.id not in solving:
                     solving[task.id] = task
                     yield task.id, task.content

@@ -329,9 +329,9 @@ def test_plan_counts_tile_costs_and_schedules(solved: Path, study: Study, tmp_pa
     lots = RunFolder(copytree(solved, tmp_path / "runs" / "skip")).read_rows("tile_costs")
     assert (planned.distinct, planned.open) == (8 + len(lots), 8 + len(lots))
     # lots are made of what is open: of every demand anew while counting, as in the run
-    assert planned.tile_lots == len(lots) == len({row["task_id"] for row in lots})
+    assert planned.cost_solves == len(lots) == len({row["task_id"] for row in lots})
     known = plan(study, tmp_path / "runs")
-    assert (known.distinct, known.open, known.tile_lots) == (8, 0, 0)
+    assert (known.distinct, known.open, known.cost_solves) == (8, 0, 0)
     assert predict(study, known, tmp_path / "runs").source.startswith("8 solves in")
 
 
@@ -444,7 +444,7 @@ def test_seeds_that_exchange_their_trees_find_what_they_find_together(
 ) -> None:
     study = load_study(str(write_study(EXCHANGING)))
     planned = plan(study, with_tiles.parent)
-    assert (planned.asked, planned.distinct, planned.tile_lots) == ({"schedules": 3}, 9, 0)
+    assert (planned.asked, planned.distinct, planned.cost_solves) == ({"schedules": 3}, 9, 0)
     counter = Counter()
     folder = run_study(study, with_tiles, HERE, observer=counter)
     rows = by_id(folder)

@@ -48,10 +48,10 @@ def test_the_table_is_what_solving_here_gives(tmp_path: Path) -> None:
     asked = demand()
     source = tile_source(asked, MAPPER)
     table = TileTable()
-    assert len(table.open_shares(source, asked)) == len(asked.shares()) > 2
+    assert len(table.open_shares(source, asked.shares())) == len(asked.shares()) > 2
     rows = run(table, [(source, asked)], tmp_path / "one")
     assert [row["status"] for row in rows] == ["feasible"]
-    assert not table.open_shares(source, asked)
+    assert not table.open_shares(source, asked.shares())
     here, tabled = solved_costs(asked, MAPPER), table.tile_costs(source, asked)
     for layer in range(2):
         assert here.normalized_cycles(layer) == tabled.normalized_cycles(layer)
@@ -64,7 +64,7 @@ def test_the_table_is_what_solving_here_gives(tmp_path: Path) -> None:
     filed = RunFolder(tmp_path / "one").read_rows("tile_costs")
     assert [row["task_id"] for row in filed] == [row["task_id"] for row in rows]
     assert filed[0]["shares"] == len(filed[0]["costs"]) == len(asked.shares())
-    assert set(table.share_costs(source, asked)) == set(asked.shares())
+    assert set(table.share_costs(source, asked.shares())) == set(asked.shares())
 
 
 def test_other_studies_find_the_costs_and_solve_only_what_is_new(tmp_path: Path) -> None:
@@ -74,23 +74,23 @@ def test_other_studies_find_the_costs_and_solve_only_what_is_new(tmp_path: Path)
     again = TileTable(tmp_path)
     assert run(again, [(source, asked)], tmp_path / "two") == []
     # another name, a smaller batch, fewer tiles: nothing new; more tiles: some
-    assert again.open_shares(source, demand(chain(name="other"), 1, 1)) == []
+    assert again.open_shares(source, demand(chain(name="other"), 1, 1).shares()) == []
     more = demand(tiles=4)
-    new = again.open_shares(source, more)
+    new = again.open_shares(source, more.shares())
     assert 0 < len(new) < len(more.shares())
     rows = run(again, [(source, more)], tmp_path / "two")
     assert [tuple(cost[0]) for row in rows for cost in row["costs"]] == [tuple(share) for share in new]
     # another solver or budget is another table
     other = tile_source(asked, TileMapper("cosa", "energy"))
     assert other.id != source.id
-    assert len(again.open_shares(other, asked)) == len(asked.shares())
+    assert len(again.open_shares(other, asked.shares())) == len(asked.shares())
 
 
 def test_what_two_demands_share_is_in_one_task() -> None:
     small, large = demand(batch=1), demand(batch=4)
     source = tile_source(small, MAPPER)
     table = TileTable()
-    first, second = table.tasks(source, small), table.tasks(source, large)
+    first, second = table.tasks(source, small.shares()), table.tasks(source, large.shares())
     assert {task.id for task in first} < {task.id for task in second}
     shares = [share for task in second for share in task.shares]
     assert sorted(shares) == sorted(set(shares) | set(small.shares())) == sorted(large.shares())
@@ -100,9 +100,9 @@ def test_a_failed_task_leaves_its_shares_open() -> None:
     asked = demand()
     source = tile_source(asked, MAPPER)
     table = TileTable()
-    (task,) = table.tasks(source, asked)
+    (task,) = table.tasks(source, asked.shares())
     table.record(task, {"status": "failed", "error": "lost"})
-    assert [again.id for again in table.tasks(source, asked)] == [task.id]
+    assert [again.id for again in table.tasks(source, asked.shares())] == [task.id]
     with pytest.raises(MissingShareError):
         table.tile_costs(source, asked).rows(0, 1, 1)
 
@@ -110,8 +110,8 @@ def test_a_failed_task_leaves_its_shares_open() -> None:
 def test_identity_is_the_content() -> None:
     asked = demand()
     source = tile_source(asked, MAPPER)
-    (task,) = TileTable().tasks(source, asked)
-    (named,) = TileTable().tasks(source, demand(chain(name="other")))
+    (task,) = TileTable().tasks(source, asked.shares())
+    (named,) = TileTable().tasks(source, demand(chain(name="other")).shares())
     assert task.id == named.id
     assert json.loads(json.dumps(task.content)) == task.content
     changed = load_chip("set-edge", {"tile.buffer.size": "512 KiB"}).tile
@@ -128,5 +128,5 @@ def test_shares_without_a_mapping_are_known_as_such(tmp_path: Path) -> None:
     (row,) = run(TileTable(tmp_path), [(source, asked)], tmp_path / "one")
     assert [cost[1:] for cost in row["costs"]] == [[None, None, False]] * len(asked.shares())
     again = TileTable(tmp_path)
-    assert again.open_shares(source, asked) == []
+    assert again.open_shares(source, asked.shares()) == []
     assert len(again.tile_costs(source, asked).rows(0, 1, 1).parts) == 0

@@ -1,0 +1,82 @@
+"""Schedules tried out before any cost is known: what they would ask for if all layers were ideal."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+from costmodel.chip import Chip, NetworkLayer
+from costmodel.chip.alone import AloneCost
+from solvers.schedule.tile_costs import ShareCost
+from solvers.schedule.tile_shares import Request, Share, batches_of, requested_shares
+from sweep.known_costs import KnownCosts
+from sweep.schedule_bounds import ideal_cost
+from sweep.schedule_task import ScheduleTask, run_schedule_task
+from sweep.task import MappingTask
+from sweep.tile_task import TileTask
+
+
+class Rehearsal:
+    """A schedule by a solver that asks as it goes, which is answered with ideal costs.
+
+    A round has ``wall_seconds`` at most, and less to ask for if it needs them all.
+    """
+
+    def __init__(self, task: ScheduleTask, wall_seconds: float) -> None:
+        self._task = task
+        limit = task.solve.budget
+        self._budget = asdict(replace(limit, wall_seconds=min(wall_seconds, limit.wall_seconds)))
+        self._shares: dict[Share, ShareCost | None] = {}
+        self._alone: dict[tuple[int, int], AloneCost | None] = {}
+        self.asked: list[TileTask | MappingTask] = []
+        """What would have been solved, in the order in which it was asked for."""
+
+    def run(self) -> None:
+        """All rounds, the last of which is a whole solve."""
+        while needs := self._round().get("needs"):
+            before = len(self.asked)
+            for request in needs:
+                self._answer(Request(*request))
+            if len(self.asked) == before:
+                raise RuntimeError(f"{self._task.solve.solver} asked again for costs that it had: {needs}")
+
+    def _round(self) -> dict[str, Any]:
+        alone = self._alone if self._task.on.alone else None
+        payload = self._task.payload(KnownCosts(self._shares, alone))
+        return run_schedule_task(payload | {"budget": self._budget})
+
+    def _answer(self, request: Request) -> None:
+        demand, on = self._task.demand, self._task.on
+        layer = demand.graph.layers[request.layer]
+        if request.alone:
+            self._alone[request.layer, request.batch] = ideal_alone(on.chip, layer, request.batch)
+            self.asked.append(on.alone_task(layer.nest(request.batch)))
+            return
+        shares = requested_shares(demand.graph, request, demand.tile, demand.pruning)
+        if new := [share for share in shares if share not in self._shares]:
+            self._shares |= {share: ideal_cost(demand.tile, share) for share in new}
+            self.asked.append(TileTask(on.source, tuple(new)))
+
+
+def ideal_alone(chip: Chip, layer: NetworkLayer, batch: int) -> AloneCost:
+    """A layer with products alone on a chip of busy MACs, every byte moved once and over no link."""
+    moved, operations = layer.alone_bytes(batch), batch * layer.operations
+    read, tile, dram = moved.inputs + moved.weights, chip.tile, chip.dram
+    parts_pj = (
+        operations * tile.mac_pj,
+        read * tile.buffer.write_pj_per_byte + moved.outputs * tile.buffer.read_pj_per_byte,
+        0.0,
+        read * dram.read_pj_per_byte + moved.outputs * dram.write_pj_per_byte,
+    )
+    tile_cycles = -(-operations // tile.macs)
+    cycles = max(-(-tile_cycles // chip.tiles), -(-(read + moved.outputs) // dram.bytes_per_cycle))
+    return AloneCost(parts_pj, cycles, tile_cycles, read, moved.outputs, 0.0)
+
+
+def ideal_alone_costs(task: ScheduleTask) -> dict[tuple[int, int], AloneCost | None] | None:
+    """Those of all layers of a schedule and all batches; None where layers may not run alone."""
+    if not task.on.alone:
+        return None
+    layers = [(number, layer) for number, layer in enumerate(task.network.graph.layers) if layer.has_weights]
+    batches = batches_of(task.batch)
+    return {(n, batch): ideal_alone(task.on.chip, layer, batch) for n, layer in layers for batch in batches}
