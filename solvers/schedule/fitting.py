@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from costmodel.chip.hardware import Chip, Tile
-from costmodel.chip.layers import LayerGraph, NetworkLayer
+from costmodel.chip.layers import Channels, LayerGraph, NetworkLayer
 from costmodel.chip.partitions import factorizations
 from solvers.schedule.tile_shares import held_bytes
 
@@ -18,9 +18,11 @@ def fitted(graph: LayerGraph, chip: Chip) -> LayerGraph:
 
     The large products of AlexNet and VGG are such layers on a small chip: no RA tree of theirs is possible,
     and one of their parts is. A part is named after its layer, ``fc6[0]``, reads all inputs, and its readers
-    read all parts. A graph that fits is returned as it is; what no cut makes fit stays whole.
+    read all parts. A graph that fits is returned as it is; what no cut makes fit stays whole, and so do
+    layers that run alone and those of which some layer reads only some channels.
     """
-    parts = [_parts(layer, chip) for layer in graph.layers]
+    whole = _read_in_part(graph)
+    parts = [[it] if number in whole else _parts(it, chip) for number, it in enumerate(graph.layers)]
     if max(map(len, parts)) == 1:
         return graph
     first = np.cumsum([0, *map(len, parts)]).tolist()
@@ -29,16 +31,43 @@ def fitted(graph: LayerGraph, chip: Chip) -> LayerGraph:
         return tuple(number for i in producers for number in range(first[i], first[i + 1]))
 
     layers = (
-        replace(part, producers=moved(part.producers), weight_producers=moved(part.weight_producers))
+        replace(
+            part,
+            producers=moved(part.producers),
+            weight_producers=moved(part.weight_producers),
+            channels=_channels(graph, part, parts),
+        )
         for pieces in parts
         for part in pieces
     )
     return LayerGraph(graph.name, tuple(layers))
 
 
+def _read_in_part(graph: LayerGraph) -> set[int]:
+    """The layers of which some layer reads some but not all channels."""
+    reads = (one for layer in graph.layers for kind in graph.reads(layer) for one in kind)
+    return {one.producer for one in reads if one.channels < graph.layers[one.producer].k}
+
+
+def _channels(
+    graph: LayerGraph, layer: NetworkLayer, parts: Sequence[Sequence[NetworkLayer]]
+) -> tuple[Channels, ...]:
+    """Those that a layer reads where the layers before are in parts, which it reads whole; () if all."""
+    if not layer.channels:
+        return ()
+    reads = (one for kind in graph.reads(layer) for one in kind)
+    return tuple(
+        (one.first, one.end) if len(parts[one.producer]) == 1 else (0, part.k)
+        for one in reads
+        for part in parts[one.producer]
+    )
+
+
 def _parts(layer: NetworkLayer, chip: Chip) -> list[NetworkLayer]:
     """The layer alone where it fits, or cannot be cut; else its parts, as equal as they can be."""
-    if layer.kind not in ("conv", "fc") or layer.weight_producers or _fits(layer, chip.tile, chip.tiles):
+    if layer.kind not in ("conv", "fc") or layer.weight_producers or layer.runs_alone:
+        return [layer]
+    if _fits(layer, chip.tile, chip.tiles):
         return [layer]
     if not _fits(replace(layer, k=1), chip.tile, chip.tiles):
         return [layer]

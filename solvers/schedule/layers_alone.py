@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from costmodel.chip.alone import AloneCost, local_alone_cost
 from costmodel.chip.hardware import Chip
 from costmodel.chip.layers import NetworkLayer
 from costmodel.workload import Layer
-
-if TYPE_CHECKING:
-    from costmodel.chip.alone import AloneCost
 
 NestShape = tuple[Any, ...]
 """``Layer.shape``: what makes two loop nests the same problem."""
@@ -32,8 +30,6 @@ class LayersAlone:
 
     def cost(self, layer: NetworkLayer, batch: int) -> AloneCost | None:
         """Of ``batch`` samples; None where no mapping was found."""
-        from costmodel.chip.alone import local_alone_cost
-
         if not layer.has_weights:
             return local_alone_cost(self.chip, layer, batch)
         nest = layer.nest(batch)
@@ -45,6 +41,9 @@ class LayersAlone:
         self._solved[nest.shape] = self.solve(nest)
         return self._solved[nest.shape]
 
-    def has(self, layer: NetworkLayer, batch: int) -> bool:
-        """Whether :meth:`cost` has an answer, or can get one in this process."""
-        return not layer.has_weights or self.solve is not None or layer.nest(batch).shape in self.known
+    def knows(self, layer: NetworkLayer, batch: int) -> bool:
+        """Whether :meth:`cost` has an answer without solving anything."""
+        if not layer.has_weights:
+            return True
+        shape = layer.nest(batch).shape
+        return shape in self.known or shape in self._solved

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from math import inf
+from typing import Any
 
 from costmodel.architecture import Architecture
+from costmodel.chip.alone import AloneCost, alone_cost, whole_architecture
 from costmodel.chip.geometry import same_shapes
 from costmodel.chip.hardware import Chip, Tile
 from costmodel.chip.layers import LayerGraph, NetworkLayer
@@ -29,9 +31,6 @@ from solvers.schedule.tile_shares import (
     useful_partitions,
     vector_operations,
 )
-
-if TYPE_CHECKING:
-    from costmodel.chip.alone import AloneCost
 
 
 @dataclass(frozen=True)
@@ -89,8 +88,6 @@ class TileMapper:
 
         InputError for a tile solver, and for a chip whose tiles no mapping solver can use.
         """
-        from costmodel.chip.alone import alone_cost, whole_architecture
-
         entry, whole = tile_solver(self.solver), whole_architecture(chip)
         if entry.family == "tile" or whole is None:
             expected = "a mapping solver and tiles with an architecture, for layers alone from DRAM"
@@ -145,7 +142,7 @@ class TabledTileCosts:
     solve_floors: bool = False
 
     def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
-        """All partitions worth a look that the tiles can compute."""
+        """All partitions worth a look that the tiles can compute; none of a layer that only runs alone."""
         key = (self._ids[layer], batch, tiles)
         if key not in self._rows:
             self._rows[key] = self._tabulated(self.graph.layers[layer], batch, tiles)
@@ -156,8 +153,15 @@ class TabledTileCosts:
         it = self.graph.layers[layer]
         if not it.has_weights:
             return it.operations / self.tile.vector_units
+        if it.runs_alone:
+            return it.operations / self.tile.macs
         cost = self._cost(Share.of(it, (1, 1, 1, 1), 1))
         return float(cost.cycles) if cost else it.operations / self.tile.macs
+
+    @property
+    def offers_alone(self) -> bool:
+        """Whether layers may run alone from DRAM."""
+        return self.layers_alone is not None
 
     def alone(self, layer: int, batch: int) -> AloneCost | None:
         """What the layer takes alone from DRAM; None where that is not offered, or no mapping was found."""
@@ -169,7 +173,7 @@ class TabledTileCosts:
         Solves nothing: what can be solved in this process is solved when it is asked for. Equal layers are
         asked for once.
         """
-        distinct = dict.fromkeys(request._replace(layer=self._ids[request.layer]) for request in requests)
+        distinct = dict.fromkeys(request._replace(layer=self._same(request)) for request in requests)
         if missing := tuple(request for request in distinct if not self._answered(request)):
             raise TileCostsNeeded(missing)
 
@@ -185,22 +189,41 @@ class TabledTileCosts:
 
     def _floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
         requests = (Request(layer, batch, count) for batch in batches for count in range(1, tiles + 1))
-        if self.solve_floors or all(map(self._tabled, requests)):
+        known = all(self._knows_alone(layer, batch) for batch in batches)
+        if known and (self.solve_floors or all(map(self._tabled, requests))):
             return table_floor(self, layer, batches, tiles)
         it, tile = self.graph.layers[layer], self.tile
-        return TileFloor(it.operations * tile.mac_pj, it.operations / tile.macs)
+        operation_pj = tile.mac_pj if it.has_weights else tile.vector_operation_pj
+        energy_pj = it.operations * operation_pj
+        tile_cycles = it.operations / (tile.macs if it.has_weights else tile.vector_units)
+        return TileFloor(energy_pj, tile_cycles, energy_pj if self.offers_alone else inf)
 
     def _answered(self, request: Request) -> bool:
         """Whether what is requested is known, or can be had in this process."""
         if request.alone:
-            layer = self.graph.layers[request.layer]
-            return self.layers_alone is None or self.layers_alone.has(layer, request.batch)
+            alone = self.layers_alone
+            return alone is None or alone.solve is not None or self._knows_alone(request.layer, request.batch)
         return self.solve is not None or self._tabled(request)
+
+    def _knows_alone(self, layer: int, batch: int) -> bool:
+        alone = self.layers_alone
+        return alone is None or alone.knows(self.graph.layers[layer], batch)
 
     def _tabled(self, request: Request) -> bool:
         """Whether all shares of a request are known by now."""
         shares = requested_shares(self.graph, request, self.tile, self.pruning)
         return all(share in self.known or share in self._solved for share in shares)
+
+    def _same(self, request: Request) -> int:
+        """The first layer whose costs answer a request."""
+        return (self._nests if request.alone else self._ids)[request.layer]
+
+    @cached_property
+    def _nests(self) -> list[int]:
+        """Of every layer the first of an equal loop nest."""
+        first: dict[Any, int] = {}
+        shapes = (layer.nest(2).shape if layer.has_weights else None for layer in self.graph.layers)
+        return [first.setdefault(shape or place, place) for place, shape in enumerate(shapes)]
 
     @cached_property
     def _ids(self) -> list[int]:
@@ -219,6 +242,8 @@ class TabledTileCosts:
         return {}
 
     def _tabulated(self, layer: NetworkLayer, batch: int, tiles: int) -> TileRows:
+        if layer.runs_alone:
+            return TileRows.of([])
         parts = useful_partitions(layer, batch, tiles, self.tile, self.pruning)
         if not layer.has_weights:
             operations = vector_operations(layer, parts, batch)

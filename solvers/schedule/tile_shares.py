@@ -15,6 +15,7 @@ from costmodel.chip.layers import LayerGraph, NetworkLayer
 from costmodel.chip.partitions import Parts, factorizations
 from costmodel.errors import InputError
 from costmodel.workload import Layer, convolution
+from solvers.schedule.partition_ranking import held_inputs, held_weights, ranked
 
 Array = NDArray[Any]
 Four = tuple[int, int, int, int]
@@ -85,7 +86,8 @@ class Pruning:
     """Which partitions are worth a look; utilization is that of section 4.2.2, over K, B, H and W.
 
     Of those whose shares fit the tiles' buffers: all that use tiles to at least ``least_utilization``, or the
-    one that uses them best where none does; of these the ``most`` that use them best (None: all).
+    one that uses them best where none does; of these the ``most`` promising ones (None: all), see
+    :func:`ranked`.
     """
 
     least_utilization: float = 0.75
@@ -102,36 +104,27 @@ class Pruning:
 def useful_partitions(
     layer: NetworkLayer, batch: int, tiles: int, tile: Tile, pruning: Pruning = Pruning()
 ) -> Array:
-    """Partitions [n, 4] of ``layer`` among ``tiles`` tiles that are worth a look, the best used first."""
-    parts, sizes = _factorizations(tiles), np.array(layer.sizes(batch))
+    """Partitions [n, 4] of ``layer`` among ``tiles`` tiles that are worth a look.
+
+    The best used tiles first; of so ``most`` the most promising first.
+    """
+    parts, sizes = factorization_array(tiles), np.array(layer.sizes(batch))
     largest = -(-sizes // parts)
     shares = sizes / (largest * parts)
     used = shares[:, 0] * shares[:, 1] * shares[:, 2] * shares[:, 3]
     fits = held_bytes(layer, largest) <= tile.buffer.size_bytes - tile.output_stream_bytes
     if fits.any():
         parts, used = parts[fits], used[fits]
-    ranked = np.argsort(-used, kind="stable")
     well = int(np.count_nonzero(used >= pruning.least_utilization)) or 1
-    return parts[ranked[: well if pruning.most is None else min(well, pruning.most)]]
+    chosen: Array = parts[np.argsort(-used, kind="stable")[:well]]
+    if pruning.most is None or len(chosen) <= pruning.most:
+        return chosen
+    return chosen[ranked(layer, -(-sizes // chosen), tile)[: pruning.most]]
 
 
 def held_bytes(layer: NetworkLayer, part: Array) -> Array:
-    """Bytes of inputs and weights of parts [n, 4] of K, samples, rows and columns of outputs.
-
-    As if no window reached over the image's edges.
-    """
-    k, b, h, w = part.T
-    rows = np.minimum((h - 1) * layer.stride_h + layer.r, layer.input_h)
-    columns = np.minimum((w - 1) * layer.stride_w + layer.s, layer.input_w)
-    if layer.kind == "transpose":
-        rows, columns = h, w
-    held: Array = b * rows * columns
-    if not layer.has_weights:
-        held *= k * layer.operands
-        return held
-    held *= layer.group_c * (-(-k // layer.group_k) if layer.groups > 1 else 1)
-    held += k * layer.group_c * layer.r * layer.s * (b if layer.weight_producers else 1)
-    return held
+    """Bytes of inputs and weights of parts [n, 4] of K, samples, rows and columns of outputs."""
+    return held_inputs(layer, part) + held_weights(layer, part)
 
 
 class Request(NamedTuple):
@@ -150,9 +143,9 @@ class Request(NamedTuple):
 
 
 def requested_shares(graph: LayerGraph, request: Request, tile: Tile, pruning: Pruning) -> list[Share]:
-    """The distinct shares that answer a request; none where no mapping is needed, or for a layer alone."""
+    """The distinct shares that answer a request; none of layers without weights, or alone."""
     layer = graph.layers[request.layer]
-    if request.alone or not layer.has_weights:
+    if request.alone or layer.runs_alone or not layer.has_weights:
         return []
     partitions = useful_partitions(layer, request.batch, request.tiles, tile, pruning)
     largest = np.unique(-(-np.array(layer.sizes(request.batch)) // partitions), axis=0)
@@ -183,7 +176,7 @@ class Demand:
         found: set[Share] = set()
         for index in dict.fromkeys(same_shapes(self.graph)):
             layer = self.graph.layers[index]
-            if layer.has_weights:
+            if layer.has_weights and not layer.runs_alone:
                 parts = np.unique(self._parts(layer), axis=0).tolist()
                 found |= {Share.of_part(layer, part) for part in [*parts, layer.sizes(1)]}
         return tuple(sorted(found))
@@ -201,5 +194,6 @@ class Demand:
 
 
 @cache
-def _factorizations(tiles: int) -> Array:
+def factorization_array(tiles: int) -> Array:
+    """All partitions [n, 4] of ``tiles`` into K x B x H x W; not to be changed."""
     return np.array(factorizations(tiles))

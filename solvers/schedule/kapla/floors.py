@@ -35,7 +35,8 @@ class LayerFloor:
         """All PEs busy, every byte into a buffer once and out of it once: no partition takes less."""
         layer, tile = graph.layers[number], chip.tile
         inputs = _inputs(graph, layer)
-        outputs, pinned = layer.k * layer.h * layer.w, layer.has_weights and not layer.weight_producers
+        pinned = layer.has_weights and not layer.weight_producers
+        outputs = 0 if layer.part == "update" else layer.k * layer.h * layer.w  # an update's are of a batch
         weights = _weights(layer) if pinned else 0
         operation_pj = tile.mac_pj if layer.has_weights else tile.vector_operation_pj
         rate = tile.macs if layer.has_weights else tile.vector_units
@@ -75,16 +76,15 @@ def _inputs(graph: LayerGraph, layer: NetworkLayer) -> tuple[tuple[int | None, i
     """Bytes that all windows touch together, by producer."""
     rows = _touched(layer.h, layer.r, layer.stride_h, layer.pad_h, layer.input_h)
     columns = _touched(layer.w, layer.s, layer.stride_w, layer.pad_w, layer.input_w)
-    if layer.kind == "transpose":
+    if layer.kind == "transpose" or layer.scatters:
         rows, columns = layer.input_h, layer.input_w
+    inputs, weights = graph.reads(layer)
     found: list[tuple[int | None, int]] = []
     if layer.external_c:
         found.append((None, layer.external_c * rows * columns))
-    found += [(producer, graph.layers[producer].k * rows * columns) for producer in layer.producers]
-    if layer.weight_producers:
-        share = _weights(layer) // len(layer.weight_producers)
-        found += [(producer, share) for producer in layer.weight_producers]
-    return tuple(found)
+    found += [(one.producer, one.channels * rows * columns) for one in inputs]
+    of_channel = layer.alone_bytes(1).weights // layer.k
+    return (*found, *((one.producer, one.channels * of_channel) for one in weights))
 
 
 def _weights(layer: NetworkLayer) -> int:
