@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costmodel.chip import ChipEvaluator, LayerGraph
+from costmodel.chip import ChipEvaluator, LayerGraph, NetworkLayer
 from costmodel.chips import load_chip
 from costmodel.networks.layer_graphs import load_layer_graph
 from costmodel.ratree import Cut, Leaf
@@ -54,3 +54,38 @@ def test_a_graph_that_was_cut_can_be_scheduled() -> None:
     evaluation = ChipEvaluator(graph, EDGE, 1, costs, (1, 1)).evaluate(tree)
     weights = sum(one.k * one.group_c * one.r * one.s for one in graph.layers if one.has_weights)
     assert evaluation.dram_bytes > weights
+
+
+def test_training_steps_are_cut_where_layers_read_whole_producers() -> None:
+    """Errors of large products are cut as the products are; updates run alone and read all parts."""
+    graph = load_layer_graph("alexnet.training")
+    cut = fitted(graph, EDGE)
+    assert work(cut) == work(graph)
+    pieces = {layer.name for layer in cut.layers if "[" in layer.name}
+    assert pieces == {"fc6[0]", "fc6[1]", "fc6[2]", "fc7[0]", "fc7[1]", "fc7.error[0]", "fc7.error[1]"}
+    update = cut.layers[cut.index["fc6.update"]]
+    assert update.weight_producers == (cut.index["fc7.error[0]"], cut.index["fc7.error[1]"])
+    inception = load_layer_graph("googlenet.training")
+    assert fitted(inception, EDGE) is inception
+
+
+def test_layers_that_are_read_in_part_stay_whole() -> None:
+    """Two layers of 30 MB of weights for 16 tiles of 1 MiB: the one read in part is not cut."""
+
+    def product(name: str, c: int, k: int, *producers: int, **more: object) -> NetworkLayer:
+        external = 0 if producers else c
+        return NetworkLayer(
+            name, "fc", c, k, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, (0, 1, 2), external, producers, **more
+        )
+
+    layers = (
+        product("read in part", 6000, 5000),
+        product("cut", 6000, 5000),
+        product("half", 2500, 10, 0, channels=((2500, 5000),)),
+        product("both", 10000, 10, 0, 1, channels=((0, 5000), (0, 5000))),
+    )
+    found = fitted(LayerGraph("halves", layers), EDGE)
+    assert [layer.name for layer in found.layers] == ["read in part", "cut[0]", "cut[1]", "half", "both"]
+    assert found.layers[3].channels == ((2500, 5000),)
+    assert found.layers[4].producers == (0, 1, 2)
+    assert found.layers[4].channels == ((0, 5000), (0, 2500), (0, 2500))
