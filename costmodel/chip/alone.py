@@ -9,18 +9,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf, prod
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.architecture import Architecture, StorageLevel
 from costmodel.chip.deliveries import Delivery, link_loads
 from costmodel.chip.hardware import Chip
 from costmodel.chip.layers import NetworkLayer
-from costmodel.chip.tile_groups import deliveries_of
+from costmodel.chip.tile_groups import deliveries_of, placements
 from costmodel.errors import InputError
 from costmodel.evaluate import Evaluation, evaluate
 from costmodel.mapping import Mapping
 from costmodel.workload import Layer
+
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -100,26 +104,25 @@ def counted_architecture(chip: Chip) -> Architecture | None:
 def alone_cost(chip: Chip, nest: Layer, mapping: Mapping) -> AloneCost:
     """What a mapping of ``nest`` on :func:`whole_architecture` costs; a word is a byte.
 
-    Tiles in use are those of the first columns and rows; DRAM's spatial loops number them, the innermost
-    first. Outputs are read from a buffer on their way out, which a stack of levels does not count. Raises
-    InputError for a mapping that is none of this chip and layer, and for tiles without an architecture.
+    Of the placements of DRAM's spatial loops on the mesh the one with the fewest hops counts. Outputs are
+    read from a buffer on their way out, which a stack of levels does not count. Raises InputError for a
+    mapping that is none of this chip and layer, and for tiles without an architecture.
     """
     architecture = counted_architecture(chip)
     if architecture is None:
         raise InputError("tile", "an architecture to map layers on", "none", key="architecture")
     counted = evaluate(architecture, nest, mapping)
-    dram = counted.levels[-1].tensors
-    moved = {name: (traffic.reads, traffic.updates) for name, traffic in dram.items()}
-    deliveries = deliveries_of(nest, mapping, moved)
+    moved = {name: (one.reads, one.updates) for name, one in counted.levels[-1].tensors.items()}
+    placed = [deliveries_of(nest, sides, moved) for sides in placements(mapping, (chip.columns, chip.rows))]
     filling = _filling_pj(architecture.levels[-2], counted)
-    emptying = _emptied(nest, counted, deliveries) * chip.tile.buffer.read_pj_per_byte
+    emptying = _emptied(nest, counted, placed[0]) * chip.tile.buffer.read_pj_per_byte
     tiles_pj = counted.mac_energy_pj + sum(level.energy_pj for level in counted.levels[:-1]) - filling
     return _cost(
         chip,
         (max(tiles_pj, 0.0), filling + emptying),
         (counted.cycles, _computing(counted) * mapping.utilized_instances[-2]),
         (sum(reads for reads, _ in moved.values()), sum(updates for _, updates in moved.values())),
-        deliveries,
+        min((link_loads(chip, deliveries) for deliveries in placed), key=lambda loads: int(loads.sum())),
     )
 
 
@@ -144,7 +147,9 @@ def local_alone_cost(chip: Chip, layer: NetworkLayer, batch: int) -> AloneCost |
         (batch * layer.operations * chip.tile.vector_operation_pj, transfers),
         (cycles, cycles * int(np.count_nonzero(planes))),
         (total * inputs, total * outputs),
-        [Delivery(numbers, planes * inputs, False), Delivery(numbers, planes * outputs, True)],
+        link_loads(
+            chip, [Delivery(numbers, planes * size, out) for size, out in ((inputs, False), (outputs, True))]
+        ),
     )
 
 
@@ -153,11 +158,10 @@ def _cost(
     in_tiles_pj: tuple[float, float],
     cycles: tuple[int, int],
     dram_bytes: tuple[int, int],
-    deliveries: list[Delivery],
+    loads: Array,
 ) -> AloneCost:
-    """Adds links and DRAM: ``in_tiles_pj`` of tiles and transfers, ``cycles`` of one tile and of all."""
+    """Adds ``loads`` of links and DRAM to pJ of tiles and transfers, and to cycles, of all and of tiles."""
     read, written = dram_bytes
-    loads = link_loads(chip, deliveries)
     hop_bytes = int(loads.sum()) / len(chip.ports)
     dram_pj = read * chip.dram.read_pj_per_byte + written * chip.dram.write_pj_per_byte
     return AloneCost(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from costmodel.chip.compulsory import compulsory
+from costmodel.chip.compulsory import Compulsory, layers_traffic
 from costmodel.chip.hardware import Chip
-from costmodel.chip.layers import LayerGraph
+from costmodel.chip.layers import LayerGraph, NetworkLayer
 from costmodel.chip.tile_costs import TileCosts
 
 
@@ -30,20 +30,32 @@ def lower_bounds(graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileCost
     """
     batches = [share for share in range(1, batch + 1) if batch % share == 0]
     floors = [tile_costs.floor(layer, batches, chip.tiles) for layer in range(len(graph.layers))]
-    moved = compulsory(graph, batch)
-    dram, buffer = moved.dram_read + moved.dram_write, chip.tile.buffer
+    traffic = layers_traffic(graph, batch)
+    read, written = sum(one.dram_read for one in traffic), sum(one.dram_write for one in traffic)
+    dram = read + written
     hop_bytes = dram * _nearest(chip) / len(chip.ports)
-    energy = batch * sum(floor.energy_pj for floor in floors)
-    energy += moved.filled * buffer.write_pj_per_byte + moved.emptied * buffer.read_pj_per_byte
-    energy += moved.dram_read * chip.dram.read_pj_per_byte + moved.dram_write * chip.dram.write_pj_per_byte
+    energy = sum(
+        _in_tiles_pj(layer, chip, (batch * floor.energy_pj, batch * floor.alone_pj), moved)
+        for layer, floor, moved in zip(graph.layers, floors, traffic, strict=True)
+    )
+    energy += read * chip.dram.read_pj_per_byte + written * chip.dram.write_pj_per_byte
     energy += hop_bytes * chip.noc.hop_pj_per_byte
     cycles = max(
         batch * sum(floor.tile_cycles for floor in floors) / chip.tiles,
         dram / chip.dram.bytes_per_cycle,
         hop_bytes / (max(chip.links, 1) * chip.noc.link_bytes_per_cycle),
-        _past_ports(chip, max(moved.dram_read, moved.dram_write)),
+        _past_ports(chip, max(read, written)),
     )
     return ScheduleBounds(energy, cycles)
+
+
+def _in_tiles_pj(layer: NetworkLayer, chip: Chip, least_pj: tuple[float, float], moved: Compulsory) -> float:
+    """Energy within tiles and of transfers; ``least_pj``: the former on tiles, and both alone."""
+    buffer, (on_tiles, alone) = chip.tile.buffer, least_pj
+    if layer.runs_alone:
+        return alone
+    moved_pj = moved.filled * buffer.write_pj_per_byte + moved.emptied * buffer.read_pj_per_byte
+    return min(on_tiles + moved_pj, alone)
 
 
 def _nearest(chip: Chip) -> int:

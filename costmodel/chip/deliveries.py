@@ -17,6 +17,7 @@ from costmodel.chip.hardware import Chip
 from costmodel.chip.room import port_counts
 
 Array = NDArray[Any]
+EAST, NORTH, WEST, SOUTH = 0, 1, 2, 3
 
 
 class Delivery(NamedTuple):
@@ -25,6 +26,21 @@ class Delivery(NamedTuple):
     group: Array
     size: Array
     to_dram: bool
+
+
+class _Reach(NamedTuple):
+    """Where groups are in a field of lines of places.
+
+    ``first``, ``last`` [groups]: their lines. ``line``, ``low``, ``high``, ``size`` [pairs], for each group
+    and line that it is in: the line, the group's first and last place there, its bytes.
+    """
+
+    first: Array
+    last: Array
+    line: Array
+    low: Array
+    high: Array
+    size: Array
 
 
 def link_loads(chip: Chip, deliveries: Iterable[Delivery]) -> Array:
@@ -37,60 +53,60 @@ def link_loads(chip: Chip, deliveries: Iterable[Delivery]) -> Array:
 
 
 def _add_spreading(loads: Array, ports: Any, delivery: Delivery) -> None:
+    """From every port along its row to the group's columns, then along these."""
     columns, rows, _ = loads.shape
-    first, last, columns_reached = _reach(delivery.group, delivery.size)
-    east, west, south, north = loads[:, :, 0], loads[:, :, 2], loads[:, :, 3], loads[:, :, 1]
-    east += _further(last, delivery.size, columns)[:, None] * ports.to_east
-    west += _before(first, delivery.size, columns)[:, None] * ports.to_west
-    for column, (top, bottom, size) in enumerate(columns_reached):
-        south[column] += _further(bottom, size, rows) * ports.to_south
-        north[column] += _before(top, size, rows) * ports.to_north
+    reach = _reach(delivery)
+    first, last = (_sums(lines, delivery.size, columns) for lines in (reach.first, reach.last))
+    loads[:, :, EAST] += (_from(last) - last)[:, None] * ports.to_east
+    loads[:, :, WEST] += (_up_to(first) - first)[:, None] * ports.to_west
+    low, high = (_sums_of_lines(reach, places, (columns, rows)) for places in (reach.low, reach.high))
+    loads[:, :, SOUTH] += (_from(high) - high) * ports.to_south
+    loads[:, :, NORTH] += (_up_to(low) - low) * ports.to_north
 
 
 def _add_merging(loads: Array, ports: Any, delivery: Delivery) -> None:
+    """In every row of the group to the port's column, then along it."""
     columns, rows, _ = loads.shape
-    first, last, rows_reached = _reach(delivery.group.T, delivery.size)
-    east, west, south, north = loads[:, :, 0], loads[:, :, 2], loads[:, :, 3], loads[:, :, 1]
-    for row, (left, right, size) in enumerate(rows_reached):
-        east[:, row] += _up_to(left, size, columns) * ports.east_of
-        west[:, row] += _from(right, size, columns) * ports.west_of
-    south += _up_to(first, delivery.size, rows) * ports.south_of
-    north += _from(last, delivery.size, rows) * ports.north_of
+    reach = _reach(delivery._replace(group=delivery.group.T))
+    low, high = (_sums_of_lines(reach, places, (rows, columns)) for places in (reach.low, reach.high))
+    loads[:, :, EAST] += (_up_to(low) * ports.east_of).T
+    loads[:, :, WEST] += (_from(high) * ports.west_of).T
+    first, last = (_sums(lines, delivery.size, rows) for lines in (reach.first, reach.last))
+    loads[:, :, SOUTH] += _up_to(first) * ports.south_of
+    loads[:, :, NORTH] += _from(last) * ports.north_of
 
 
-def _reach(group: Array, size: Array) -> tuple[Array, Array, list[tuple[Array, Array, Array]]]:
-    """Of groups [lines, places]: the first and last line [groups] that each is in; and of every line the
-    first and last place, and the bytes, of each group in it."""
-    lines, places = group.shape
-    first, last = np.full(len(size), lines), np.full(len(size), -1)
-    reached = []
-    for line in range(lines):
-        here, low = np.unique(group[line], return_index=True)
-        high = places - 1 - np.unique(group[line, ::-1], return_index=True)[1]
-        first[here], last[here] = np.minimum(first[here], line), line
-        reached.append((low, high, size[here]))
-    return first, last, reached
+def _reach(delivery: Delivery) -> _Reach:
+    """Where the groups of a delivery are; lines are the first axis."""
+    lines, places = delivery.group.shape
+    groups = len(delivery.size)
+    low, high = np.full((groups, lines), places), np.full((groups, lines), -1)
+    line, place = np.indices((lines, places))
+    np.minimum.at(low, (delivery.group, line), place)
+    np.maximum.at(high, (delivery.group, line), place)
+    found = high >= 0
+    group, line = np.nonzero(found)
+    first, last = found.argmax(axis=1), lines - 1 - found[:, ::-1].argmax(axis=1)
+    return _Reach(first, last, line, low[found], high[found], delivery.size[group])
 
 
-def _at(place: Array, size: Array, length: int) -> Array:
+def _sums(index: Array, size: Array, length: int) -> Array:
+    """Bytes [length] by index."""
     sums = np.zeros(length, np.int64)
-    np.add.at(sums, place, size)
+    np.add.at(sums, index, size)
     return sums
 
 
-def _up_to(place: Array, size: Array, length: int) -> Array:
-    """Bytes [length] of all that is at a place or before it."""
-    return np.cumsum(_at(place, size, length))
+def _sums_of_lines(reach: _Reach, place: Array, shape: tuple[int, int]) -> Array:
+    """Bytes [lines, places] by line and ``place`` [pairs]."""
+    return _sums(reach.line * shape[1] + place, reach.size, shape[0] * shape[1]).reshape(shape)
 
 
-def _from(place: Array, size: Array, length: int) -> Array:
-    """Bytes [length] of all that is at a place or after it."""
-    return np.cumsum(_at(place, size, length)[::-1])[::-1]
+def _up_to(sums: Array) -> Array:
+    """Of all that is at a place or before it, along the last axis."""
+    return np.cumsum(sums, axis=-1)
 
 
-def _before(place: Array, size: Array, length: int) -> Array:
-    return _up_to(place, size, length) - _at(place, size, length)
-
-
-def _further(place: Array, size: Array, length: int) -> Array:
-    return _from(place, size, length) - _at(place, size, length)
+def _from(sums: Array) -> Array:
+    """Of all that is at a place or after it, along the last axis."""
+    return np.cumsum(sums[..., ::-1], axis=-1)[..., ::-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from costmodel.chip.evaluation import ChipEvaluation
 from costmodel.chip.hardware import Chip
@@ -47,7 +48,7 @@ class ChipEvaluator:
         self.graph, self.chip, self.batch = graph, chip, batch
         self._search = LeafSearch(graph, chip, tile_costs, exponents)
         self._wiring = Wiring.of(graph.producers)
-        self._normalized = [tile_costs.normalized_cycles(layer) for layer in range(len(graph.layers))]
+        self._normalized = cache(tile_costs.normalized_cycles)
         self._by_value: dict[tuple[Node, tuple[tuple[Path, int], ...]], _Segment] = {}
         self._by_identity: dict[int, _Segment] = {}
 

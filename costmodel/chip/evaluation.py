@@ -53,7 +53,8 @@ class ChipEvaluation:
     @property
     def noc_hop_bytes(self) -> float:
         spread = sum(int(segment.links.sum()) for segment in self.segments)
-        return self.rounds * spread / len(self.chip.ports)
+        alone = sum(segment.alone.hop_bytes for segment in self.segments if segment.alone)
+        return self.rounds * spread / len(self.chip.ports) + self.rounds * alone
 
     @property
     def bubble_tile_cycles(self) -> int:

@@ -65,7 +65,7 @@ class LeafSearch:
     def __init__(
         self, graph: LayerGraph, chip: Chip, tile_costs: TileCosts, exponents: tuple[float, float]
     ) -> None:
-        self.graph, self.chip, self._tile_costs = graph, chip, tile_costs
+        self.graph, self.chip, self.tile_costs, self.exponents = graph, chip, tile_costs, exponents
         self.streams = [streams_of(graph, layer) for layer in range(len(graph.layers))]
         self._shapes = [kernel_shape(layer) for layer in graph.layers]
         self._first_of_shape = same_shapes(graph)
@@ -128,7 +128,7 @@ class LeafSearch:
     def _tabulated(self, number: int, batch: int, tiles: int) -> _Rows:
         """Tile costs of the partitions that fit, with what filling and emptying the buffers takes."""
         layer, tile = self.graph.layers[number], self.chip.tile
-        costs, buffer = self._tile_costs.rows(number, batch, tiles), tile.buffer
+        costs, buffer = self.tile_costs.rows(number, batch, tiles), tile.buffer
         volumes = self._volumes(number, batch, costs.parts)
         inputs, weights = volumes[:, :2] * layer.operands, volumes[:, 2:]
         fits = tile.output_stream_bytes + inputs[:, 0] + weights[:, 0] <= buffer.size_bytes

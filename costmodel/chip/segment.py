@@ -1,12 +1,13 @@
 """A segment: what has the whole chip to itself while it runs, from its leaves up.
 
 Children of a root T cut are segments, and a root that is no T cut is one: its weights are loaded and pinned
-for each batch of it, and only DRAM connects it to the others (section 3.3.1). So its cost is its own.
+for each batch of it, and only DRAM connects it to the others (section 3.3.1). So its cost is its own. A
+segment that is one leaf may do without pinned weights, and have its loop nest mapped on the whole chip.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.chip.allocation import allocate
+from costmodel.chip.alone import AloneCost
 from costmodel.chip.buffers import Held, cut_in_space, cut_in_time, leaf_held
 from costmodel.chip.hardware import Chip
 from costmodel.chip.layers import LayerGraph
@@ -32,7 +34,8 @@ class NodeCost:
     """What a node costs; ``cycles`` for one batch of its own, all else for one batch of its segment.
 
     ``parts_pj`` [4]: energy by ENERGY_PARTS. ``links`` [X * Y * 4]: bytes times DRAM ports on each link.
-    ``busy``: tiles times cycles in which they compute. A leaf has its partition and placement in ``leaf``.
+    ``busy``: tiles times cycles in which they compute. A leaf has its partition and placement in ``leaf``, or
+    its costs ``alone``: then nobody knows its links [0] one by one, and its buffers are the mapping's.
     """
 
     node: Node
@@ -46,6 +49,7 @@ class NodeCost:
     links: Array
     held: Held
     leaf: LeafCost | None = None
+    alone: AloneCost | None = None
     children: tuple[NodeCost, ...] = ()
 
     @property
@@ -69,10 +73,14 @@ class _Planned:
 
 
 class SegmentEvaluation:
-    """Evaluates one segment; ``groups`` by the paths of S cuts below it."""
+    """Evaluates one segment; ``groups`` by the paths of S cuts below it, ``normalized`` cycles by layer."""
 
     def __init__(
-        self, search: LeafSearch, flow: SegmentFlow, groups: Mapping[Path, int], normalized: Sequence[float]
+        self,
+        search: LeafSearch,
+        flow: SegmentFlow,
+        groups: Mapping[Path, int],
+        normalized: Callable[[int], float],
     ) -> None:
         self._search, self._flow, self._groups, self._normalized = search, flow, groups, normalized
         self._chip: Chip = search.chip
@@ -83,13 +91,58 @@ class SegmentEvaluation:
     def cost(self, segment: Node) -> NodeCost:
         """NotPossibleError when buffers, tiles or PEs do not suffice."""
         self._batch = segment.batch
+        if isinstance(segment, Leaf):
+            return self._cheapest(segment)
+        layers = (self._graph.layers[number] for number in self._flow.layers)
+        if alone := [layer.name for layer in layers if layer.runs_alone]:
+            raise NotPossibleError(f"{alone[0]}: runs alone on the chip only, as a segment of its own")
         planned = self._planned(segment, (), iter(self._flow.stages))
         return self._node(planned, 0, self._chip.tiles, True)
+
+    def _cheapest(self, leaf: Leaf) -> NodeCost:
+        """A segment of one layer, which is pinned or alone, by the objective of its energy and cycles."""
+        alone = self._alone(leaf)
+        if self._graph.layers[self._graph.index[leaf.layer]].runs_alone:
+            if alone is None:
+                raise NotPossibleError(
+                    f"{leaf.layer}: runs alone on the chip only, and has no mapping of {leaf.batch} samples"
+                )
+            return alone
+        try:
+            pinned = self._leaf(leaf, 0, self._chip.tiles)
+        except NotPossibleError:
+            if alone is None:
+                raise
+            return alone
+        return pinned if alone is None else min(pinned, alone, key=self._objective)
+
+    def _alone(self, leaf: Leaf) -> NodeCost | None:
+        cost = self._search.tile_costs.alone(self._graph.index[leaf.layer], leaf.batch)
+        if cost is None:
+            return None
+        nothing = np.zeros(self._chip.tiles, np.int64)
+        return NodeCost(
+            node=leaf,
+            first_tile=0,
+            tiles=self._chip.tiles,
+            cycles=cost.cycles,
+            parts_pj=cost.parts_pj,
+            dram_read_bytes=cost.dram_read_bytes,
+            dram_write_bytes=cost.dram_write_bytes,
+            busy=cost.tile_cycles,
+            links=np.zeros(0, np.int64),
+            held=Held((), nothing, nothing, nothing),
+            alone=cost,
+        )
+
+    def _objective(self, cost: NodeCost) -> float:
+        energy, cycles = self._search.exponents
+        return float(sum(cost.parts_pj) ** energy * cost.cycles**cycles)
 
     def _planned(self, node: Node, path: Path, cuts: Any) -> _Planned:
         """Normalized processing times (section 3.3.2), with fill and drain, and tiles needed."""
         if isinstance(node, Leaf):
-            return _Planned(node, self._normalized[self._graph.index[node.layer]], 1)
+            return _Planned(node, self._normalized(self._graph.index[node.layer]), 1)
         stages = tuple(next(cuts))
         children = tuple(self._planned(child, (*path, i), cuts) for i, child in enumerate(node.children))
         cycles = sum(child.cycles for child in children)
