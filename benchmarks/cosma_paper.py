@@ -28,6 +28,7 @@ from typing import Any
 
 import record
 from cosma_cases import HEURISTICS, Case, Found, figure_3, figure_4, reduction_rows, summary
+from published import under
 from scratchpad import HUMAN, warm_up
 
 from solvers.budget import Budget, Stopwatch
@@ -44,13 +45,6 @@ COLOURS = {
     "MPMF, Belady": "#2ca02c",
     "MPMF, greedy": "#98df8a",
 }
-TABLE_II = {
-    "pnasnet5_large": ((12.2, 12.3, 12.2), (24.2, 22.4, 23.5), (65.9, 63.5, 58.0)),
-    "amoebanet_d": ((8.1, 8.3, 8.1), (84.4, 8.2, 8.5), (62.1, 59.9, 112.8)),
-    "nasnet_a_large": ((19.8, 20.0, 19.7), (22.4, 22.4, 21.6), (37.5, 22.9, 39.2)),
-    "darts": ((5.0, 5.0, 5.0), (5.2, 5.2, 5.2), (19.1, 19.1, 19.1)),
-}
-"""The paper's seconds: of each heuristic, in the order above, under MR, MH and MP."""
 
 
 def megabytes(moved: int | None) -> str:
@@ -84,10 +78,10 @@ def show_table_ii(cases: Sequence[Case]) -> None:
     approaches = (*HEURISTICS, "cosma")
     print(f"{'network':>16} {'budget':>6}" + "".join(f"{name:>20}" for name in approaches))
     for case in cases:
-        paper = TABLE_II.get(case.network, ((),) * len(HEURISTICS))
+        paper = under(f"cosma/table_2/{case.network}/")
         texts = []
-        for place, name in enumerate(approaches):
-            known = paper[place][NAMES.index(case.setting)] if name in HEURISTICS and paper[place] else "-"
+        for name in approaches:
+            known = paper[name].values[NAMES.index(case.setting)] if name in paper else "-"
             texts.append(f"{case.found[name].cpu_seconds:.2f} ({known})")
         print(f"{case.network:>16} {case.setting:>6}" + "".join(f"{text:>20}" for text in texts))
 

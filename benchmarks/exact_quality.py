@@ -7,9 +7,9 @@
 Prints a line a solve that is not proven, a table for every architecture and objective, then one JSON object.
 ``--every`` takes every N-th layer of each group, ``--others`` are solvers that are compared with the optimum
 (ratios over it, on layers where it is proven). ``--peers`` solves the cases that were measured with
-AccelForge 1.0.467 and ZigZag 3.9.1 (all tensors kept everywhere, energies of A_eyeriss_like) and prints their
-pJ per MAC and CPU seconds on one core beside. Their models count a little differently: seconds and proofs
-compare, energies only nearly.
+AccelForge and ZigZag (published.yaml; all tensors kept everywhere, energies of A_eyeriss_like) and prints
+their pJ per MAC and CPU seconds on one core beside. Their models count a little differently: seconds and
+proofs compare, energies only nearly.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from statistics import median
 from typing import Any
 
 import record
+from published import under
 
 from costmodel.architectures import load_architecture
 from costmodel.evaluate import evaluate
@@ -50,12 +51,11 @@ GROUPS = {
 
 @dataclass(frozen=True)
 class PeerCase:
-    """A case of the peers, and what they needed: pJ per MAC and CPU seconds."""
+    """A case of the peers; ``key`` is its name in published.yaml, where what they needed stands."""
 
     name: str
+    key: str
     layer: Layer
-    accelforge: str
-    zigzag: str
     objective: Objective = "energy"
     rules: SpaceRules = SpaceRules(keep="all")  # noqa: RUF009 - frozen
 
@@ -67,15 +67,15 @@ FREE, PADDED = SpaceRules(keep="free"), SpaceRules(keep="all", padding=0.1)
 RESNET18 = {layer.name: layer for layer in load_network("thistle_resnet18").layers}
 
 PEERS = (
-    PeerCase("GEMM 512x512x512", CUBE, "23.485 in 5.2 s", "28.6 in 1.7 s"),
-    PeerCase("the same, EDP", CUBE, "9.9 s", "-", "edp"),
-    PeerCase("the same, bypass free", CUBE, "8.584 in 35 s", "-", "energy", FREE),
-    PeerCase("ResNet-18 layer 3 as GEMM", POINTWISE, "25.182 in 9.9 s", "25.9 in 8.2 s"),
-    PeerCase("ViT GEMM 197x768x3072", PRIME, "22.972 in 5.7 s", "-"),
-    PeerCase("the same, padded up to 10 %", PRIME, "-", "22.864 in 10-12 s", "energy", PADDED),
-    PeerCase("ResNet-18 layer 3", RESNET18["layer3"], "190 s", "-"),
-    PeerCase("ResNet-18 layer 9", RESNET18["layer9"], "not in 500 s", "22.0 in 13-17 s"),
-    PeerCase("ResNet-18 layer 12", RESNET18["layer12"], "not in 600 s", "24.7 in 13-17 s"),
+    PeerCase("GEMM 512x512x512", "cube", CUBE),
+    PeerCase("the same, EDP", "cube_edp", CUBE, "edp"),
+    PeerCase("the same, bypass free", "cube_free", CUBE, "energy", FREE),
+    PeerCase("ResNet-18 layer 3 as GEMM", "pointwise", POINTWISE),
+    PeerCase("ViT GEMM 197x768x3072", "vit", PRIME),
+    PeerCase("the same, padded up to 10 %", "vit_padded", PRIME, "energy", PADDED),
+    PeerCase("ResNet-18 layer 3", "layer3", RESNET18["layer3"]),
+    PeerCase("ResNet-18 layer 9", "layer9", RESNET18["layer9"]),
+    PeerCase("ResNet-18 layer 12", "layer12", RESNET18["layer12"]),
 )
 
 
@@ -165,19 +165,24 @@ def show(title: str, found: dict[str, Any]) -> None:
 def peers(wall_seconds: float) -> list[dict[str, Any]]:
     """The peers' cases: pJ per MAC and CPU seconds, beside theirs."""
     architecture, rows = load_architecture("A_eyeriss_like"), []
-    print(f"{'case':28} {'pJ/MAC':>9} {'CPU s':>8}  {'proven':10} {'AccelForge':17} ZigZag")
+    print(f"{'case':28} {'pJ/MAC':>9} {'CPU s':>8}  {'proven':10} {'AccelForge':33} ZigZag")
     for case in PEERS:
         problem = MappingProblem(architecture, case.layer, case.objective, case.rules)
         outcome = exact.solve(problem, Budget(wall_seconds))
         energy = _pj_per_mac(problem, outcome.solution)
         proven = "yes" if outcome.status is Status.OPTIMAL else f"gap {outcome.gap or nan:.2%}"
         ours = f"{energy:9.3f} {outcome.cpu_seconds:8.3f}  {proven:10}"
-        print(f"{case.name:28} {ours} {case.accelforge:17} {case.zigzag}", flush=True)
+        theirs = {peer: published_text(case.key, peer) for peer in ("accelforge", "zigzag")}
+        print(f"{case.name:28} {ours} {theirs['accelforge']:33} {theirs['zigzag']}", flush=True)
         answer = {"status": str(outcome.status), "gap": outcome.gap, "note": outcome.note}
         measured = {"pj_per_mac": energy, "cpu_seconds": round(outcome.cpu_seconds, 4)}
-        theirs = {"accelforge": case.accelforge, "zigzag": case.zigzag}
         rows.append({"case": case.name, **answer, **measured, **theirs})
     return rows
+
+
+def published_text(key: str, peer: str) -> str:
+    """What a peer found and needed for a case; empty where it was not run."""
+    return " in ".join(number.text for number in under(f"peers/{key}/{peer}/").values())
 
 
 def _pj_per_mac(problem: MappingProblem, found: Mapping | None) -> float:

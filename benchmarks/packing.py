@@ -4,7 +4,6 @@
         [--cpu-clock]
 
 ``--cpu-clock`` makes the budget one of CPU seconds, for a machine that others use too.
-Peer: CP-SAT's NoOverlap2D places 3 of the 11 in 12 wall seconds each on two busy cores.
 """
 
 from __future__ import annotations

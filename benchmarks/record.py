@@ -76,10 +76,8 @@ class Record:
     wall_seconds: float
     peak_memory_mib: int
     surroundings: Surroundings
-
-    @property
-    def command(self) -> str:
-        return " ".join(("python", f"benchmarks/{self.benchmark}.py", *self.arguments))
+    status: int = 0
+    """The exit status; not 0 where something that has to hold did not."""
 
     @classmethod
     def read(cls, path: Path) -> Record:

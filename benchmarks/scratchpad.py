@@ -2,7 +2,8 @@
 
     python benchmarks/scratchpad.py --graphs FOLDER [--optima FILE] [--only human|nas|large] [--schemes]
 
-FOLDER holds operator graphs (NETWORK.json.gz fused, NETWORK.raw.json.gz one operator an ATen op).
+FOLDER holds operator graphs (NETWORK.json.gz fused, NETWORK.raw.json.gz one operator an ATen op); a network
+without a file is left out, and said.
 ``human``: ten networks x fused and raw x activations and with parameters x MR, MH and MP, each solved by
 cosma; ``nas``: networks from architecture search at MR; ``large``: graphs of 5,000 operators at MR.
 ``--optima`` is a JSON file of budgets and optima; every case of it that was run is compared. ``--schemes``
@@ -14,6 +15,7 @@ object.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -58,7 +60,11 @@ def cases(group: str, folder: Path) -> Iterator[Case]:
         return
     for name in HUMAN if group == "human" else NAS:
         for granularity, suffix in (("fused", ""), ("raw", ".raw")):
-            network = load_network(folder / f"{name}{suffix}.json.gz")
+            path = folder / f"{name}{suffix}.json.gz"
+            if not path.is_file():
+                print(f"{name}, {granularity}, is left out: there is no such file", file=sys.stderr)
+                continue
+            network = load_network(path)
             for parameters in (False, True):
                 graph = operator_graph(network, ScratchpadSettings(parameters=parameters))
                 for budget in NAMES if group == "human" else ("MR",):

@@ -10,8 +10,7 @@ phase, of beta x layers rounds, with the tile cost table known: making it is rep
 with nothing remembered but that table. Every tree found is counted again, from its text, by the readable
 evaluator. With ``--epochs`` the seeds exchange their best tree in between.
 
-What the released program needs and finds (RELEASED) is from runs of SET-ISCA2023 at commit a7bd739, one
-thread of a quiet machine, as its evaluator counts: weights once a run.
+What the released program needs and finds is in published.yaml, as its evaluator counts: weights once a run.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from dataclasses import asdict
 from typing import Any
 
 import record
+from published import under
 
 from costmodel.conventions.set_isca2023 import load_graph
 from solvers.budget import Stopwatch
@@ -35,16 +35,6 @@ from solvers.schedule.ratree.search import Plan, Search, SearchState
 from solvers.schedule.released_model import ReleasedModel
 
 OBJECTIVES = {"edge": "e2d", "cloud": "ed2"}
-RELEASED: dict[tuple[str, str, int, int], dict[str, Any]] = {
-    ("edge", "resnet", 8, 100): {
-        "values": [1.87e27, 2.03e27, 1.49e27, 2.62e27, 1.70e27, 2.17e27, 1.58e27, 1.61e27, 1.11e27],
-        "cpu_seconds": {"set": 12.6, "layer_sequential": 19.6, "layer_pipeline": 12.0},
-    },
-    ("edge", "goog", 8, 100): {"values": [5.33e9**2 * 1.61e6], "cpu_seconds": {"set": 20.4}},
-    ("edge", "resnet", 8, 5): {"values": [5.52e27, 4.54e27, 4.93e27, 4.78e27, 6.81e27], "cpu_seconds": {}},
-    ("cloud", "resnet", 8, 100): {"values": [], "cpu_seconds": {"set": 2.4 * 7200}},
-}
-"""Of platform, network, batch and beta: objectives of the seeds, CPU seconds of a phase."""
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -67,7 +57,6 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         rows = [row_of(problem, plan, seed, state) for seed, state in enumerate(states, 1)]
     else:
         rows = [seed_row(problem, plan, seed) for seed in range(1, arguments.seeds + 1)]
-    released = RELEASED.get((arguments.platform, arguments.network, arguments.batch, int(arguments.beta)))
     return {
         "case": {key: value for key, value in vars(arguments).items() if key not in ("seeds", "json")},
         "layers": len(graph.layers),
@@ -77,8 +66,14 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         "median": statistics.median(row["value"] for row in rows),
         "best": min(row["value"] for row in rows),
         "median_cpu_seconds": statistics.median(row["cpu_seconds"][spaces[-1]] for row in rows),
-        "released": released,
+        "released": released(arguments),
     }
+
+
+def released(arguments: argparse.Namespace) -> dict[str, list[float]]:
+    """The released program's objectives of seeds (``values``) and CPU ``seconds`` a seed, as far as known."""
+    case = f"{arguments.platform} {arguments.network} {arguments.batch} {arguments.beta:g}"
+    return {key: list(number.values) for key, number in under(f"set/released/{case}/").items()}
 
 
 def seed_row(problem: ScheduleProblem, plan: Plan, seed: int) -> dict[str, Any]:
@@ -135,10 +130,11 @@ def print_table(result: dict[str, Any]) -> None:
     )
     print(f"{result['median_cpu_seconds']:.2f} CPU s a seed for {rounds} rounds;", end=" ")
     print(f"tile cost table {result['table_cpu_seconds']:.2f} CPU s for all seeds")
-    if released := result["released"]:
-        values, seconds = released["values"], released["cpu_seconds"].get("set")
+    if theirs := result["released"]:
+        values = theirs.get("values", [])
         found = f"median {statistics.median(values):.3e}, best {min(values):.3e}" if values else "no value"
-        print(f"released code: {found} of {len(values)} seeds; {seconds or '?'} CPU s a seed")
+        seconds = ", ".join(map(str, theirs.get("seconds", ["?"])))
+        print(f"released code: {found} of {len(values)} seeds; {seconds} CPU s a seed")
 
 
 def main() -> int:

@@ -18,6 +18,7 @@ from statistics import median
 from typing import Any
 
 import record
+from published import numbers
 
 from costmodel.architecture import Architecture
 from costmodel.architectures import load_architecture
@@ -29,7 +30,6 @@ from solvers.mapping.problem import OBJECTIVES, MappingProblem
 from solvers.mapping.rules import SpaceRules
 from solvers.outcome import Status
 
-PAPER = "20 to 30 pJ/MAC (Thistle, Fig. 4)"
 EVERY_CLASS = thistle.Params(
     spread_windows=False,
     prune=False,
@@ -124,7 +124,7 @@ def main() -> None:
         "cpu_median_seconds": median(row["cpu_seconds"] for row in rows),
         "worst_over_best": max(row["over_best"] for row in rows),
     }
-    print(summary, f"paper: {PAPER}" if arguments.objective == "energy" else "")
+    print(summary, f"paper: {numbers()['thistle/eyeriss'].text}" if arguments.objective == "energy" else "")
     asked = {key: getattr(arguments, key) for key in ("network", "objective", "keep")}
     record.finish({**asked, **summary, "layers": found}, arguments)
 

@@ -1,0 +1,41 @@
+"""Where benchmarks find their reference data: the tests' share of it, or a folder with all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from string import Formatter
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS_DATA = ROOT / "tests" / "data"
+
+
+def places(references: Path | None, scratch: Path) -> dict[str, Path]:
+    """The folders and files that arguments name.
+
+    ``references`` has the whole sets: ``timeloop/``, ``set/``, ``kapla/`` and ``graphs/`` (operator graphs).
+    """
+    data, whole = references or TESTS_DATA, references is not None
+    return {
+        "timeloop": data / "timeloop",
+        "set": data / "set",
+        "kapla": data / "kapla" / ("layer_optima.jsonl.gz" if whole else "layer_schemes.jsonl.gz"),
+        "graphs": data / ("graphs" if whole else "scratchpad"),
+        "packing": TESTS_DATA / "packing",
+        "scratch": scratch,
+    }
+
+
+def shown(arguments: str, where: Mapping[str, Path]) -> str:
+    """Arguments as a reader of the checkout would write them: places outside of it by their name."""
+    written = {name: _relative(path) or name.upper() for name, path in where.items()}
+    return arguments.format(**written)
+
+
+def named(arguments: str) -> list[str]:
+    """The places that arguments name."""
+    return [name for _, name, _, _ in Formatter().parse(arguments) if name]
+
+
+def _relative(path: Path) -> str:
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else ""

@@ -1,0 +1,306 @@
+"""The benchmarks of BENCHMARKS.md in their order: what runs with which arguments, and what is shown of it.
+
+Arguments are written as on a command line; words in braces are the places of :mod:`report.places`. ``quick``
+runs take about twenty CPU minutes together, ``full`` ones hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from report import shown_plans, shown_proofs, shown_speed
+from report.table import Table, plain_tables
+
+Effort = Literal["quick", "full"]
+EFFORTS: tuple[Effort, ...] = ("quick", "full")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One run of one benchmark; ``full`` arguments are the quick ones where nothing else is said.
+
+    ``published`` are beginnings of keys in published.yaml whose numbers stand below the tables.
+    """
+
+    name: str
+    title: str
+    program: str
+    quick: str
+    tables: Callable[[Any], Iterable[Table]]
+    full: str | None = None
+    published: tuple[str, ...] = ()
+
+    def arguments(self, effort: Effort) -> str:
+        return self.quick if effort == "quick" or self.full is None else self.full
+
+
+CONFORMANCE = (
+    Entry(
+        "conformance",
+        "Timeloop's counts reproduced",
+        "conformance",
+        "{timeloop}",
+        shown_proofs.conformance,
+    ),
+    Entry(
+        "set_conformance",
+        "Counts of SET's released evaluator reproduced",
+        "set_conformance",
+        "{set}",
+        shown_proofs.set_conformance,
+    ),
+    Entry(
+        "kapla_conformance",
+        "nn-dataflow's layer schemes and training graphs reproduced",
+        "kapla_conformance",
+        "{kapla}",
+        plain_tables,
+    ),
+)
+PROOFS = (
+    *(
+        Entry(
+            f"exact_attack_{kind}",
+            f"Proven optima against the enumeration of small problems: {kind}",
+            "exact_attack",
+            f"--kind {kind} --seed {seed} --problems {few} --limit 20000",
+            shown_proofs.attack,
+            full=f"--kind {kind} --seed {seed} --problems {many} --limit 60000",
+        )
+        for kind, seed, few, many in (
+            ("library", 102, 40, 300),
+            ("constrained", 300, 20, 150),
+            ("invented", 200, 20, 150),
+        )
+    ),
+    Entry(
+        "exact_bounds",
+        "Proven bounds against random mappings and descents",
+        "exact_attack",
+        "--bounds --mappings 50000 --solvers cosa exact",
+        shown_proofs.attack,
+        full="--bounds --mappings 1000000",
+    ),
+    Entry(
+        "uneven_attack",
+        "Optima of uneven mappings against enumeration",
+        "uneven",
+        "--attack --problems 20 --limit 2000",
+        shown_proofs.attack,
+        full="--attack --seed 10 --problems 300 --limit 7000",
+    ),
+    Entry(
+        "chip_bounds",
+        "Bounds of schedules against random and annealed trees",
+        "chip_bounds",
+        "--draws 2000 --beta 1",
+        shown_proofs.chip_bounds,
+        full="",
+    ),
+)
+MAPPINGS = (
+    Entry(
+        "exact_peers",
+        "Proven optima beside AccelForge and ZigZag",
+        "exact_quality",
+        "--peers --wall-seconds 10",
+        shown_proofs.exact_peers,
+        full="--peers",
+        published=("peers/",),
+    ),
+    Entry(
+        "exact_quality",
+        "Proven optima on layers of networks, and how far others are from them",
+        "exact_quality",
+        "--every 12 --objectives energy edp --others cosa random_search thistle kapla",
+        shown_proofs.exact_quality,
+        full="--wall-seconds 200 --others cosa random_search thistle kapla",
+    ),
+    Entry(
+        "cosa_quality",
+        "CoSA on its paper's networks",
+        "cosa_quality",
+        "--every 6 --multiples 1 10",
+        shown_proofs.cosa_quality,
+        full="",
+    ),
+    Entry(
+        "thistle_mapping",
+        "Thistle on the layers of its Table II",
+        "thistle_mapping",
+        "--draws 20000 --exact 10",
+        shown_proofs.thistle_mapping,
+        full="--exact 20",
+        published=("thistle/eyeriss",),
+    ),
+    Entry(
+        "thistle_paper",
+        "Thistle's figures",
+        "thistle_paper",
+        "--networks thistle_resnet18 --every 4 --draws 20000 --objectives energy --output {scratch}",
+        shown_proofs.thistle_paper,
+        full="--output {scratch}",
+        published=("thistle/",),
+    ),
+    Entry(
+        "kapla_mapping",
+        "KAPLA's layer solver, variant by variant, over the proven optimum",
+        "kapla_mapping",
+        "--every 24 --objectives energy edp",
+        plain_tables,
+        full="--every 2",
+    ),
+    Entry(
+        "padding",
+        "What padding is worth",
+        "padding",
+        "--objectives energy --wall-seconds 5",
+        shown_proofs.padding,
+        full="",
+    ),
+    Entry(
+        "uneven",
+        "What uneven mappings gain",
+        "uneven",
+        "--networks vit_b_16 --architecture eyeriss --objectives edp --wall-seconds 10",
+        shown_proofs.uneven,
+        full="--wall-seconds 60",
+    ),
+)
+PLANS = (
+    Entry(
+        "scratchpad",
+        "COSMA: scratchpad plans",
+        "scratchpad",
+        "--graphs {graphs} --only human --cpu-clock",
+        shown_plans.scratchpad,
+        full="--graphs {graphs} --cpu-clock",
+        published=("cosma/mean_seconds", "cosma/deeplab_seconds"),
+    ),
+    Entry(
+        "cosma_paper",
+        "COSMA's figures",
+        "cosma_paper",
+        "--graphs {graphs} --cpu-clock --wall-seconds 20 --output {scratch}",
+        shown_plans.cosma_paper,
+        full="--graphs {graphs} --cpu-clock --output {scratch}",
+        published=("cosma/reduction", "cosma/nas_reduction"),
+    ),
+    Entry(
+        "packing",
+        "Allocation alone",
+        "packing",
+        "--folder {packing} --seeds 1 --cpu-clock",
+        shown_plans.packing,
+        full="--folder {packing} --seeds 3 --cpu-clock",
+        published=("packing/",),
+    ),
+)
+SCHEDULES = (
+    *(
+        Entry(
+            f"set_annealing_{network}",
+            f"SET's annealer as the released program counts: {network}",
+            "set_annealing",
+            f"--network {network} --seeds {seeds}",
+            shown_plans.set_annealing,
+            full=f"--network {network}",
+        )
+        for network, seeds in (("resnet", 5), ("goog", 2))
+    ),
+    Entry(
+        "set_paper",
+        "SET against LP and LS under the chip model",
+        "set_paper",
+        "--networks resnet --batches 8 --beta 3 --seeds 2 --trees 0 --jobs 1",
+        shown_plans.set_paper,
+        full="--trees 0 --seeds 5 --networks resnet goog ires trans pnas --batches 8 64",
+        published=("set/paper/",),
+    ),
+    Entry(
+        "tile_tables",
+        "Tile cost tables",
+        "tile_tables",
+        "--sample 20 --solvers nvdla cosa kapla exact",
+        shown_plans.tile_tables,
+        full="",
+    ),
+    Entry(
+        "kapla_schedule",
+        "KAPLA's chains of segments against all chains",
+        "kapla_schedule",
+        "--networks set-googlenet --batches 8 --no-annealing",
+        plain_tables,
+        full="",
+    ),
+    Entry(
+        "kapla_paper",
+        "KAPLA's evaluation",
+        "kapla_paper",
+        "--networks mlp lstm --wall-seconds 10",
+        plain_tables,
+        full="--full",
+        published=("kapla/",),
+    ),
+)
+SEARCHES = (
+    Entry(
+        "search_quality",
+        "Searches of design spaces whose whole front is known",
+        "search_quality",
+        "--spaces eyeriss --layers 1 --seeds 3 --methods random tpe nsga2 'tpe, warm start, bounds'",
+        shown_plans.search_quality,
+        full="",
+    ),
+)
+SPEED = (
+    Entry("product", "The product as a stranger meets it", "product", "", shown_speed.product),
+    Entry(
+        "batch_throughput",
+        "Mappings evaluated a second on one core",
+        "batch_throughput",
+        "--repeat 3",
+        shown_speed.batch_throughput,
+        full="",
+    ),
+    Entry("store", "The results store", "store", "--rows 30000", shown_speed.store, full=""),
+)
+SCALING = (
+    Entry("study", "A study on two workers", "study", "--designs 60", shown_speed.study, full=""),
+    Entry(
+        "dispatch_rate",
+        "Handing out work",
+        "dispatch_rate",
+        "--items 200 --no-ops 20000",
+        shown_speed.dispatch_rate,
+        full="",
+    ),
+    Entry(
+        "scaling",
+        "Efficiency on more workers",
+        "scaling",
+        "--items 100 --tasks 20000",
+        shown_speed.scaling,
+        full="",
+    ),
+    Entry("submit", "From submit to results", "submit", "", shown_speed.submit),
+)
+FAULTS = (Entry("faults", "Faults in the middle of a study of 240 solves", "faults", "", shown_speed.faults),)
+
+SECTIONS: dict[str, tuple[Entry, ...]] = {
+    "Conformance": CONFORMANCE,
+    "Proofs attacked": PROOFS,
+    "Mappings: against proven bounds and against others": MAPPINGS,
+    "Scratchpad plans": PLANS,
+    "Schedules": SCHEDULES,
+    "Design-space search": SEARCHES,
+    "Speed": SPEED,
+    "Scaling": SCALING,
+    "Faults": FAULTS,
+}
+ENTRIES = tuple(entry for entries in SECTIONS.values() for entry in entries)
+
+LEFT_OUT = {"write_benchmarks": "it runs the others and writes BENCHMARKS.md"}
+"""Programs of this folder that no entry runs, and why."""
