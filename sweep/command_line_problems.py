@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -136,6 +136,13 @@ def solve_schedule(
     most_partitions: Annotated[
         int | None, typer.Option(min=1, help="Ways to cut a layer among tiles that are looked at; all.")
     ] = None,
+    alone: Annotated[
+        bool | None,
+        typer.Option(
+            "--alone/--no-alone",
+            help="Layers may run alone from DRAM, mapped on the whole chip; default: of kapla_schedule only.",
+        ),
+    ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes; 1 solves in this one.")] = 1,
     output: Annotated[
         Path | None,
@@ -148,9 +155,10 @@ def solve_schedule(
     from sweep.command_line_schedule import ScheduleRequest
     from sweep.command_line_schedule import solve_schedule as solve_and_print
 
-    schedule = {"solver": solver, "objective": objective, "batch": batch, "seed": seed}
+    schedule: dict[str, Any] = {"solver": solver, "objective": objective, "batch": batch, "seed": seed}
     schedule |= {"epochs": epochs} | ({} if seeds is None else {"seeds": seeds})
     limits = {"wall_seconds": wall_seconds, "iterations": iterations, "most_partitions": most_partitions}
+    schedule |= limits | {"alone": alone}
     mapping = {"solver": tile_solver}
-    request = ScheduleRequest(chip, network, {**schedule, **limits}, mapping, workers, output, chart)
+    request = ScheduleRequest(chip, network, schedule, mapping, workers, output, chart)
     solve_and_print(request, params, as_json)

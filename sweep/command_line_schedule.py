@@ -20,6 +20,7 @@ from results.store import RunFolder
 from sweep.command_line import WorkFailedError
 from sweep.command_line_run import ProgressBar, terminate_as_interrupt
 from sweep.lock import study_id
+from sweep.schedule_work import alone_offered
 from sweep.session import Place, run_study
 from sweep.solver_options import solver_params
 from sweep.study import Study
@@ -45,8 +46,7 @@ class ScheduleRequest:
     output: Path | None = None
     chart: Path | None = None
 
-    @property
-    def asked(self) -> dict[str, Any]:
+    def asked(self, study: Study) -> dict[str, Any]:
         """What a schedule has to be counted on again."""
         return {
             "chip": self.chip,
@@ -54,6 +54,7 @@ class ScheduleRequest:
             "batch": self.schedule["batch"],
             "tile_solver": self.mapping["solver"],
             "most_partitions": self.schedule["most_partitions"],
+            "alone": alone_offered(study),
         }
 
     def study(self, params: str) -> Study:
@@ -73,7 +74,7 @@ def solve_schedule(request: ScheduleRequest, params: str, as_json: bool) -> None
     with terminate_as_interrupt(), _folder(request.output) as path:
         with _Spending() as bar:
             folder = run_study(study, path, place, observer=bar)
-        answer = request.asked | solved(folder, study_id(study)) | bar.spent
+        answer = request.asked(study) | solved(folder, study_id(study)) | bar.spent
         if request.chart:
             write_schedules_page(folder.path, request.chart)
     if as_json:
@@ -85,7 +86,10 @@ def solve_schedule(request: ScheduleRequest, params: str, as_json: bool) -> None
 
 
 class _Spending(ProgressBar):
-    """Adds up the CPU time of what this command solves, answers from the store not among it."""
+    """Adds up the CPU time of what this command solves, answers from the store not among it.
+
+    ``tile_cpu_seconds``: of what layers cost, on tiles and alone on the chip.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,7 +98,7 @@ class _Spending(ProgressBar):
     def answered(self, row: dict[str, Any]) -> None:
         super().answered(row)
         if not row["cached"]:
-            name = "tile_cpu_seconds" if "shares" in row else "cpu_seconds"
+            name = "cpu_seconds" if "network" in row else "tile_cpu_seconds"
             self.spent[name] += row["cpu_seconds"] or 0.0
 
 

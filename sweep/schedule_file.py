@@ -22,7 +22,10 @@ KEYS = ("chip", "network", "objective_name", "tile_solver", "tree")
 
 @dataclass(frozen=True)
 class ScheduleCase:
-    """A tree on a chip; ``objective`` steers the choice of partitions, ``mapper`` makes the tile costs."""
+    """A tree on a chip; ``objective`` steers the choice of partitions, ``mapper`` makes the tile costs.
+
+    ``alone``: whether its segments of one layer may be that layer alone from DRAM.
+    """
 
     where: str
     chip: Chip
@@ -31,6 +34,7 @@ class ScheduleCase:
     mapper: TileMapper
     pruning: Pruning
     tree: Node
+    alone: bool = False
 
     def line(self) -> dict[str, Any]:
         """The object that ``archsweep evaluate --json`` prints; null beside the reason ``not_possible``.
@@ -40,7 +44,7 @@ class ScheduleCase:
         names = ("energy_pj", "latency_cycles", "dram_bytes", "noc_hop_bytes")
         demand = Demand(self.graph, self.chip.tile, self.chip.tiles, self.tree.batch, self.pruning)
         exponents = self.objective.energy_exponent, self.objective.cycles_exponent
-        costs = solved_costs(demand, self.mapper)
+        costs = solved_costs(demand, self.mapper, self.chip if self.alone else None)
         try:
             cost = ChipEvaluator(self.graph, self.chip, self.tree.batch, costs, exponents).evaluate(self.tree)
         except NotPossibleError as reason:
@@ -63,13 +67,16 @@ def read_schedule(path: Path) -> ScheduleCase:
         if not isinstance(content.get(key), str):
             raise InputError(where, "a text", content.get(key), key=key)
     tile_solver(content["tile_solver"])
-    chip = load_chip(content["chip"])
+    if not isinstance(alone := content.get("alone", False), bool):
+        raise InputError(where, "true or false", alone, key="alone")
+    chip, graph = load_chip(content["chip"]), load_layer_graph(content["network"])
     return ScheduleCase(
         where,
         chip,
-        fitted(load_layer_graph(content["network"]), chip),
+        graph if alone else fitted(graph, chip),
         Objective.named(content["objective_name"]),
         TileMapper(content["tile_solver"]),
         Pruning(most=content.get("most_partitions")),
         parse_tree(content["tree"], f"{where}: tree"),
+        alone,
     )

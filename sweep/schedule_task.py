@@ -28,6 +28,7 @@ from sweep import VERSION
 from sweep.known_costs import KnownCosts
 from sweep.task import (
     MappingTask,
+    architecture_content,
     check_versions,
     checked_params,
     content_hash,
@@ -101,6 +102,13 @@ class TiledChip:
         return content_hash(self.content)
 
     @cached_property
+    def sent(self) -> dict[str, Any]:
+        """The content as workers need it: with the inside of a tile, by which partitions are ranked."""
+        bare = self.content["chip"]
+        tile = bare["tile"] | {"architecture": architecture_content(self.source.architecture)}
+        return self.content | {"chip": bare | {"tile": tile}}
+
+    @cached_property
     def whole(self) -> Architecture:
         """What a layer alone is mapped on; InputError for tiles that no mapping solver can use."""
         found = whole_architecture(self.chip)
@@ -153,7 +161,7 @@ class ScheduleTask:
             "archsweep_version": VERSION,
             "layers": self.network.content,
             "batch": self.batch,
-            **self.on.content,
+            **self.on.sent,
             **costs.to_json(),
             **self.solve.content,
             "epoch": self.epoch and asdict(self.epoch),

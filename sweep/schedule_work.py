@@ -24,7 +24,7 @@ from sweep.schedule_bounds import bounds_before
 from sweep.schedule_task import ScheduledNetwork, ScheduleSolve, ScheduleTask, TiledChip
 from sweep.space import Design
 from sweep.study import NetworkChoice, Study
-from sweep.task import SolveSettings, canonical_json, checked_params
+from sweep.task import SolveSettings, bare, canonical_json, checked_params
 from sweep.tile_task import TileSource
 from sweep.work import Task
 
@@ -134,7 +134,7 @@ class ScheduleWork:
 
     def _demand(self, network: NetworkChoice, on: TiledChip) -> Demand:
         """Equal ones are one value, which lists its shares once."""
-        tile, tiles = replace(on.chip.tile, architecture=None), on.chip.tiles
+        tile, tiles = replace(on.chip.tile, architecture=bare(on.source.architecture)), on.chip.tiles
         key = network.shown, tile, tiles
         if key not in self._demands:
             batch = self._choice.batch if network.batch is None else network.batch
