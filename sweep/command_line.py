@@ -192,7 +192,10 @@ def evaluate(
     layer: Annotated[str, typer.Option(help="For Timeloop files without a problem: a layer.")] = "",
     as_json: JsonOut = False,
 ) -> None:
-    """Count accesses, cycles and energy of given mappings, RA trees or schemes, one line a case."""
+    """Count accesses, cycles and energy of given mappings, RA trees or schemes, one line a case.
+
+    Of Timeloop files the accesses are printed as well, of other cases with --json.
+    """
     from sweep.command_line_solve import EvaluateRequest, evaluate_cases
 
     evaluate_cases(EvaluateRequest(tuple(cases), architecture, layer), as_json)
@@ -230,7 +233,7 @@ def list_(
     as_json: JsonOut = False,
 ) -> None:
     """List what is built in."""
-    from sweep.command_line_solve import listing, print_schema
+    from sweep.command_line_solve import listing, print_rows, print_schema
 
     if what == "schema":
         print_schema()
@@ -238,9 +241,8 @@ def list_(
     rows = listing(what)
     if as_json:
         print(json.dumps(rows))
-        return
-    for row in rows:
-        print("  ".join(str(value) for value in row.values()))
+    else:
+        print_rows(rows)
 
 
 class WorkFailedError(Exception):

@@ -144,8 +144,9 @@ def _measured(problem: MappingProblem, found: AnyMapping | None) -> dict[str, An
 def _print_answer(answer: dict[str, Any]) -> None:
     table = Table(show_header=False, box=None)
     evaluation = answer["evaluation"]
-    for key in ("status", "objective", "bound", "gap", "solved_by", "program_proven", "cpu_seconds"):
-        table.add_row(key.replace("_", " "), _shown(answer[key]))
+    for key in ("status", "objective", "bound", "gap", "solved_by", "program_proven", "cpu_seconds", "note"):
+        if answer[key] not in (None, ""):
+            table.add_row(key.replace("_", " "), _shown(answer[key]))
     table.add_row("space", answer["space"]["name"])
     if padded := answer["space"].get("padded"):
         table.add_row("padded to", " ".join(f"{dim}={size}" for dim, size in padded.items()))
@@ -158,8 +159,8 @@ def _print_answer(answer: dict[str, Any]) -> None:
     for block in answer["mapping"]["levels"]:
         if block["type"] == "temporal" and (names := kept.get(block["target"])):
             console.print(f"{'tiles of':>20} {', '.join(names)}", markup=False, highlight=False)
-        loops = [f"{dim}{block['factors'][dim]}" for dim in reversed(block["permutation"])]
-        used = " ".join(loop for loop in loops if loop[1:] != "1")
+        factors = block["factors"]
+        used = " ".join(f"{dim}{factors[dim]}" for dim in reversed(block["permutation"]) if factors[dim] > 1)
         console.print(f"{block['target']:>20} {block['type']:8} {used}", markup=False, highlight=False)
 
 

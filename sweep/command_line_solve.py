@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from costmodel.chips import chip_names, load_chip
 from costmodel.errors import InputError
 from costmodel.frontends.timeloop_case import read_timeloop_case
 from costmodel.frontends.timeloop_reference import Case, evaluated_line, read_cases
-from costmodel.networks import load_layer, load_network, network_names
+from costmodel.networks import load_layer, load_network, network_names, unsupported_operators
 from costmodel.networks.layer_graphs import layer_graph_names, load_layer_graph
 from costmodel.workload import distinct_layers
 from results.schema import schema_markdown
@@ -37,9 +38,14 @@ class EvaluateRequest:
     architecture: str = ""
     layer: str = ""
 
+    @property
+    def of_timeloop(self) -> bool:
+        """Whether the files are Timeloop's own, one mapping together."""
+        return any(path.suffix in (".yaml", ".yml") for path in self.paths)
+
     def cases(self) -> Iterator[Case]:
         """The cases; InputError for a mapping that Timeloop's own constraints do not allow."""
-        if any(path.suffix in (".yaml", ".yml") for path in self.paths):
+        if self.of_timeloop:
             yield self._timeloop_case()
             return
         if self.architecture or self.layer:
@@ -74,6 +80,15 @@ def evaluate_cases(request: EvaluateRequest, as_json: bool) -> None:
             print(json.dumps(line), flush=True)
         else:
             print(f"{line['id']}  {line['cycles']} cycles  {line['energy_pj']:.6g} pJ", flush=True)
+            if request.of_timeloop:
+                print_rows(list(_accesses(line)))
+
+
+def _accesses(line: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Reads, fills and updates of each instance, as Timeloop's statistics have them."""
+    for level in line["levels"]:
+        for tensor, counts in level["tensors"].items():
+            yield {"level": level["name"], "tensor": tensor, **counts}
 
 
 def listing(what: str) -> list[dict[str, Any]]:
@@ -91,6 +106,14 @@ def listing(what: str) -> list[dict[str, Any]]:
     if what not in kinds:
         raise InputError("list", f"one of {', '.join(kinds)}, layers/NETWORK or schema", what)
     return list(kinds[what]())
+
+
+def print_rows(rows: Sequence[dict[str, Any]]) -> None:
+    """Columns of equal width under their names, but for the last."""
+    table = [list(map(str, row)) for row in (rows[0], *(row.values() for row in rows))] if rows else []
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)][:-1]
+    for row in table:
+        print("  ".join([*(f"{text:{width}}" for text, width in zip(row, widths, strict=False)), row[-1]]))
 
 
 def print_schema() -> None:
@@ -143,10 +166,13 @@ def _chip_networks() -> Iterable[dict[str, Any]]:
 
 def _studies() -> Iterable[dict[str, Any]]:
     for name in study_names():
-        yield {"name": name, "description": load_study(name).description}
+        yield {"name": name, "description": load_study(name).description.strip()}
 
 
 def _layers(network: str) -> Iterable[dict[str, Any]]:
-    for layer, count in distinct_layers(load_network(network).layers):
+    loaded = load_network(network)
+    for warning in unsupported_operators(loaded):
+        warnings.warn(warning, stacklevel=2)
+    for layer, count in distinct_layers(loaded.layers):
         sizes = " ".join(f"{dim}={size}" for dim, size in layer.dims)
         yield {"name": f"{network}/{layer.name}", "count": count, "dims": sizes}

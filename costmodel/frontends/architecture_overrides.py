@@ -16,6 +16,12 @@ from costmodel.frontends.architecture_document import (
 
 TOP_KEYS = [key for key in ArchitectureKeys.model_fields if key not in ("levels", "compute")]
 FANOUT_PARTS = {"x": 0, "y": 1}
+OTHERS_WORDS = {
+    **dict.fromkeys(("depth", "entries", "sizeKB", "memory_depth"), "the words of a memory are its size"),
+    **dict.fromkeys(("meshX", "meshY", "instances"), "instances are the fanout of the level above them"),
+    **dict.fromkeys(("datawidth", "width"), "the bits of a word are word_bits"),
+}
+"""Timeloop's names of attributes, and where their values are in our keys."""
 
 
 @dataclass(frozen=True)
@@ -88,5 +94,6 @@ class Overrides:
         if part in known:
             return
         names = known + (extra or [])
-        expected, remedy = f"{what}: {', '.join(names)}", did_you_mean(part, names)
+        expected, last = f"{what}: {', '.join(names)}", key.rpartition(".")[2]
+        remedy = f"Here {OTHERS_WORDS[last]}" if last in OTHERS_WORDS else did_you_mean(part, names)
         raise InputError(f"override of {self.where}", expected, part, remedy, key=key)

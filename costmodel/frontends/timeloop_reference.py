@@ -84,7 +84,8 @@ def read_cases(path: str | Path) -> Iterator[Case]:
         else [Path(path)]
     )
     if not files:
-        raise InputError(str(path), "a folder with .jsonl or .jsonl.gz files", "none in it")
+        remedy = f"Name Timeloop's files one by one: {path}/*.yaml" if any(folder.glob("*.yaml")) else ""
+        raise InputError(str(path), "a folder with .jsonl or .jsonl.gz files", "none in it", remedy)
     find = _finder(folder / "archs.json")
     shapes = builtin_shapes()
     if (folder / "shapes.json").exists():

@@ -120,6 +120,20 @@ def test_list(archsweep: Command, what: str) -> None:
     assert ended.out.strip()
 
 
+def test_list_names_its_columns_and_what_it_leaves_out(archsweep: Command, tmp_path: Path) -> None:
+    header, first, *_ = archsweep("list", "networks").out.splitlines()
+    assert header.split() == ["name", "layers", "distinct", "macs"]
+    assert first.split()[0] == "resnet18"
+    assert header.index("macs") == first.index(first.split()[3])
+    tensors = [{"name": n, "shape": [5, 7], "kind": k} for n, k in (("x", "input"), ("y", "output"))]
+    twist = {"name": "odd", "type": "twist", "inputs": ["x"], "outputs": ["y"], "attrs": {}}
+    graph = {"name": "made", "tensors": tensors, "ops": [twist]}
+    (tmp_path / "made.json").write_text(json.dumps(graph))
+    ended = archsweep("list", "layers/made.json")
+    assert (ended.status, ended.out) == (0, "")
+    assert "operator twist of node odd is kept as an opaque node" in ended.err
+
+
 def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
     code = "import sys, sweep.command_line; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

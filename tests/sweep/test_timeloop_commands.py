@@ -34,8 +34,21 @@ def test_both_versions_evaluate_to_the_same_counts(archsweep: Command) -> None:
         assert ended.returncode == 0, ended.stderr
         lines.append(json.loads(ended.stdout))
     assert lines[0] == lines[1]
+    header, *rows = archsweep("evaluate", *map(str, sorted(V03.iterdir()))).stdout.splitlines()[1:]
+    assert header.split() == ["level", "tensor", "reads", "fills", "updates", "instances"]
+    shown = {tuple(row.split()[:2]): [int(count) for count in row.split()[2:]] for row in rows}
+    for level in lines[0]["levels"]:
+        for tensor, counts in level["tensors"].items():
+            assert shown.pop((level["name"], tensor)) == list(counts.values())
+    assert not shown
     # 8 x 6 x 12 outputs, 12 MACs each; the MACs of 24 units in use take 1.5 pJ each
     assert lines[0]["energy_pj"] > 8 * 6 * 12 * 12 * 1.5
+
+
+def test_a_folder_of_timeloop_files_is_told_how_to_be_named(archsweep: Command) -> None:
+    ended = archsweep("evaluate", str(V03))
+    assert ended.returncode == 2
+    assert f"one by one: {V03}/*.yaml" in ended.stderr
 
 
 def test_a_solved_mapping_obeys_the_files_and_comes_back(archsweep: Command, tmp_path: Path) -> None:

@@ -197,6 +197,8 @@ def test_a_stated_area_stays_and_an_anchored_one_follows_the_law() -> None:
         ("levels", [], r"a key of the file \(or LEVEL.KEY\): name, .*frequency, word_bits, found levels"),
         ("SRAM", 1, "or LEVEL.KEY"),
         ("technology", "cmos", "override of chip.yaml: technology: expected one of thistle-45nm"),
+        ("SRAM.meshX", 4, "found meshX. Here instances are the fanout of the level above"),
+        ("SRAM.depth", 4, "found depth. Here the words of a memory are its size"),
         ("SRAM.keeps", ["weights", "weights"], "override of chip.yaml: SRAM.keeps: .*each once"),
     ],
 )
