@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from random import Random
 
+from costmodel.architecture import Architecture, Compute, StorageLevel
 from costmodel.chip import (
     AloneCost,
     Chip,
@@ -18,13 +21,60 @@ from costmodel.chip import (
     table_floor,
 )
 from costmodel.chip.partitions import factorizations
+from costmodel.mapping import LevelMapping, Loop, Mapping, violations
 from costmodel.ratree import Cut, Leaf, Node
+from costmodel.workload import Layer
 
 
 def chip(columns: int = 2, rows: int = 2, buffer: int = 1 << 20, **changes: int) -> Chip:
     tile = Tile(TileBuffer(buffer, 1.0, 2.0), 4, 0.5, 2, 0.25, output_stream_bytes=changes.pop("stream", 8))
     noc = Noc(changes.pop("link", 3), 5.0)
     return Chip("small", columns, rows, tile, noc, Dram(changes.pop("dram", 4), 60.0, 70.0), **changes)
+
+
+def mapped_chip(columns: int = 2, rows: int = 2, buffer: int = 64, **changes: int) -> Chip:
+    """The same with two PEs a tile, of eight words each, that a mapping can spread loops over."""
+    registers = StorageLevel("registers", 8, 8, 0.125, 0.25, 0.5)
+    outermost = StorageLevel("buffer", None, 8, 1.0, 2.0, 2.0, read_bandwidth=4.0, fanout_x=2)
+    architecture = Architecture("tile", (registers, outermost), Compute("mac", 8, 0.5))
+    plain = chip(columns, rows, buffer, **changes)
+    return replace(plain, tile=replace(plain.tile, architecture=architecture))
+
+
+def random_mapping(random: Random, architecture: Architecture, nest: Layer) -> Mapping | None:
+    """Prime factors of all dims at random places, loops in random orders, tensors kept at random.
+
+    None where the first try fits nowhere.
+    """
+    places = [(level, block) for level in range(len(architecture.levels)) for block in range(3)]
+    bounds: dict[tuple[int, int], dict[str, int]] = {place: {} for place in places}
+    for dim, size in nest.dims:
+        for prime in _primes(size):
+            place = random.choice(places)
+            bounds[place][dim] = bounds[place].get(dim, 1) * prime
+    names, last = [tensor.name for tensor in nest.tensors], len(architecture.levels) - 1
+    levels = []
+    for level in range(last + 1):
+        blocks = [
+            random.sample(sorted(bounds[level, block].items()), len(bounds[level, block]))
+            for block in range(3)
+        ]
+        keep = frozenset(name for name in names if level == last or random.random() < 0.7)
+        levels.append(LevelMapping(*map(tuple, blocks), keep))
+    mapping = Mapping(tuple(levels))
+    return None if violations(architecture, nest, mapping) else mapping
+
+
+def _shuffled(random: Random, loops: Iterable[Loop]) -> tuple[Loop, ...]:
+    ordered = sorted(loops)
+    return tuple(random.sample(ordered, len(ordered)))
+
+
+def _primes(number: int) -> list[int]:
+    for prime in range(2, number + 1):
+        if number % prime == 0:
+            return [prime, *_primes(number // prime)]
+    return []
 
 
 class FormulaCosts:
@@ -90,6 +140,23 @@ def every_kind() -> LayerGraph:
         layer("last", "fc", c=6, k=7, h=1, w=1, r=2, s=2, input_h=2, input_w=2, producers=(6, 10)),
     )
     return LayerGraph("every kind", layers)
+
+
+def read_in_part() -> LayerGraph:
+    """Layers of which others read some of the channels, as errors of concatenations are read."""
+    layers = (
+        layer("whole", c=3, k=7, external_c=3),
+        layer("first", c=3, k=4, producers=(0,), channels=((0, 3),)),
+        layer("behind", "groupconv", c=4, k=4, r=3, pad_h=1, groups=2, producers=(0,), channels=((3, 7),)),
+        layer("within", "pool", c=2, k=2, producers=(0,), channels=((2, 4),)),
+        layer("wide", c=3, k=8, producers=(0,), channels=((4, 7),)),
+        layer(
+            "summed", "eltwise", c=12, k=4, operands=3, producers=(1, 4, 4), channels=((0, 4), (4, 8), (1, 5))
+        ),
+        # the last channels of one next to all of another and the first of a third
+        layer("joined", c=9, k=2, producers=(0, 3, 5), channels=((2, 7), (0, 2), (0, 2))),
+    )
+    return LayerGraph("read in part", layers)
 
 
 def random_tree(random: Random, graph: LayerGraph, batch: int, deepest: int = 4) -> Node:

@@ -101,11 +101,14 @@ def weights(layer: NetworkLayer, out: tuple[range, range, range, range]) -> froz
 def streams(graph: LayerGraph, number: int) -> Iterator[tuple[bool, dict[int, tuple[int | None, int]]]]:
     """Of every operand (of weights?): whose output channel (None: the network's input) each channel is."""
     layer = graph.layers[number]
+    numbers = (*layer.producers, *layer.weight_producers)
+    parts = layer.channels or tuple((0, graph.layers[producer].k) for producer in numbers)
+    sent = [(p, c) for p, part in zip(numbers, parts, strict=True) for c in range(*part)]
+    inputs = layer.c - layer.external_c
     if layer.weight_producers:
-        sent = [(p, c) for p in layer.weight_producers for c in range(graph.layers[p].k)]
-        yield True, dict(enumerate(sent))
+        yield True, dict(enumerate(sent[inputs:]))
     elements: list[tuple[int | None, int]] = [(None, c) for c in range(layer.external_c)]
-    elements += [(p, c) for p in layer.producers for c in range(graph.layers[p].k)]
+    elements += sent[:inputs]
     width = layer.k if layer.kind == "eltwise" else layer.c
     for first in range(0, len(elements), width):
         yield False, dict(enumerate(elements[first : first + width]))
