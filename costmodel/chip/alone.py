@@ -131,7 +131,7 @@ def local_alone_cost(chip: Chip, layer: NetworkLayer, batch: int) -> AloneCost |
 
     Inputs are read and outputs written once. None where a buffer cannot hold the rows under a window.
     """
-    window = layer.operands * layer.r * layer.input_w + layer.w
+    window = layer.operands * layer.r * max(layer.input_w, layer.w) + layer.w
     if window + chip.tile.output_stream_bytes > chip.tile.buffer.size_bytes:
         return None
     ends = -(-np.arange(chip.tiles + 1) * layer.k * batch // chip.tiles)

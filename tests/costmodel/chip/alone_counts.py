@@ -1,0 +1,126 @@
+"""A loop nest on the whole chip written out: what every tile holds at every step, and how it came there.
+
+Nothing is shared with the model but values. Tiles keep what they have from one iteration of DRAM's loops to
+the next and fetch the rest; tiles that need the same get it in one tree, and partial sums of the same outputs
+meet on their way to DRAM.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import permutations, product
+
+from chip_counts import Link, path, tree
+
+from costmodel.chip import Chip
+from costmodel.mapping import Loop, Mapping
+from costmodel.workload import Layer, Tensor
+
+Point = dict[str, int]
+Words = frozenset[tuple[int, ...]]
+Sides = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+class AloneCounts:
+    """Words and link loads (bytes) of a mapping whose DRAM loops number columns and rows as ``sides`` say."""
+
+    def __init__(self, chip: Chip, nest: Layer, mapping: Mapping, sides: Sides) -> None:
+        self.chip, self.nest, self.mapping, self.sides = chip, nest, mapping, sides
+        self.read, self.written, self.filled, self.emptied = 0, 0, 0, 0
+        self.links: Counter[Link] = Counter()
+        for tensor in nest.tensors:
+            (self._outputs if tensor.is_output else self._operand)(tensor)
+
+    def _operand(self, tensor: Tensor) -> None:
+        held: dict[int, Words] = {}
+        for needed in self._steps(tensor):
+            missing = {tile: words - held.get(tile, frozenset()) for tile, words in needed.items()}
+            self._spread(missing)
+            held = needed
+
+    def _outputs(self, tensor: Tensor) -> None:
+        """A tile sends its sums when it needs other ones, and gets those back that it, or another, sent."""
+        held: dict[int, Words] = {}
+        sent: set[tuple[int, ...]] = set()
+        for needed in [*self._steps(tensor), {}]:
+            leaving = {tile: words for tile, words in held.items() if needed.get(tile) != words}
+            for words, tiles in _alike(leaving).items():
+                self.written += len(words)
+                self.emptied += len(words) * len(tiles)
+                for port in self.chip.ports:
+                    ways = set().union(*(path(self.chip.positions[tile], port) for tile in tiles))
+                    self._load(ways, len(words))
+                sent |= words
+            arriving = {tile: words & sent for tile, words in needed.items() if held.get(tile) != words}
+            self._spread(arriving)
+            held = needed
+
+    def _spread(self, missing: dict[int, Words]) -> None:
+        for words, tiles in _alike(missing).items():
+            self.read += len(words)
+            self.filled += len(words) * len(tiles)
+            for port in self.chip.ports:
+                self._load(tree(self.chip, port, tiles), len(words))
+
+    def _load(self, links: set[Link], size: int) -> None:
+        for link in links:
+            self.links[link] += Fraction(size, len(self.chip.ports))
+
+    def _steps(self, tensor: Tensor) -> Iterator[dict[int, Words]]:
+        """What every tile in use needs, iteration by iteration of DRAM's loops."""
+        inside = self.mapping.tiles[-2]
+        outer = self.mapping.levels[-1]
+        spread = dict(outer.spatial)
+        steps = {dim: inside.get(dim, 1) for dim in self.nest.sizes}
+        temporal = {dim: steps[dim] * spread.get(dim, 1) for dim in steps}
+        for iteration in _iterations(outer.temporal):
+            base = {dim: index * temporal[dim] for dim, index in iteration.items()}
+            yield {
+                tile: self._words(
+                    tensor, {dim: base.get(dim, 0) + at.get(dim, 0) * steps[dim] for dim in steps}
+                )
+                for tile, at in self._tiles(spread)
+            }
+
+    def _words(self, tensor: Tensor, first: Point) -> Words:
+        """The words of a tensor from the point ``first`` on, all that a buffer's tile covers."""
+        inside = self.mapping.tiles[-2]
+        axes = []
+        for axis in tensor.axes:
+            start = sum(step * first[dim] for dim, step in axis)
+            length = 1 + sum(step * (inside.get(dim, 1) - 1) for dim, step in axis)
+            axes.append(range(start, start + length))
+        return frozenset(product(*axes))
+
+    def _tiles(self, spread: dict[str, int]) -> Iterator[tuple[int, Point]]:
+        numbers = {position: tile for tile, position in enumerate(self.chip.positions)}
+        along_x, along_y = (list(_iterations([(dim, spread[dim]) for dim in side])) for side in self.sides)
+        for x, at_x in enumerate(along_x):
+            for y, at_y in enumerate(along_y):
+                yield numbers[x, y], at_x | at_y
+
+
+def all_placements(chip: Chip, mapping: Mapping) -> Iterator[Sides]:
+    """All orders of DRAM's spatial loops on both sides of the mesh, innermost first; and sides exchanged."""
+    outer = mapping.levels[-1]
+    for x, y in ((outer.spatial_x, outer.spatial_y), (outer.spatial_y, outer.spatial_x)):
+        sizes = [len(list(_iterations(side))) for side in (x, y)]
+        if sizes[0] <= chip.columns and sizes[1] <= chip.rows:
+            for side_x, side_y in product(permutations(x), permutations(y)):
+                yield tuple(dim for dim, _ in side_x), tuple(dim for dim, _ in side_y)
+
+
+def _iterations(loops: list[Loop] | tuple[Loop, ...]) -> Iterator[Point]:
+    """Indices of loops, the innermost (first) fastest."""
+    for indices in product(*(range(bound) for _, bound in reversed(loops))):
+        yield dict(zip((dim for dim, _ in reversed(loops)), indices, strict=True))
+
+
+def _alike(needed: dict[int, Words]) -> dict[Words, set[int]]:
+    alike: dict[Words, set[int]] = {}
+    for tile, words in needed.items():
+        if words:
+            alike.setdefault(words, set()).add(tile)
+    return alike

@@ -1,0 +1,183 @@
+"""Layers alone on the chip: counted word by word and link by link, and against the multi-node template."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+from random import Random
+
+import pytest
+from alone_counts import AloneCounts, all_placements
+from chip_cases import layer, mapped_chip, random_mapping
+
+from costmodel.chip import AloneCost, Chip, alone_cost, local_alone_cost, whole_architecture
+from costmodel.chip.alone import counted_architecture
+from costmodel.chips import chip_names, load_chip
+from costmodel.errors import InputError
+from costmodel.evaluate import evaluate
+from costmodel.mapping import LevelMapping, Mapping
+from costmodel.multi_node import architecture, load_multi_node
+from costmodel.workload import Layer, convolution, gemm
+
+MAPPINGS = 12
+NESTS = [
+    gemm("products", M=6, N=4, K=4),
+    convolution("pixels", N=2, K=4, C=2, P=3, Q=2, R=1, S=1),
+    convolution("groups", N=3, K=4, C=4, P=2, Q=1, R=1, S=1, groups=2),
+]
+
+
+def mappings(random: Random, on: Chip, nest: Layer) -> list[Mapping]:
+    """Such that spread loops over tiles."""
+    whole, found = counted_architecture(on), []
+    assert whole is not None
+    while len(found) < MAPPINGS:
+        mapping = random_mapping(random, whole, nest)
+        if mapping is not None and mapping.levels[-1].spatial and _kept(nest, mapping):
+            found.append(mapping)
+    return found
+
+
+def _kept(nest: Layer, mapping: Mapping) -> bool:
+    return len(mapping.levels[-2].keep) == len(nest.tensors)
+
+
+@pytest.mark.parametrize("nest", NESTS, ids=lambda nest: nest.name)
+@pytest.mark.parametrize(
+    "on",
+    [mapped_chip(2, 2), mapped_chip(3, 2, link=1), mapped_chip(4, 1, dram=9)],
+    ids=lambda on: f"{on.tiles}",
+)
+def test_words_and_links_one_by_one(nest: Layer, on: Chip) -> None:
+    whole = counted_architecture(on)
+    assert whole is not None
+    for mapping in mappings(Random(1), on, nest):
+        placed = [AloneCounts(on, nest, mapping, sides) for sides in all_placements(on, mapping)]
+        found, words = alone_cost(on, nest, mapping), placed[0]
+        fewest = min(sum(one.links.values()) for one in placed)
+        assert (found.dram_read_bytes, found.dram_write_bytes) == (words.read, words.written)
+        assert found.hop_bytes == pytest.approx(float(fewest), rel=1e-12)
+        best = [one for one in placed if sum(one.links.values()) == fewest]
+        assert found.cycles in {_cycles(on, one, evaluate(whole, nest, mapping).cycles) for one in best}
+        tiles, transfers, noc, dram = found.parts_pj
+        assert transfers == pytest.approx(2.0 * words.filled + 1.0 * words.emptied)
+        assert noc == pytest.approx(5.0 * float(fewest))
+        assert dram == pytest.approx(60.0 * words.read + 70.0 * words.written)
+        inner = evaluate(whole, nest, mapping).energy_pj - dram - 2.0 * words.filled
+        assert tiles == pytest.approx(inner)
+
+
+def _cycles(on: Chip, counts: AloneCounts, of_tiles: int) -> int:
+    busiest = max(counts.links.values(), default=0)
+    dram = ceil((counts.read + counts.written) / on.dram.bytes_per_cycle)
+    return max(of_tiles, dram, ceil(busiest / on.noc.link_bytes_per_cycle))
+
+
+def test_halos_are_sent_to_each_tile() -> None:
+    """Two tiles of a window of three, one step apart: each gets its own three inputs, weights go to both."""
+    nest, on = convolution("window", K=1, C=1, P=2, Q=1, R=3, S=1), mapped_chip(2, 1)
+    mapping = Mapping((_level({}, nest, R=3), _level({}, nest), _level({"P": 2}, nest)))
+    found = alone_cost(on, nest, mapping)
+    assert (found.dram_read_bytes, found.dram_write_bytes) == (3 + 2 * 3, 2)
+    # a link between the two tiles, a port at each: weights pass it both ways, half of the rest does
+    assert found.hop_bytes == 3 + (6 + 2) / 2
+
+
+@pytest.mark.parametrize("costs", ["paper", "released"])
+def test_nodes_as_one_stack_of_levels(costs: str) -> None:
+    """What the multi-node template says, without its idle energy and the bus for outputs that leave a PE."""
+    device, on = load_multi_node("kapla-16x16", costs), load_chip(f"kapla-16x16-{costs}")
+    theirs, ours = architecture(device), counted_architecture(on)
+    assert ours is not None
+    nest = gemm("products", M=64, N=64, K=64)
+    mapping = Mapping(
+        (
+            _level({}, nest, K=2, N=4),
+            _level({"M": 8}, nest, M=2, K=2),
+            _level({"K": 4}, nest, N=16, M=4, K=4),
+        )
+    )
+    found, expected = evaluate(ours, nest, mapping), evaluate(theirs, nest, mapping)
+    outputs = expected.levels[1].tensors["Z"]
+    left_out = outputs.updates * outputs.instances * device.costs.bus_pj
+    left_out += device.costs.idle_pj_per_cycle * expected.cycles
+    assert found.energy_pj + left_out == pytest.approx(expected.energy_pj, rel=1e-12)
+    for one, other in zip(ours.levels[:-1], theirs.levels[:-1], strict=True):
+        assert (one.size_words, one.fanout_x, one.fanout_y) == (
+            other.size_words,
+            other.fanout_x,
+            other.fanout_y,
+        )
+        assert one.shared_bandwidth == other.shared_bandwidth
+
+
+@pytest.mark.parametrize("name", chip_names())
+def test_every_chip_of_the_library_is_a_stack_of_levels(name: str) -> None:
+    on = load_chip(name)
+    whole, counted, tile = whole_architecture(on), counted_architecture(on), on.tile.architecture
+    assert whole is not None
+    assert counted is not None
+    assert tile is not None
+    assert whole.levels[:-2] == counted.levels[:-2] == tile.levels[:-1]
+    assert whole.levels[-2].size_words == on.tile.buffer.size_bytes
+    assert (whole.levels[-1].fanout_x, whole.levels[-1].fanout_y) == (on.columns, on.rows)
+
+
+def test_a_word_for_one_tile_is_charged_its_way_in_the_mean() -> None:
+    on = mapped_chip(3, 2)
+    whole, counted = whole_architecture(on), counted_architecture(on)
+    assert whole is not None
+    assert counted is not None
+    ways = [abs(x - px) + abs(y - py) for x, y in on.positions for px, py in on.ports]
+    added = [one.levels[-1].read_energy_pj + one.levels[-2].write_energy_pj for one in (whole, counted)]
+    assert added[0] - added[1] == pytest.approx(on.noc.hop_pj_per_byte * sum(ways) / len(ways))
+
+
+def test_tiles_without_architecture_have_no_loops() -> None:
+    bare = mapped_chip()
+    bare = replace(bare, tile=replace(bare.tile, architecture=None))
+    assert whole_architecture(bare) is None
+    nest = gemm("one", M=1, N=1, K=1)
+    with pytest.raises(InputError, match="an architecture to map layers on"):
+        alone_cost(bare, nest, Mapping(()))
+
+
+def test_a_layer_without_products_streams_through_the_tiles() -> None:
+    """Six planes of 4 x 4 on four tiles: two of them have two planes, no tile more."""
+    pooled = layer(
+        "pooled", "pool", c=3, k=3, h=2, w=2, r=2, s=2, stride_h=2, stride_w=2, input_h=4, input_w=4
+    )
+    on = mapped_chip(2, 2, dram=100, link=100)
+    found = local_alone_cost(on, pooled, 2)
+    assert found is not None
+    assert (found.dram_read_bytes, found.dram_write_bytes) == (6 * 16, 6 * 4)
+    assert found.cycles == 2 * 16 // 2
+    assert found.tile_cycles == 4 * found.cycles
+    # every tile is one, one, two and no links from the four ports
+    assert found.hop_bytes == 6 * 20 * (0 + 1 + 1 + 2) / 4
+    noc, dram = found.hop_bytes * 5.0, 60.0 * 6 * 16 + 70.0 * 6 * 4
+    assert found.parts_pj == (0.25 * 6 * 16, 2.0 * 6 * 16 + 1.0 * 6 * 4, noc, dram)
+    assert local_alone_cost(mapped_chip(buffer=16), pooled, 2) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"parts_pj": (1.0, 1.0, 1.0)},
+        {"parts_pj": (1.0, -1.0, 0.0, 0.0)},
+        {"cycles": 0},
+        {"dram_read_bytes": -1},
+        {"hop_bytes": -1.0},
+    ],
+)
+def test_no_such_cost(change: dict[str, object]) -> None:
+    cost = AloneCost((1.0, 1.0, 1.0, 1.0), 1, 0, 0, 0, 0.0)
+    assert cost.energy_pj == 4.0
+    with pytest.raises(InputError, match="layer alone"):
+        replace(cost, **change)  # type: ignore[arg-type]
+
+
+def _level(x: dict[str, int], nest: Layer, **loops: int) -> LevelMapping:
+    """Keeps all tensors."""
+    names = frozenset(tensor.name for tensor in nest.tensors)
+    return LevelMapping(tuple(loops.items()), tuple(x.items()), (), names)
