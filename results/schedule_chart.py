@@ -30,7 +30,7 @@ def rectangles(spatial_temporal: Iterable[Row] | None) -> Iterator[Rectangle]:
     for leaf in spatial_temporal or ():
         for turn, start in enumerate(leaf["starts"]):
             yield Rectangle(
-                str(leaf["layer"]),
+                f"{leaf['layer']} (alone from DRAM)" if leaf.get("alone") else str(leaf["layer"]),
                 (turn * leaf["samples"], (turn + 1) * leaf["samples"]),
                 (leaf["tiles"][0], leaf["tiles"][1]),
                 (start, start + leaf["cycles"]),

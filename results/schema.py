@@ -233,7 +233,13 @@ SCHEDULES = Table(
         Column("batch", "int", "samples", "samples that the schedule computes", required=True),
         Column("chip_id", "string", "", "hash of `chip`", required=True),
         Column("chip", "json", "", "the part of the chip that the answer depends on"),
-        Column("tile_mapper", "json", "", "what maps layers on tiles: {solver, params, ...}"),
+        Column(
+            "tile_mapper",
+            "json",
+            "",
+            "what maps layers on tiles: {solver, params, ...}; `alone: true` where it maps layers on whole "
+            "chips, too",
+        ),
         Column("solver", "string", "", "catalogue name of the solver", required=True),
         Column("solver_version", "string", "", "version of the solver", required=True),
         Column("params", "json", "", "the solver's parameters and budget"),
@@ -269,7 +275,8 @@ SCHEDULES = Table(
             "json",
             "samples, tiles, cycles",
             "the S-T chart, a list of {layer, samples, tiles: [first, end], cycles, starts}: a batch of so "
-            "many samples takes so many cycles on these tiles, in turn from each start",
+            "many samples takes so many cycles on these tiles, in turn from each start; `alone: true` where "
+            "the layer has the chip to itself, its data in DRAM",
         ),
         Column(
             "search",

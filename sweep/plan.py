@@ -122,7 +122,7 @@ class _Count:
         self.tasks: dict[str, set[str]] = {}
         """Identities by the table of their rows."""
         self.obstacle = ""
-        self._schedules: dict[tuple[str, ...], list[ScheduleTask]] = {}
+        self._schedules: dict[tuple[str, str, int, bool], list[ScheduleTask]] = {}
         """By what they need tile costs for: seeds have them in common."""
         self.inverted: dict[str, str] = {}
         self._name = study.base
@@ -143,7 +143,7 @@ class _Count:
             return
         for task in needed:
             if isinstance(task, ScheduleTask):
-                key = task.on.id, task.network.id, str(task.batch)
+                key = task.on.id, task.network.id, task.batch, task.solve.asks
                 self._schedules.setdefault(key, []).append(task)
         tasks = ids_by_table(with_epochs(needed))
         self.most_solves = max(self.most_solves, sum(map(len, tasks.values())))

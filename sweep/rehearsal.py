@@ -11,7 +11,8 @@ from solvers.schedule.tile_costs import ShareCost
 from solvers.schedule.tile_shares import Request, Share, batches_of, requested_shares
 from sweep.known_costs import KnownCosts
 from sweep.schedule_bounds import ideal_cost
-from sweep.schedule_task import ScheduleTask, run_schedule_task
+from sweep.schedule_task import ScheduleTask
+from sweep.schedule_worker import run_schedule_task
 from sweep.task import MappingTask
 from sweep.tile_task import TileTask
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from results.answers import find_answers
 from results.schema import ANSWER_TABLES
-from sweep.schedule_task import ScheduleTask, run_schedule_task
+from sweep.schedule_task import ScheduleTask
+from sweep.schedule_worker import run_schedule_task
 from sweep.scratchpad_task import ScratchpadTask, run_scratchpad_task
 from sweep.task import MappingTask, run_task
 from sweep.tile_task import run_tile_task

@@ -1,0 +1,203 @@
+"""Schedulers that ask for costs as they go: asked in rounds or told all at once, the answer is the same.
+
+A solver of the paper's whole table is made to ask, here in the worker: first for a sample of each layer on a
+tile, then for half of what it needs, then for all of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusters.in_process import InProcessRuntime
+from costmodel.chip import LayerGraph, Tile
+from costmodel.chips import load_chip
+from costmodel.networks.layer_graphs import load_layer_graph
+from results.store import RunFolder, RunWriter
+from solvers.schedule.tile_shares import Pruning, Request, Share, batches_of, requested_shares
+from sweep.plan import plan
+from sweep.run import Observer, Run
+from sweep.schedule_task import ScheduleSolve
+from sweep.search import search_of
+from sweep.session import Place, run_study
+from sweep.study import MappingChoice, Study, load_study
+from sweep.work import answer_task
+
+HERE = Place(in_process=True)
+MakeRuntime = Callable[[Callable[[Any], Any]], InProcessRuntime]
+Row = dict[str, Any]
+BATCH, TILES = 2, 2
+
+STUDY = f"""
+name: asking
+networks: [chain.json]
+chip: set-edge
+axes:
+  mesh: {{choices: [[{TILES}, 1]]}}
+  noc.link_bandwidth: {{choices: [8 B/cycle, 64 B/cycle]}}
+objectives: [energy_pj, cycles]
+mapping: {{solver: nvdla}}
+schedule: {{solver: layer_sequential, batch: {BATCH}, seeds: 1, params: {{beta: 3}}}}
+"""
+
+
+def layer(name: str, c: int, k: int, before: list[int]) -> Row:
+    sizes = {"C": c, "K": k, "H": 8, "W": 8, "R": 1, "S": 1, "sH": 1, "sW": 1, "pad_h": 0, "pad_w": 0}
+    inputs = {"ifmap_real": [c, 8, 8], "ifm_prevs": before, "external_C": 0 if before else c}
+    return {"name": name, "type": "conv", "N": 1, **sizes, **inputs}
+
+
+CHAIN = [layer("a", 16, 32, []), layer("b", 32, 64, [0]), layer("c", 64, 32, [1])]
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    (tmp_path / "chain.json").write_text(json.dumps({"layers": CHAIN}))
+    (tmp_path / "asking.yaml").write_text(STUDY)
+    return load_study(str(tmp_path / "asking.yaml"))
+
+
+class Asking(Observer):
+    """Workers whose schedulers ask in rounds; what they were told, and what was announced and solved."""
+
+    def __init__(self, graph: LayerGraph, tile: Tile) -> None:
+        every = [Request(n, b, t) for n in range(3) for b in batches_of(BATCH) for t in range(1, TILES + 1)]
+        self.stages = [[Request(n, 1, 1) for n in range(3)], every[::2], every]
+        self.shares = {one: requested_shares(graph, one, tile, Pruning()) for one in every}
+        self.told: list[int] = []
+        self.announced = 0
+        self.solved: list[Row] = []
+
+    def work(self, content: Any) -> Any:
+        if content["kind"] == "schedule":
+            known = {tuple(row[: len(Share._fields)]) for row in content["tile_costs"]}
+            self.told.append(len(known))
+            for stage in self.stages:
+                if any(share not in known for one in stage for share in self.shares[one]):
+                    return {"needs": [list(one) for one in stage], "cpu_seconds": 1e3, "wall_seconds": 2e3}
+        return answer_task(content)
+
+    def asked(self, solves: int) -> None:
+        self.announced += solves
+
+    def answered(self, row: Row) -> None:
+        self.solved.append(row)
+
+
+@pytest.fixture
+def asking(study: Study, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Asking:
+    monkeypatch.setattr(ScheduleSolve, "asks", True)
+    return Asking(load_layer_graph(tmp_path / "chain.json"), load_chip("set-edge").tile)
+
+
+def explored(study: Study, path: Path, observer: Observer, runtime: InProcessRuntime) -> RunFolder:
+    with RunWriter(path) as writer:
+        Run(study, writer, observer, path.parent).explore(search_of(study), runtime)
+    return RunFolder(path)
+
+
+def found(folder: RunFolder) -> dict[str, Any]:
+    return {row["task_id"]: (row["tree"], row["objective"]) for row in folder.read_rows("schedules")}
+
+
+def test_asked_in_rounds_the_answers_are_those_of_the_whole_table(
+    study: Study, asking: Asking, in_process: MakeRuntime, tmp_path: Path
+) -> None:
+    folder = explored(study, tmp_path / "asked" / "study", asking, in_process(asking.work))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScheduleSolve, "asks", False)
+        whole = run_study(study, tmp_path / "whole" / "study", HERE)
+    assert found(folder) == found(whole)
+    assert len(found(folder)) == 2
+    # every round of both designs is told what it asked for, and nothing else
+    sizes = [len({share for one in stage for share in asking.shares[one]}) for stage in asking.stages]
+    assert sorted(asking.told) == sorted(2 * [0, *sizes])
+    for row in folder.read_rows("schedules"):
+        assert 3000 < row["cpu_seconds"] < 3010
+        assert 6000 < row["wall_seconds"] < 6010
+    # one task a request, less what is known: no share twice, and none of two requests together
+    lots = folder.read_rows("tile_costs")
+    shares = [tuple(share) for row in lots for share, *_ in row["costs"]]
+    assert len(shares) == len(set(shares)) == sizes[-1]
+    for row in lots:
+        mine = {Share(*share) for share, *_ in row["costs"]}
+        assert any(mine <= set(shares) for shares in asking.shares.values())
+    assert asking.announced == len(lots)
+    assert len(asking.solved) == len(lots) + 2
+
+
+def test_a_second_study_and_a_killed_one_solve_only_what_is_not_there(
+    study: Study, asking: Asking, in_process: MakeRuntime, tmp_path: Path
+) -> None:
+    class Interrupted(Asking):
+        def answered(self, row: Row) -> None:
+            super().answered(row)
+            if len(self.solved) == 4:
+                raise KeyboardInterrupt
+
+    first = Interrupted(load_layer_graph(tmp_path / "chain.json"), load_chip("set-edge").tile)
+    path = tmp_path / "runs" / "study"
+    with pytest.raises(KeyboardInterrupt):
+        explored(study, path, first, in_process(first.work))
+    folder = explored(study, path, asking, in_process(asking.work))
+    shares = [tuple(share) for row in folder.read_rows("tile_costs") for share, *_ in row["costs"]]
+    assert len(shares) == len(set(shares))
+    assert not {row["task_id"] for row in first.solved} & {row["task_id"] for row in asking.solved}
+    again = Asking(load_layer_graph(tmp_path / "chain.json"), load_chip("set-edge").tile)
+    renamed = study.model_copy(update={"name": "again"})
+    explored(renamed, tmp_path / "runs" / "again", again, in_process(again.work))
+    assert again.told == []
+
+
+def test_costs_that_fail_fail_the_schedule_and_are_tried_again(
+    study: Study, asking: Asking, in_process: MakeRuntime, tmp_path: Path
+) -> None:
+    def broken(content: Any) -> Any:
+        if content["kind"] == "tile_costs" and len(content["shares"]) > 1:
+            raise RuntimeError("no tiles today")
+        return asking.work(content)
+
+    path = tmp_path / "runs" / "study"
+    folder = explored(study, path, asking, in_process(broken))
+    for row in folder.read_rows("schedules"):
+        assert row["status"] == "failed"
+        assert "tile costs could not be had" in row["error"]
+        assert row["cpu_seconds"] >= 1000
+    explored(study, path, asking, in_process(asking.work))
+    assert {row["status"] for row in folder.read_rows("designs")} == {"complete"}
+
+
+def test_a_scheduler_that_asks_for_what_it_has_is_stopped(
+    study: Study, asking: Asking, in_process: MakeRuntime, tmp_path: Path
+) -> None:
+    def again_and_again(content: Any) -> Any:
+        if content["kind"] == "schedule":
+            return {"needs": [[0, 1, 1]], "cpu_seconds": 1.0, "wall_seconds": 1.0}
+        return asking.work(content)
+
+    folder = explored(study, tmp_path / "runs" / "study", asking, in_process(again_and_again))
+    errors = {row["error"] for row in folder.read_rows("schedules")}
+    assert errors == {"layer_sequential asked again for costs that it had"}
+
+
+def test_layers_alone_are_mapped_on_the_whole_chip_and_counted_again(study: Study, tmp_path: Path) -> None:
+    assert study.schedule is not None
+    schedule = study.schedule.model_copy(update={"alone": True, "most_partitions": 1})
+    mapping = MappingChoice(solver="random_search", iterations=50)
+    changed = study.model_copy(update={"schedule": schedule, "mapping": mapping})
+    folder = run_study(changed, tmp_path / "runs" / "study", HERE)
+    graph, mapped = load_layer_graph(tmp_path / "chain.json"), folder.read_rows("layers")
+    # a layer and batch each, solved once for both chips: their links do not matter to mappings
+    assert len(mapped) == len(graph.layers) * len(batches_of(BATCH))
+    ran_alone = 0
+    for row in folder.read_rows("schedules"):
+        assert 0 < row["energy_bound_pj"] <= row["energy_pj"]
+        assert 0 < row["cycles_bound"] <= row["cycles"]
+        ran_alone += sum(leaf.get("alone", False) for leaf in row["spatial_temporal"])
+    assert ran_alone
+    known = plan(changed, tmp_path / "runs")
+    assert (known.open, known.cost_solves, known.asking) == (0, 0, 0)
