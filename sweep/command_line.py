@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -251,7 +252,7 @@ class WorkFailedError(Exception):
 
 def main() -> None:
     """Exit status 0: done; 1: the work failed or was stopped; 2: the input was wrong."""
-    warnings.showwarning = _show_warning
+    warnings.showwarning = _each_once()
     try:
         app()
     except (InputError, NotARunError, CannotWriteError, FolderInUseError) as error:
@@ -263,8 +264,16 @@ def main() -> None:
         sys.exit(1)
 
 
-def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"warning: {message}", file=sys.stderr)
+def _each_once() -> Callable[..., None]:
+    """Prints warnings to standard error, those of the same words once."""
+    shown: set[str] = set()
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        if (text := f"warning: {message}") not in shown:
+            shown.add(text)
+            print(text, file=sys.stderr)
+
+    return show
 
 
 def _fail(message: str, status: int) -> None:

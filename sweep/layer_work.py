@@ -21,7 +21,7 @@ from sweep.scratchpad_plans import ScratchpadPlans
 from sweep.space import Design
 from sweep.study import Study
 from sweep.task import MappingTask, SolveSettings, canonical_json, checked_params
-from sweep.timeloop_space import with_timeloop_constraints
+from sweep.timeloop_space import constrained_by_timeloop
 from sweep.work import Task
 
 
@@ -73,19 +73,6 @@ def solve_settings(study: Study) -> SolveSettings:
     return SolveSettings(choice.solver, choice.objective, params, choice.budget, choice.rules)
 
 
-def _constrained(settings: SolveSettings, architecture: str, layers: Sequence[Layer]) -> list[SolveSettings]:
-    """For each layer the settings with what a Timeloop architecture asks of its mappings.
-
-    Timeloop's constraints are for one layer at a time; here each holds for those with its dims and tensors.
-    """
-    dims = {dim for layer in layers for dim in layer.sizes}
-    names = frozenset(dims.union(tensor.name for layer in layers for tensor in layer.tensors))
-    all_rules = (
-        with_timeloop_constraints(settings.rules, architecture, layer, elsewhere=names) for layer in layers
-    )
-    return [settings if rules is settings.rules else replace(settings, rules=rules) for rules in all_rules]
-
-
 class LayerWork:
     """The workload of a study of architectures: a mapping a demand, then a scratchpad plan a network."""
 
@@ -94,7 +81,8 @@ class LayerWork:
         settings = solve_settings(study)
         layers = [demand.layer for demand in demands]
         check_rules(settings.rules, load_architecture(study.architecture), layers)
-        self._settings = _constrained(settings, study.architecture, layers)
+        rules = constrained_by_timeloop(settings.rules, study.architecture, layers)
+        self._settings = [replace(settings, rules=asked) for asked in rules]
         self._scratchpads = ScratchpadPlans.of(study)
         self.asked = {"layers": sum(demand.count for demand in demands)}
         if self._scratchpads:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from warnings import warn
 
 from costmodel.architectures import architecture_names
 from costmodel.errors import InputError
 from costmodel.frontends.timeloop_architecture import FanOutStep, TimeloopArchitecture, timeloop_architecture
-from costmodel.frontends.timeloop_constraints import LevelConstraint, read_constraints
+from costmodel.frontends.timeloop_constraints import LevelConstraint, dims_spoken_of, read_constraints
 from costmodel.frontends.timeloop_files import (
     CONSTRAINT_SECTIONS,
     TimeloopFiles,
@@ -49,6 +50,42 @@ def with_timeloop_constraints(
         expected = "constraints on a level either in Timeloop's files or in ours"
         raise InputError(architecture, expected, f"both for {', '.join(twice)}", key="constraints")
     return replace(rules, levels=(*rules.levels, *asked))
+
+
+def constrained_by_timeloop(
+    rules: SpaceRules, architecture: str, layers: Sequence[Layer]
+) -> list[SpaceRules]:
+    """For each layer ``rules``, and what a Timeloop architecture asks of its mappings.
+
+    Timeloop's constraints are written for layers of one kind, such as convolutions, some of which lack a dim
+    (depthwise ones K); they hold for all layers of that kind. Those of another kind, such as products, use
+    the same letters for other things: they are left alone, with a warning. Raises InputError for a name that
+    no layer has.
+    """
+    described = _described(architecture, (), _stamps(architecture, ()))
+    if described is None:
+        return [rules] * len(layers)
+    kinds = [_kind(layer, layers) for layer in layers]
+    spoken = dims_spoken_of(*described, frozenset().union(*kinds))
+    meant = [spoken <= kind for kind in kinds]
+    found = []
+    for layer, kind, for_it in zip(layers, kinds, meant, strict=True):
+        if for_it or not any(meant):
+            found.append(with_timeloop_constraints(rules, architecture, layer, elsewhere=kind))
+        else:
+            found.append(rules)
+            lacks = ", ".join(sorted(spoken - kind))
+            text = f"{architecture}: layer {layer.name} has no {lacks}: the constraints do not hold for it"
+            warn(text, stacklevel=2)
+    return found
+
+
+def _kind(layer: Layer, layers: Iterable[Layer]) -> frozenset[str]:
+    """Dims and tensors of all layers that have every dim of ``layer``, or no others."""
+    mine = layer.sizes.keys()
+    related = [other for other in layers if mine <= other.sizes.keys() or other.sizes.keys() <= mine]
+    tensors = {tensor.name for other in related for tensor in other.tensors}
+    return frozenset(tensors.union(*(other.sizes for other in related)))
 
 
 def level_rules(constraints: Sequence[LevelConstraint]) -> tuple[LevelRules, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -76,6 +76,18 @@ def read_constraints(
             _check_container(asked, layer)
     built = (builder.constraint() for builder in builders.values())
     return tuple(constraint for constraint in built if constraint != LevelConstraint(constraint.level))
+
+
+def dims_spoken_of(
+    files: TimeloopFiles, architecture: TimeloopArchitecture, known: Collection[str]
+) -> frozenset[str]:
+    """Every dim that the constraints bound or order, where ``known`` are those there are."""
+    spoken = (
+        asked.dims(known)
+        for asked in _all_directives(files, architecture)
+        if asked.type in ("temporal", "spatial")
+    )
+    return frozenset().union(*spoken)
 
 
 def _all_directives(files: TimeloopFiles, architecture: TimeloopArchitecture) -> Iterator[Directive]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -95,6 +95,11 @@ class Directive:
         value = self.data.get("split")
         return None if value is None else whole_number(value, self.where, "split", least=0)
 
+    def dims(self, known: Collection[str]) -> set[str]:
+        """Every dim that it names, where ``known`` are those there are."""
+        bounded = {factor.dim for text in self._texts("factors") for factor in self._parsed(text)}
+        return bounded.union(self._dims_in_order(known))
+
     def tensors(self, key: Literal["keep", "bypass"], layer: Layer) -> list[str]:
         """The names in ``keep`` or ``bypass``, tensors of the layer."""
         names = self._texts(key)
@@ -125,13 +130,13 @@ class Directive:
             place = match.end()
 
     def _order(self, layer: Layer) -> list[str]:
-        dims: list[str] = []
-        known = {*layer.sizes, *self.elsewhere}
-        for text in self._texts("permutation"):
-            parts = re.split(r"[\s,]+", text.strip()) if text.strip() else []
-            dims += [dim for part in parts for dim in ([part] if part in known else part)]
+        dims = self._dims_in_order({*layer.sizes, *self.elsewhere})
         self._known_once(dims, layer, "permutation")
         return dims
+
+    def _dims_in_order(self, known: Collection[str]) -> list[str]:
+        texts = (text for written in self._texts("permutation") for text in re.split(r"[\s,]+", written))
+        return [dim for text in texts for dim in ([text] if text in known else text)]
 
     def _known_once(self, dims: list[str], layer: Layer, key: str) -> None:
         known_names(dims, [*layer.sizes, *sorted(self.elsewhere - layer.sizes.keys())], self.where, key)

@@ -11,10 +11,10 @@ from subprocess import CompletedProcess
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.workload import convolution
+from costmodel.workload import convolution, gemm
 from results.store import RunFolder
 from solvers.mapping.rules import LevelRules, SpaceRules
-from sweep.timeloop_space import is_timeloop_constraints, with_timeloop_constraints
+from sweep.timeloop_space import constrained_by_timeloop, is_timeloop_constraints, with_timeloop_constraints
 
 FILES = Path(__file__).parents[1] / "data" / "timeloop_files"
 V03, V04 = FILES / "v03", FILES / "v04"
@@ -123,6 +123,21 @@ def test_constraints_of_nodes_join_those_of_the_study() -> None:
         with_timeloop_constraints(ours, str(V04 / "design.yaml"), LAYER)
     with pytest.raises(InputError, match="constraints with 'level', as in a study"):
         with_timeloop_constraints(ours, "eyeriss", LAYER, V03 / "constraints.yaml")
+
+
+def test_constraints_hold_for_layers_of_their_kind() -> None:
+    depthwise = convolution("depthwise", K=12, C=12, P=8, Q=6, R=3, S=1, groups=12)
+    product = gemm("product", M=8, N=6, K=12)
+    free, file = SpaceRules("free"), str(V04 / "design.yaml")
+    with pytest.warns(UserWarning, match="product has no C, P, Q, R, S: the constraints do not hold"):
+        asked = constrained_by_timeloop(free, file, [LAYER, depthwise, product])
+    assert asked[0] == with_timeloop_constraints(free, file, LAYER)
+    assert asked[1].at("RegFile").spatial == ()
+    assert asked[1].at("Buffer").bypass == ("Weights",)
+    assert asked[2] == free
+    assert constrained_by_timeloop(free, "eyeriss", [LAYER, product]) == [free, free]
+    with pytest.raises(InputError, match=r"expected names among .*, found"):
+        constrained_by_timeloop(free, file, [depthwise, product])
 
 
 def test_constraint_files_are_told_apart(tmp_path: Path) -> None:
