@@ -222,9 +222,9 @@
   }
 
   function trajectoriesFigure(trajectories) {
-    const lines = trajectories.map(({ seed, rounds, ratios, phases }, place) => ({
-      type: "scatter", mode: "lines", name: `seed ${seed}`, x: rounds, y: ratios, line: { width: 1.5, color: COLORS[place % COLORS.length] },
-      hovertext: rounds.map((round, i) => `seed ${seed}, ${phases[i]}<br>round ${round}: ×${ratios[i]}`), hoverinfo: "text",
+    const lines = trajectories.map(({ name, rounds, ratios, phases }, place) => ({
+      type: "scatter", mode: "lines", name, x: rounds, y: ratios, line: { width: 1.5, color: COLORS[place % COLORS.length] },
+      hovertext: rounds.map((round, i) => `${name}, ${phases[i]}<br>round ${round}: ×${ratios[i]}`), hoverinfo: "text",
     }));
     const layout = {
       xaxis: { title: { text: "Rounds, of all phases" }, rangemode: "tozero" },

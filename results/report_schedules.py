@@ -28,7 +28,7 @@ MOST_CHARTS = 40
 LONGEST_TABLE = 200
 HEADERS = ("Design", "Network", "Solver", "Minimised", "Seeds", "Energy", "Latency", "DRAM traffic")
 SPREAD_HEADERS = ("Gap", "Median seed", "Worst seed", "Tiles busy", "CPU time")
-SEED_HEADERS = ("Seed", "Status", "Objective", "Gap", "Energy", "Latency", "CPU time")
+SEED_HEADERS = ("Search", "Status", "Objective", "Gap", "Energy", "Latency", "CPU time")
 OPERATOR_HEADERS = ("Phase", "Operator", "Tried", "Invalid", "Accepted", "Better", "Accepted of tried")
 
 Row = Mapping[str, Any]
@@ -42,6 +42,15 @@ class Scheduled:
     network: str
     best: Row
     seeds: tuple[Row, ...]
+
+    @cached_property
+    def by_solver(self) -> dict[str, float | None]:
+        """The best objective that each scheduler found, in the order of the study."""
+        found: dict[str, float | None] = {}
+        for row in self.seeds:
+            least = [value for value in (found.get(row["solver"]), row["objective"]) if value is not None]
+            found[row["solver"]] = min(least, default=None)
+        return found
 
     @cached_property
     def objectives(self) -> list[float]:
@@ -69,6 +78,8 @@ def schedules_section(run: RunData) -> Section | None:
     parts = [paragraph(text), table([*HEADERS, *SPREAD_HEADERS], rows, "Best schedules")]
     if len(found) > LONGEST_TABLE:
         parts.append(paragraph(f"The first {LONGEST_TABLE} of {len(found)} are shown."))
+    if any(len(one.by_solver) > 1 for one in found):
+        parts.append(_rivals(run, found[:LONGEST_TABLE]))
     return Section("schedules", "Schedules", joined([*parts, _charts(run, found)]))
 
 
@@ -105,6 +116,32 @@ def _cells(run: RunData, one: Scheduled) -> list[Cell]:
         Cell(percent(best["utilization"]), sort=best["utilization"], number=True),
         Cell(seconds(spent), sort=spent, number=True),
     ]
+
+
+def _rivals(run: RunData, found: list[Scheduled]) -> Markup:
+    """What each scheduler found, as multiples of the best, and the CPU time of all its searches."""
+    solvers = list(dict.fromkeys(name for one in found for name in one.by_solver))
+    headers = ["Design", "Network", *solvers, *(f"{name}, CPU time" for name in solvers)]
+    rows = [
+        [
+            Cell(_label(run, one.design), sort=float(one.design)),
+            Cell(one.network),
+            *(_over_best(one, name) for name in solvers),
+            *(_spent(one, name) for name in solvers),
+        ]
+        for one in found
+    ]
+    return table(headers, rows, "Schedulers compared")
+
+
+def _over_best(one: Scheduled, solver: str) -> Cell:
+    objective = one.by_solver.get(solver)
+    return Cell(one.over_best(objective), sort=objective, number=True)
+
+
+def _spent(one: Scheduled, solver: str) -> Cell:
+    spent = sum(row["cpu_seconds"] or 0.0 for row in one.seeds if row["solver"] == solver)
+    return Cell(seconds(spent), sort=spent, number=True)
 
 
 def _metric(row: Row, name: str) -> Cell:
@@ -167,16 +204,22 @@ def _content(one: Scheduled, charts: Mapping[str, Row]) -> dict[str, Any]:
         "tree": mine["tree"] or "",
         "seeds": [_seed_cells(one, row) for row in one.seeds],
         "trajectories": [
-            {"seed": row["seed"], **trajectory_content(search, best)}
+            {"name": _search(one, row), **trajectory_content(search, best)}
             for row, search in zip(one.seeds, searches, strict=True)
         ],
         "operators": [_operator_cells(counts) for counts in acceptance(searches)],
     }
 
 
+def _search(one: Scheduled, row: Row) -> str:
+    """A row's seed, and its scheduler where there are several."""
+    return f"{row['solver']}, seed {row['seed']}" if len(one.by_solver) > 1 else f"seed {row['seed']}"
+
+
 def _seed_cells(one: Scheduled, row: Row) -> list[Any]:
     texts = {name: scale_for(name, [row[name]]).text(row[name]) for name in ("energy_pj", "cycles")}
-    mark = {"strong": f"{row['seed']}"} if row is one.best else [str(row["seed"]), row["seed"]]
+    name = _search(one, row)
+    mark = {"strong": name} if row is one.best else [name, row["seed"]]
     spent = row["cpu_seconds"]
     return [
         mark,

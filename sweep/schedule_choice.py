@@ -21,36 +21,20 @@ WITHOUT_DRAWS = [entry.name for entry in CATALOGUE if entry.family == "schedule"
 """Solvers that ignore the seed."""
 
 
-class ScheduleChoice(Keys):
+class SchedulerChoice(Keys):
     """Schedule every network with ``seeds`` seeds, ``seed`` the first; the best schedule counts.
 
     Of a solver that draws nothing ``seeds`` is 1: all would give the same answer.
     ``epochs``: parts of the search, between which seeds exchange their best trees (1: they do not).
-    ``batch``: samples of networks that name none; ``objective``: energy, cycles, edp, or a product as e2d;
-    ``least_utilization`` and ``most_partitions``: which ways to cut a layer among tiles are worth a look,
-    see :class:`Pruning`. What a tile computes is mapped as the study's ``mapping`` block says.
-    ``alone``: whether a layer may run alone from DRAM, mapped on the whole chip in the same way; None leaves
-    it to the solvers, see :meth:`offers_alone`.
     """
 
     solver: str = "set"
-    objective: str = "edp"
-    batch: Annotated[int, Field(ge=1)] = 1
     seeds: Annotated[int, Field(ge=1)] = 4
     seed: Annotated[int, Field(ge=0)] = 0
     epochs: Annotated[int, Field(ge=1)] = 1
     params: dict[str, Any] = Field(default_factory=dict)
     wall_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 600.0
     iterations: Annotated[int, Field(ge=1)] | None = None
-    least_utilization: Annotated[float, Field(ge=0, le=1, strict=False)] = Pruning.least_utilization
-    most_partitions: Annotated[int, Field(ge=1)] | None = Pruning.most
-    alone: bool | None = None
-
-    @field_validator("objective")
-    @classmethod
-    def _known(cls, objective: str) -> str:
-        Objective.named(objective)
-        return objective
 
     @model_validator(mode="before")
     @classmethod
@@ -67,6 +51,47 @@ class ScheduleChoice(Keys):
         return seeds
 
     @property
+    def budgets(self) -> list[Budget]:
+        """One for each seed."""
+        seeds = range(self.seed, self.seed + self.seeds)
+        return [Budget(self.wall_seconds, self.iterations, seed) for seed in seeds]
+
+
+class ScheduleChoice(SchedulerChoice):
+    """A scheduler, what it minimises, and the ``rivals`` that answer the same question; the best counts.
+
+    ``batch``: samples of networks that name none; ``objective``: energy, cycles, edp, or a product as e2d;
+    ``least_utilization`` and ``most_partitions``: which ways to cut a layer among tiles are worth a look,
+    see :class:`Pruning`. What a tile computes is mapped as the study's ``mapping`` block says.
+    ``alone``: whether a layer may run alone from DRAM, mapped on the whole chip in the same way; None leaves
+    it to the solvers, see :meth:`offers_alone`.
+    """
+
+    objective: str = "edp"
+    batch: Annotated[int, Field(ge=1)] = 1
+    least_utilization: Annotated[float, Field(ge=0, le=1, strict=False)] = Pruning.least_utilization
+    most_partitions: Annotated[int, Field(ge=1)] | None = Pruning.most
+    alone: bool | None = None
+    rivals: Annotated[tuple[SchedulerChoice, ...], Field(strict=False)] = ()
+
+    @field_validator("objective")
+    @classmethod
+    def _known(cls, objective: str) -> str:
+        Objective.named(objective)
+        return objective
+
+    @model_validator(mode="after")
+    def _each_once(self) -> ScheduleChoice:
+        if len(set(names := [one.solver for one in self.schedulers])) < len(names):
+            raise InputError("", "every solver once", ", ".join(names), key="rivals")
+        return self
+
+    @property
+    def schedulers(self) -> tuple[SchedulerChoice, ...]:
+        """The solver and its rivals."""
+        return (self, *self.rivals)
+
+    @property
     def pruning(self) -> Pruning:
         return Pruning(self.least_utilization, self.most_partitions)
 
@@ -79,10 +104,6 @@ class ScheduleChoice(Keys):
         if self.alone and not maps_layers:
             expected = "a mapping solver, for layers alone on the whole chip"
             raise InputError("", expected, mapper, "Name one, or leave `alone` out", key="schedule.alone")
-        return maps_layers and self.solver in ASKING if self.alone is None else self.alone
-
-    @property
-    def budgets(self) -> list[Budget]:
-        """One for each seed."""
-        seeds = range(self.seed, self.seed + self.seeds)
-        return [Budget(self.wall_seconds, self.iterations, seed) for seed in seeds]
+        if self.alone is not None:
+            return self.alone
+        return maps_layers and any(one.solver in ASKING for one in self.schedulers)

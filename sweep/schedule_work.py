@@ -31,13 +31,43 @@ from sweep.work import Task
 FAMILY = "schedule"
 
 
-def schedule_solves(study: Study) -> list[ScheduleSolve]:
-    """The study's scheduler with complete, checked parameters, once for each seed."""
-    choice = study.schedule
-    assert choice is not None
-    solver(choice.solver, FAMILY)
-    params = _params(study, "schedule", choice.solver, choice.params)
-    return [ScheduleSolve(choice.solver, choice.objective, params, budget) for budget in choice.budgets]
+@dataclass(frozen=True)
+class Scheduler:
+    """One of a study's schedulers: a solve for each of its seeds, in ``epochs`` parts."""
+
+    solves: tuple[ScheduleSolve, ...]
+    epochs: int
+
+    def tasks(self, network: ScheduledNetwork, on: TiledChip, demand: Demand) -> list[ScheduleTask]:
+        """One task a seed; where seeds exchange their trees, those of the last epoch."""
+        if self.epochs == 1:
+            return [ScheduleTask(network, on, demand, solve) for solve in self.solves]
+        tasks: list[ScheduleTask] = []
+        for number in range(self.epochs):
+            tasks = [
+                ScheduleTask(network, on, demand, solve, EpochOf(number, self.epochs, place), tuple(tasks))
+                for place, solve in enumerate(self.solves)
+            ]
+        return tasks
+
+
+def schedulers_of(study: Study) -> list[Scheduler]:
+    """The study's scheduler and its rivals with complete, checked parameters."""
+    assert study.schedule is not None
+    objective, found = study.schedule.objective, []
+    for number, choice in enumerate(study.schedule.schedulers, -1):
+        block = "schedule" if number < 0 else f"schedule.rivals[{number}]"
+        try:
+            exchanges = hasattr(solver(choice.solver, FAMILY).load(), "spaces_of")
+        except InputError as error:
+            raise error.at(f"study {study.name}", f"{block}.solver") from None
+        if choice.epochs > 1 and not exchanges:
+            expected = f"1, for {choice.solver} has no searches that can exchange trees"
+            raise InputError(f"study {study.name}", expected, choice.epochs, key=f"{block}.epochs")
+        params = _params(study, block, choice.solver, choice.params)
+        solves = (ScheduleSolve(choice.solver, objective, params, budget) for budget in choice.budgets)
+        found.append(Scheduler(tuple(solves), choice.epochs))
+    return found
 
 
 def tile_mapper(study: Study) -> SolveSettings:
@@ -81,40 +111,30 @@ def _params(study: Study, block: str, solver_name: str, given: dict[str, Any]) -
 
 
 class ScheduleWork:
-    """The workload of a study of chips: a schedule a network and seed; the best of each network counts."""
+    """The workload of a study of chips: a schedule a network, scheduler and seed; the best one counts."""
 
     def __init__(self, study: Study) -> None:
         assert study.schedule is not None
         self._choice = study.schedule
         self._networks = study.networks
-        self._solves = schedule_solves(study)
-        if self._choice.epochs > 1 and not hasattr(solver(self._choice.solver).load(), "spaces_of"):
-            expected = f"1, for {self._choice.solver} has no searches that can exchange trees"
-            raise InputError(f"study {study.name}", expected, self._choice.epochs, key="schedule.epochs")
+        self._schedulers = schedulers_of(study)
+        self._seeds = sum(len(scheduler.solves) for scheduler in self._schedulers)
         self._mapper = tile_mapper(study)
         self._alone = alone_offered(study)
         self._loaded = {choice.shown: _loaded(choice, study, self._alone) for choice in study.networks}
         self._fitted: dict[tuple[str, int, int], ScheduledNetwork] = {}
         self._demands: dict[tuple[str, Tile, int], Demand] = {}
-        self.asked = {"schedules": len(study.networks) * len(self._solves)}
+        self.asked = {"schedules": len(study.networks) * self._seeds}
 
     def tasks(self, design: Design) -> list[Task]:
-        """For one network after the other, a task a seed."""
+        """For one network after the other, for one scheduler after the other, a task a seed."""
         on = self._on(design.chip)
-        return [task for network in self._networks for task in self._of_seeds(network, on)]
-
-    def _of_seeds(self, network: NetworkChoice, on: TiledChip) -> list[ScheduleTask]:
-        """One task a seed; where seeds exchange their trees, those of the last epoch."""
-        loaded, demand, count = self._network(network, on), self._demand(network, on), self._choice.epochs
-        if count == 1:
-            return [ScheduleTask(loaded, on, demand, solve) for solve in self._solves]
-        tasks: list[ScheduleTask] = []
-        for number in range(count):
-            tasks = [
-                ScheduleTask(loaded, on, demand, solve, EpochOf(number, count, place), tuple(tasks))
-                for place, solve in enumerate(self._solves)
-            ]
-        return tasks
+        return [
+            task
+            for network in self._networks
+            for scheduler in self._schedulers
+            for task in scheduler.tasks(self._network(network, on), on, self._demand(network, on))
+        ]
 
     def _on(self, chip: Chip) -> TiledChip:
         architecture = chip.tile.architecture
@@ -149,7 +169,7 @@ class ScheduleWork:
     def bounds(self, tasks: Sequence[Task]) -> tuple[float, float]:
         """Proven lower bounds on energy_pj and cycles of a design with these tasks, whatever tiles cost."""
         schedules = [task for task in tasks if isinstance(task, ScheduleTask)]
-        one_each = schedules[:: len(self._solves)]
+        one_each = schedules[:: self._seeds]
         found = [bounds_before(task) for task in one_each]
         weights = [network.weight for network in self._networks]
         energies, cycles = (map(prod, zip(weights, part, strict=True)) for part in zip(*found, strict=True))
@@ -161,7 +181,7 @@ class ScheduleWork:
         A network has an answer where one of its seeds has; its bounds are the best that any seed proved.
         """
         found = [answer for answer in answers if isinstance(answer, ScheduleAnswer)]
-        seeds = len(self._solves)
+        seeds = self._seeds
         networks = [
             _Scheduled(choice, task_ids[first : first + seeds], found[first : first + seeds])
             for choice, first in zip(self._networks, range(0, len(found), seeds), strict=True)

@@ -243,7 +243,7 @@ class Study(Keys):
     def solvers(self) -> list[str]:
         """The names of the solvers that answer the study's tasks."""
         if self.schedule is not None:
-            return [self.schedule.solver]
+            return [scheduler.solver for scheduler in self.schedule.schedulers]
         return [self.mapping.solver, *([self.scratchpad.solver] if self.scratchpad else [])]
 
     def axis_values(self) -> tuple[Axis, ...]:

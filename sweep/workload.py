@@ -35,11 +35,11 @@ class Workload(Protocol):
 def solved_how(study: Study) -> Any:
     """How the study's tasks are solved, versions of solvers and models included, as plain JSON data."""
     from sweep.layer_work import solve_settings
-    from sweep.schedule_work import schedule_solves, tile_mapper
+    from sweep.schedule_work import schedulers_of, tile_mapper
 
     if study.schedule is None:
         return solve_settings(study).content
-    return [tile_mapper(study).content, schedule_solves(study)[0].content]
+    return [tile_mapper(study).content, *(one.solves[0].content for one in schedulers_of(study))]
 
 
 def workload_of(study: Study) -> Workload:

@@ -388,6 +388,12 @@ def test_constraints_and_searches_know_chips(write_study: Callable[[str], Path],
         (("beta: 2", "betta: 2"), "Did you mean beta?"),
         (("beta: 2", "beta: -2"), "study skip: schedule.params.beta: expected a number above 0"),
         (("solver: set,", "solver: layer_pipeline, epochs: 2,"), "no searches that can exchange"),
+        (("solver: set,", "solver: set, rivals: [{solver: set}],"), "every solver once"),
+        (("solver: set,", "solver: set, rivals: [{solver: sett}],"), "schedule.rivals[0].solver"),
+        (
+            ("solver: set,", "solver: set, rivals: [{solver: kapla_schedule, params: {chain: 1}}],"),
+            "schedule.rivals[0].params: expected parameters of kapla_schedule",
+        ),
         (("  mesh:", "  mesh.width:"), "override of chip set-edge"),
         (("chip: set-edge", "chip: set-edg"), "Did you mean set-edge"),
         (("skip.json", "skipp.json"), "skipp.json"),
@@ -433,6 +439,30 @@ def test_a_submitted_study_takes_its_chip_and_networks_along(
     assert Path(staged.networks[0].network).is_relative_to(tmp_path / "job")
     rmtree(tmp_path / "chips")
     assert load_chip(staged.chip) == wanted
+
+
+def test_rivals_answer_the_same_question_and_the_best_counts(
+    write_study: Callable[[str], Path], with_tiles: Path
+) -> None:
+    """Each one's rows are those of a study of its own; a design takes the best, the report shows all."""
+    rivals = "rivals: [{solver: layer_sequential, seeds: 1, params: {beta: 2}}, {solver: kapla_schedule}]"
+    narrow = STUDY.replace("2 B/cycle, ", "").replace("[[2, 1], [2, 2]]", "[[2, 2]]")
+    text = narrow.replace("solver: set,", f"solver: set, {rivals},")
+    study = load_study(str(write_study(text)))
+    assert study.solvers == ["set", "layer_sequential", "kapla_schedule"]
+    assert plan(study, with_tiles.parent).asked == {"schedules": 4}
+    folder = run_study(study, with_tiles, HERE)
+    rows = by_id(folder)
+    alone = by_id(run_study(load_study(str(write_study(narrow))), with_tiles.parent / "alone", HERE))
+    assert {i for i, row in rows.items() if row["solver"] == "set"} == set(alone)
+    (design,) = folder.read_rows("designs")
+    network = design["networks"]["skip.json"]
+    assert [rows[i]["solver"] for i in network["seeds"]] == ["set", "set", *study.solvers[1:]]
+    objectives = [rows[task_id]["objective"] for task_id in network["seeds"]]
+    assert rows[network["schedule"]]["objective"] == min(objectives)
+    page = build_page(RunData.read(folder.path))
+    assert "Schedulers compared" in page
+    assert "layer_sequential, seed 0" in page
 
 
 EXCHANGING = STUDY.replace("seeds: 2", "seeds: 3, epochs: 3").replace("beta: 2", "beta: 6, start: sequential")
