@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 import numba
+
+from costmodel.machine_code import SourceCache
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -29,11 +32,10 @@ def called(function: FunctionT) -> FunctionT:
 def entry(function: FunctionT) -> FunctionT:
     """A function that the interpreter calls, without its lock.
 
-    The machine code is kept beside the source, or else in the user's cache folder, for the next process. It
-    is renewed when the function's own file changes: touch that after changing a helper in another module.
+    The machine code is kept for later processes and other checkouts, and renewed when the source changes that
+    it was made of: see :mod:`costmodel.machine_code`.
     """
-    try:
-        compiled = numba.njit(cache=True, nogil=True, **OPTIONS)(function)
-    except RuntimeError:  # neither folder can be written: every process compiles
-        compiled = numba.njit(nogil=True, **OPTIONS)(function)
+    compiled = numba.njit(nogil=True, **OPTIONS)(function)
+    with suppress(RuntimeError):  # no folder can be written: every process compiles
+        compiled._cache = SourceCache(function)  # type: ignore[no-untyped-call]
     return cast(FunctionT, compiled)

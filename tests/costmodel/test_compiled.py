@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 
+from costmodel import machine_code
 from costmodel.compiled import entry, inlined
 
 ROOT = Path(__file__).parents[2]
@@ -28,21 +28,12 @@ def _fill_twice(values: Any) -> None:
 
 
 def test_without_a_folder_every_process_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    compile_plain, asked = numba.njit, []
-
-    def without_folder(*args: Any, **options: Any) -> Any:
-        asked.append(options.get("cache", False))
-        if options.get("cache"):
-            raise RuntimeError("cannot cache function: no locator available")
-        return compile_plain(*args, **options)
-
-    monkeypatch.setattr(numba, "njit", without_folder)
+    monkeypatch.setattr(machine_code, "_folders", lambda path: [Path("/dev/null")])
     fill = entry(_fill_twice)
-    assert asked == [True, False]
-    monkeypatch.undo()
     values = np.arange(5)
     fill(values)
     assert values.tolist() == [0, 2, 4, 6, 8]
+    assert fill.stats.cache_path is None  # type: ignore[attr-defined]
 
 
 MODULE = """
@@ -72,3 +63,70 @@ def test_processes_share_a_cold_folder(tmp_path: Path) -> None:
     assert kept
     assert subprocess.run(command, env=environment, capture_output=True, text=True).stdout.strip() == "9"
     assert {path: path.stat().st_mtime_ns for path in cache.rglob("tiny.fill*")} == kept
+
+
+KERNEL = """
+from costmodel.compiled import entry
+from tinypackage.helper import FACTOR, scaled
+from tinypackage import unused
+
+@entry
+def fill(values):
+    for place in range(values.shape[0]):
+        values[place] = scaled(place) + FACTOR
+"""
+HELPER = """
+from costmodel.compiled import inlined
+
+FACTOR = 1
+
+@inlined
+def scaled(place):
+    return 3 * place
+"""
+FILLED = (
+    "import numpy; from tinypackage import kernel; v = numpy.zeros(3, int); kernel.fill(v); print(v.sum())"
+)
+
+
+def checkout(folder: Path, helper: str = HELPER) -> Path:
+    package = folder / "tinypackage"
+    package.mkdir(parents=True)
+    files = {"__init__": "", "kernel": KERNEL, "helper": helper, "unused": "from tinypackage import kernel"}
+    for name, text in files.items():
+        (package / f"{name}.py").write_text(text)
+    return folder
+
+
+def filled(checkout: Path, home: Path) -> str:
+    """What the kernel of a checkout answers in a process of its own, with ``home`` as the user's cache."""
+    environment = os.environ | {"XDG_CACHE_HOME": str(home), "PYTHONPATH": f"{ROOT}{os.pathsep}{checkout}"}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    run = subprocess.run([sys.executable, "-c", FILLED], env=environment, capture_output=True, text=True)
+    return run.stdout.strip() or run.stderr
+
+
+def kept(home: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in home.rglob("*.nb*")}
+
+
+def test_equal_checkouts_share_machine_code_and_changed_helpers_renew_it(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    assert filled(checkout(tmp_path / "one"), home) == "12"
+    first = kept(home)
+    assert first
+    assert filled(checkout(tmp_path / "two"), home) == "12"
+    assert kept(home) == first
+    # the kernel's own file is the same: what it inlines and what constants it has are not
+    assert filled(checkout(tmp_path / "three", HELPER.replace("3 *", "5 *")), home) == "18"
+    assert filled(checkout(tmp_path / "four", HELPER.replace("FACTOR = 1", "FACTOR = 2")), home) == "15"
+    assert set(kept(home)) > set(first)
+    assert not [*tmp_path.glob("*/tinypackage/__pycache__/*.nb*")]
+
+
+def test_the_digest_has_imports_of_imports_but_not_what_annotations_import() -> None:
+    kernel = ROOT / "solvers" / "mapping" / "exact" / "bound_kernel.py"
+    found = machine_code._closure("solvers.mapping.exact.bound_kernel", kernel)
+    assert {"costmodel.compiled", "solvers.mapping.exact.words_kernel"} < set(found)
+    assert "solvers.mapping.exact.tables" in found  # the fields of its argument types
+    assert "solvers.mapping.problem" not in found

@@ -1,0 +1,145 @@
+"""Keeps machine code on disk under a digest of the source it was made of: equal checkouts compile once.
+
+numba alone keeps it beside the source, by the content of the function's own file: every fresh checkout, job
+folder and environment compiles anew, and a changed helper in another module goes unnoticed. Here the folder
+is named by a digest of that file and of all modules of ours that it imports, directly or not. numba's index
+tells processors and its own versions apart.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from numba import config
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+
+APPLICATION = "archsweep"
+
+
+class SourceLocator(_CacheLocator):
+    """Where numba keeps the machine code of a function, and what it is made of."""
+
+    def __init__(self, function: Callable[..., Any], path: Path, folder: Path) -> None:
+        self._folder = folder
+        self._stamp = source_digest(function.__module__, path)
+        self._line = function.__code__.co_firstlineno
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> SourceLocator | None:
+        """A locator for a function in a file; None where no folder can be written."""
+        path = Path(py_file)
+        if not path.is_file():
+            return None
+        for folder in _folders(path):
+            locator = cls(py_func, path, folder)
+            try:
+                locator.ensure_cache_path()  # type: ignore[no-untyped-call]
+            except OSError:
+                continue
+            return locator
+        return None
+
+    def get_cache_path(self) -> str:
+        return str(self._folder / self._stamp[:16])
+
+    def get_source_stamp(self) -> str:
+        return self._stamp
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)
+
+
+class SourceCacheImpl(CompileResultCacheImpl):
+    """numba's own form of compiled functions, located by their source."""
+
+    _locator_classes = [SourceLocator]  # type: ignore[list-item]  # noqa: RUF012 - as numba has it
+
+
+class SourceCache(FunctionCache):
+    """The machine code of one function. Errors: ``RuntimeError`` where no folder can be written."""
+
+    _impl_class = SourceCacheImpl
+
+
+@cache
+def source_digest(module: str, path: Path) -> str:
+    """A digest of all files of ours whose functions and constants may be in a module's machine code."""
+    sources = [source.read_bytes() for _, source in sorted(_closure(module, path).items())]
+    return hashlib.sha256(b"\0".join(sources)).hexdigest()
+
+
+def _closure(module: str, path: Path) -> dict[str, Path]:
+    """The module and all that it imports, directly or not, out of its own top-level package or of this one.
+
+    What is imported for annotations alone is part of it, for the fields of argument types, but not what that
+    imports.
+    """
+    tops = _top_folders(module, path)
+    found: dict[str, Path] = {module: path}
+    annotating: dict[str, Path] = {}
+    open_modules = [module]
+    while open_modules:
+        running, annotations = _imports(found[open_modules.pop()])
+        annotating |= _ours(annotations, tops)
+        for name, imported in _ours(running, tops).items():
+            if name not in found:
+                found[name] = imported
+                open_modules.append(name)
+    everything = annotating | found
+    everything.pop(__name__, None)  # where code is kept does not change it
+    return everything
+
+
+@cache
+def _imports(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What a module imports to run, and for annotations alone: below ``if TYPE_CHECKING``."""
+    body = ast.parse(path.read_bytes()).body
+    blocks = (node for node in body if isinstance(node, ast.If) and isinstance(node.test, ast.Name))
+    return tuple(_names(body)), tuple(_names(line for block in blocks for line in block.body))
+
+
+def _names(body: Iterable[ast.stmt]) -> Iterator[str]:
+    """Names after ``import`` and ``from``; of ``from a import b`` also a.b, which may be a module."""
+    for node in body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _ours(names: Iterable[str], tops: dict[str, Path]) -> dict[str, Path]:
+    """The files of those names that are modules of the top-level packages, whose folders are given."""
+    found = {}
+    for name in names:
+        folder = tops.get(name.partition(".")[0])
+        place = folder and folder.joinpath(*name.split(".")[1:])
+        for source in (place.with_suffix(".py"), place / "__init__.py") if place else ():
+            if source.is_file():
+                found[name] = source
+    return found
+
+
+def _top_folders(module: str, path: Path) -> dict[str, Path]:
+    """The folders of this top-level package and of the module's own."""
+    tops = {__name__.partition(".")[0]: Path(__file__).parent}
+    if "." in module:
+        tops.setdefault(module.partition(".")[0], path.parents[module.count(".") - 1])
+    return tops
+
+
+def _folders(path: Path) -> Iterator[Path]:
+    """Where machine code may be kept, best first: as asked for, the user's cache, beside the source."""
+    if asked := config.CACHE_DIR:  # type: ignore[attr-defined]
+        yield Path(asked) / APPLICATION
+        return
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if os.path.isabs(home):
+        yield Path(home) / APPLICATION / "machine_code"
+    yield path.parent / "__pycache__"
