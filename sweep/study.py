@@ -12,6 +12,7 @@ from costmodel.errors import InputError, did_you_mean
 from costmodel.frontends.file_keys import Keys, check_keys
 from costmodel.frontends.safe_yaml import load_yaml
 from costmodel.frontends.timeloop_files import each_file
+from costmodel.networks.layer_graphs import TRAINING
 from solvers.budget import Budget
 from sweep.mapping_space import SpaceKeys
 from sweep.schedule_choice import TILE_LOT, ScheduleChoice
@@ -300,12 +301,19 @@ def load_study(name_or_path: str) -> Study:
     return _resolved(check_keys(Study, load_yaml(path), str(path)), path.parent)
 
 
+def file_and_rest(name: str) -> tuple[str, str]:
+    """The file in a name, and what a name may have after it: a member, ``#NAME``, or ``.training``."""
+    file, hash_, member = name.partition("#")
+    step = TRAINING if file.endswith(TRAINING) else ""
+    return file.removesuffix(step), f"{step}{hash_}{member}"
+
+
 def _resolved(study: Study, folder: Path) -> Study:
     """The study with relative file names made absolute where such a file stands beside the study."""
 
     def beside(name: str) -> str:
-        candidate = folder / name.partition("#")[0]
-        return str(folder.resolve() / name) if candidate.is_file() else name
+        file, rest = file_and_rest(name)
+        return f"{folder.resolve() / file}{rest}" if (folder / file).is_file() else name
 
     networks = tuple(n.model_copy(update={"network": beside(n.network)}) for n in study.networks)
     hardware = {

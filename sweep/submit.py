@@ -26,7 +26,7 @@ from results.remote import is_uri
 from results.schema import TABLES
 from results.store import LOCK_FILE
 from sweep import VERSION
-from sweep.study import Study, load_study, study_path
+from sweep.study import Study, file_and_rest, load_study, study_path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("clusters", "costmodel", "results", "solvers", "sweep")
@@ -108,7 +108,7 @@ class _Files:
 
     def copied(self, named: str, beside: Path) -> str:
         """The name of the copy as a file in ``folder`` says it; a name that is no file's stays."""
-        file, hash_, member = named.partition("#")
+        file, rest = file_and_rest(named)
         path = beside / file
         if not path.is_file():
             return named
@@ -116,7 +116,7 @@ class _Files:
         self.count += 1
         copy.parent.mkdir(parents=True)
         shutil.copyfile(path, copy)
-        return f"{copy.relative_to(self.folder)}{hash_}{member}"
+        return f"{copy.relative_to(self.folder)}{rest}"
 
     def copied_chip(self, named: str, beside: Path) -> str:
         """The same for a chip, whose copy names that of its tile's architecture."""

@@ -54,11 +54,16 @@ def test_files_beside_the_study_are_found_from_anywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine.yaml").write_text("name: mine\n")
-    path = write(tmp_path, GOOD.replace("eyeriss", "mine.yaml"))
+    (tmp_path / "mine.json").write_text("{}")
+    networks = "[mine.json.training, alexnet.training]"
+    path = write(tmp_path, GOOD.replace("eyeriss", "mine.yaml").replace("[alexnet]", networks))
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
-    assert load_study(path).architecture == str(tmp_path / "mine.yaml")
+    study = load_study(path)
+    assert study.architecture == str(tmp_path / "mine.yaml")
+    named = [choice.network for choice in study.networks]
+    assert named == [str(tmp_path / "mine.json.training"), "alexnet.training"]
 
 
 WRONG = {

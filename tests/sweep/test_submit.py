@@ -52,6 +52,16 @@ def test_the_study_travels_with_the_files_it_names(
     assert request.pip == ()
 
 
+def test_the_file_of_a_training_step_travels(write_study: WriteStudy, tmp_path: Path, stage: Path) -> None:
+    path = write_study()
+    (tmp_path / "network.json").write_text("{}")
+    path.write_text(path.read_text().replace("[problem.yaml]", "[network.json.training]"))
+    job_request(load_study(str(path)), Submission(str(path), "cluster"), stage)
+    assert "study/files/0/network.json" in staged_files(stage)
+    sent = load_study(str(stage / "study/tiny.yaml")).networks[0].network
+    assert sent == str(stage.resolve() / "study/files/0/network.json.training")
+
+
 def test_options_of_the_run_are_passed_on(write_study: WriteStudy, stage: Path) -> None:
     path = str(write_study())
     submission = Submission(
