@@ -23,9 +23,18 @@ def held_inputs(layer: NetworkLayer, part: Array) -> Array:
 
     As if no window reached over the image's edges.
     """
+    return _inputs(layer, part, 0, 0)
+
+
+def least_inputs(layer: NetworkLayer, part: Array) -> Array:
+    """The same as if every part's windows reached over both edges: no part of these sizes holds less."""
+    return _inputs(layer, part, 2 * layer.pad_h, 2 * layer.pad_w)
+
+
+def _inputs(layer: NetworkLayer, part: Array, missing_h: int, missing_w: int) -> Array:
     k, b, h, w = part.T
-    rows = np.minimum((h - 1) * layer.stride_h + layer.r, layer.input_h)
-    columns = np.minimum((w - 1) * layer.stride_w + layer.s, layer.input_w)
+    rows = np.clip((h - 1) * layer.stride_h + layer.r - missing_h, 1, layer.input_h)
+    columns = np.clip((w - 1) * layer.stride_w + layer.s - missing_w, 1, layer.input_w)
     if layer.kind == "transpose":
         rows, columns = h, w
     held: Array = b * rows * columns

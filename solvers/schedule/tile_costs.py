@@ -13,7 +13,7 @@ from costmodel.chip.alone import AloneCost, alone_cost, whole_architecture
 from costmodel.chip.geometry import same_shapes
 from costmodel.chip.hardware import Chip, Tile
 from costmodel.chip.layers import LayerGraph, NetworkLayer
-from costmodel.chip.tile_costs import TileFloor, TileRows, table_floor
+from costmodel.chip.tile_costs import TileCosts, TileFloor, TileRows, table_floor
 from costmodel.errors import InputError, did_you_mean
 from costmodel.evaluate import evaluate
 from costmodel.workload import Layer
@@ -260,6 +260,17 @@ class TabledTileCosts:
                 raise MissingShareError(f"no cost of {share}")
             self._solved[share] = self.solve(share)
         return self._solved[share]
+
+
+def need(costs: TileCosts, requests: Iterable[Request]) -> None:
+    """Asks a table for what it lacks, as :meth:`TabledTileCosts.need`; other sources know everything."""
+    if isinstance(costs, TabledTileCosts):
+        costs.need(requests)
+
+
+def offers_alone(costs: TileCosts) -> bool:
+    """Whether layers may run alone from DRAM; only tables offer that."""
+    return isinstance(costs, TabledTileCosts) and costs.offers_alone
 
 
 def architecture_of(tile: Tile) -> Architecture:

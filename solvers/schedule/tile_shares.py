@@ -15,7 +15,7 @@ from costmodel.chip.layers import LayerGraph, NetworkLayer
 from costmodel.chip.partitions import Parts, factorizations
 from costmodel.errors import InputError
 from costmodel.workload import Layer, convolution
-from solvers.schedule.partition_ranking import held_inputs, held_weights, ranked
+from solvers.schedule.partition_ranking import held_inputs, held_weights, least_inputs, ranked
 
 Array = NDArray[Any]
 Four = tuple[int, int, int, int]
@@ -106,15 +106,19 @@ def useful_partitions(
 ) -> Array:
     """Partitions [n, 4] of ``layer`` among ``tiles`` tiles that are worth a look.
 
-    The best used tiles first; of so ``most`` the most promising first.
+    The best used tiles first; of so ``most`` the most promising first. None where no part can fit a tile.
     """
     parts, sizes = factorization_array(tiles), np.array(layer.sizes(batch))
     largest = -(-sizes // parts)
     shares = sizes / (largest * parts)
     used = shares[:, 0] * shares[:, 1] * shares[:, 2] * shares[:, 3]
-    fits = held_bytes(layer, largest) <= tile.buffer.size_bytes - tile.output_stream_bytes
-    if fits.any():
-        parts, used = parts[fits], used[fits]
+    room, weights = tile.buffer.size_bytes - tile.output_stream_bytes, held_weights(layer, largest)
+    fits = held_inputs(layer, largest) + weights <= room
+    if not fits.any():  # but where all windows reach over the image's edges
+        fits = least_inputs(layer, largest) + weights <= room
+    if not fits.any():
+        return parts[:0]
+    parts, used = parts[fits], used[fits]
     well = int(np.count_nonzero(used >= pruning.least_utilization)) or 1
     chosen: Array = parts[np.argsort(-used, kind="stable")[:well]]
     if pruning.most is None or len(chosen) <= pruning.most:
@@ -148,6 +152,8 @@ def requested_shares(graph: LayerGraph, request: Request, tile: Tile, pruning: P
     if request.alone or layer.runs_alone or not layer.has_weights:
         return []
     partitions = useful_partitions(layer, request.batch, request.tiles, tile, pruning)
+    if request.tiles == 1:  # what is asked for normalized cycles need not fit
+        partitions = factorization_array(1)
     largest = np.unique(-(-np.array(layer.sizes(request.batch)) // partitions), axis=0)
     return [Share.of_part(layer, part) for part in map(tuple, largest.tolist())]
 

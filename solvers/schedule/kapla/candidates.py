@@ -1,77 +1,107 @@
-"""The segments worth looking at: conservatively pruned, and costed in full where they are promising."""
+"""The schemes worth looking at: pruned before anything is solved, costed in full where they are promising."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from random import Random
 
-from solvers.schedule.kapla.chains import likely_segments
+from solvers.schedule.kapla.chains import likely_schemes
 from solvers.schedule.kapla.costing import Costing, Limit
-from solvers.schedule.kapla.estimate import Cost, Estimates
-from solvers.schedule.kapla.segments import Segment, Slicing
+from solvers.schedule.kapla.estimate import Cost, Estimate, Estimates
+from solvers.schedule.kapla.pareto import undominated
+from solvers.schedule.kapla.segments import Scheme, Segment, Slicing
 
 
 @dataclass(frozen=True)
-class Valid:
-    """A segment's sub-batches that may fit, and the least that it costs with any of them."""
+class Pruned:
+    """The schemes that are left, with their estimates, and how many there were after each pass."""
 
-    subbatches: tuple[int, ...]
-    least: Cost
+    schemes: Mapping[Scheme, Estimate]
+    segments: int
+    sliced: int
+    fitting: int
+    drawn: int
+
+    @property
+    def note(self) -> str:
+        """Counts as ``name=number``: a row of Table VI."""
+        counts = {
+            "segments": self.segments,
+            "schemes": self.sliced,
+            "fitting": self.fitting,
+            "drawn": self.drawn,
+            "undominated": len(self.schemes),
+        }
+        return " ".join(f"{name}={count}" for name, count in counts.items())
 
 
-def valid_segments(slicing: Slicing, estimates: Estimates) -> dict[Segment, Valid]:
-    """Conservative validity pruning: the segments that may fit, with their optimistic costs."""
-    found, every = {}, slicing.subbatches()
-    for segment in slicing.segments():
-        fitting = every
-        if slicing.params.prune:
-            fitting = tuple(parts for parts in every if estimates.may_fit(segment, parts))
-        if fitting:
-            found[segment] = Valid(fitting, estimates.least(segment, fitting[-1]))
-    return found
+def pruned_schemes(slicing: Slicing, estimates: Estimates, seed: int) -> Pruned:
+    """Conservative validity pruning, random choice (all stay with probability 1), Pareto pruning."""
+    params, segments = slicing.params, list(slicing.segments())
+    fitting: dict[Scheme, Estimate] = {}
+    for segment in segments:
+        every = slicing.subbatches(segment)
+        parts = [one for one in every if not params.prune or estimates.may_fit(Scheme(segment, one))]
+        fitting |= {Scheme(segment, one): least for one, least in estimates.least(segment, parts)}
+    drawn = _drawn(fitting, params.probability, seed)
+    return Pruned(
+        schemes=undominated(drawn) if params.pareto and params.chains else drawn,
+        segments=len(segments),
+        sliced=sum(len(slicing.subbatches(segment)) for segment in segments),
+        fitting=len(fitting),
+        drawn=len(drawn),
+    )
+
+
+def _drawn(schemes: Mapping[Scheme, Estimate], probability: float, seed: int) -> dict[Scheme, Estimate]:
+    """Each scheme with this probability."""
+    random = Random(seed)
+    return {scheme: least for scheme, least in schemes.items() if random.random() < probability}
 
 
 @dataclass
 class Candidates:
-    """The ``valid`` segments of ``slicing``, more and more of them costed in full."""
+    """The schemes of ``slicing``, ``pruned``, more and more of them costed in full.
+
+    Layers by themselves with the whole batch are in every choice, whatever was pruned.
+    """
 
     slicing: Slicing
-    valid: dict[Segment, Valid]
+    pruned: Pruned
     costing: Costing
-    _costed: set[Segment] = field(default_factory=set)
+    _costed: set[Scheme] = field(default_factory=set)
 
     def cost_likely(self, limit: Limit) -> None:
-        """Cost the last segments of the best chains; then rank chains anew with what that showed, and again.
+        """Cost the last schemes of the best chains; then rank chains anew with what that showed, and again.
 
-        It ends when no segment of theirs is new, with the rounds, or with the limit. Optimistic costs make
-        segments look better than they are, and some do not fit after all: those give way to others.
+        It ends when no scheme of theirs is new, with the rounds, or with the limit. Optimistic costs make
+        schemes look better than they are, and some do not fit after all: those give way to others.
         """
+        layers = range(len(self.slicing.problem.graph.layers))
+        self._cost([Scheme(self.slicing.single(number), 1) for number in layers], limit)
         rounds = self.slicing.params.rounds
         while (new := self._likely()) and not limit.reached:
-            self.costing.cost(self._with_subbatches(new), limit)
-            self._costed.update(new)
+            self._cost(new, limit)
             rounds -= 1
             if rounds == 0:
                 break
 
-    def _likely(self) -> list[Segment]:
-        """Segments not yet costed in full; all of them if chains are not ranked."""
-        chosen, problem = list(self.valid), self.slicing.problem
+    def _cost(self, schemes: list[Scheme], limit: Limit) -> None:
+        self.costing.cost(schemes, limit)
+        self._costed.update(schemes)
+
+    def _likely(self) -> list[Scheme]:
+        """Schemes not yet costed in full; all of them if chains are not ranked."""
+        chosen, problem = list(self.pruned.schemes), self.slicing.problem
         if most := self.slicing.params.chains:
-            chosen = likely_segments(self._costs(), len(problem.graph.layers), problem.objective, most)
-        return [segment for segment in chosen if segment not in self._costed]
+            chosen = likely_schemes(self._costs(), len(problem.graph.layers), problem.objective, most)
+        return [scheme for scheme in chosen if scheme not in self._costed]
 
-    def _costs(self) -> dict[Segment, Cost]:
-        """Of every segment the best that is known: counted in full, else estimated; none if not possible."""
-        costs, objective = {}, self.slicing.problem.objective
-        for segment, one in self.valid.items():
-            found = list(self.costing.found.get(segment, {}).values())
-            if segment not in self._costed:
-                costs[segment] = one.least
-            elif found:
-                costs[segment] = min(found, key=lambda cost: objective.value(cost.energy_pj, cost.cycles))
+    def _costs(self) -> dict[Segment, dict[int, Cost]]:
+        """Of every scheme what is known: counted in full, else estimated; none if it is not possible."""
+        costs = {segment: dict(found) for segment, found in self.costing.found.items()}
+        for (segment, subbatches), estimate in self.pruned.schemes.items():
+            if (segment, subbatches) not in self._costed:
+                costs.setdefault(segment, {})[subbatches] = estimate.cost
         return costs
-
-    def _with_subbatches(self, segments: list[Segment]) -> Iterator[tuple[Segment, int]]:
-        """With every number of sub-batches that may fit: the best of them counts, not the first."""
-        return ((segment, parts) for segment in segments for parts in self.valid[segment].subbatches)

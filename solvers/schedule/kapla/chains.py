@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 
 from solvers.schedule.kapla.estimate import Cost
-from solvers.schedule.kapla.segments import Segment
+from solvers.schedule.kapla.segments import Scheme, Segment
 from solvers.schedule.objective import Objective
 
 NOTHING = Cost(0.0, 0.0)
@@ -15,45 +15,41 @@ NOTHING = Cost(0.0, 0.0)
 
 @dataclass(frozen=True)
 class Chain:
-    """Segments one after the other, and their costs together; ``last`` has its sub-batches."""
+    """Schemes one after the other, and their costs together."""
 
     cost: Cost
-    last: tuple[Segment, int] | None = None
+    last: Scheme | None = None
     before: Chain | None = None
 
     @property
-    def segments(self) -> list[tuple[Segment, int]]:
+    def schemes(self) -> list[Scheme]:
         """All of them, the first layers' first."""
-        found: list[tuple[Segment, int]] = []
+        found: list[Scheme] = []
         chain: Chain | None = self
         while chain is not None and chain.last is not None:
             found.append(chain.last)
             chain = chain.before
         return found[::-1]
 
-    def followed(self, segment: Segment, subbatches: int, cost: Cost) -> Chain:
-        return Chain(self.cost + cost, (segment, subbatches), self)
+    def followed(self, scheme: Scheme, cost: Cost) -> Chain:
+        return Chain(self.cost + cost, scheme, self)
 
 
-def likely_segments(
-    costs: Mapping[Segment, Cost], layers: int, objective: Objective, most: int
-) -> list[Segment]:
-    """The segments with which the ``most`` best chains (k_S) to each layer end.
+def likely_schemes(
+    costs: Mapping[Segment, Mapping[int, Cost]], layers: int, objective: Objective, most: int
+) -> list[Scheme]:
+    """The schemes with which the ``most`` best chains (k_S) to each layer end.
 
     Section IV-B: for each layer, in topological order, the chains that end with it are those that end before
     one of the segments, followed by that. They are ranked by what they cost together.
     """
     ending = _by_end(costs)
     best: list[list[Chain]] = [[Chain(NOTHING)]]
-    found: dict[Segment, None] = {}
+    found: dict[Scheme, None] = {}
     for end in range(1, layers + 1):
-        chains = [
-            chain.followed(segment, 1, costs[segment])
-            for segment in ending.get(end, ())
-            for chain in best[segment.first]
-        ]
+        chains = _followed(ending.get(end, ()), costs, best)
         best.append(nsmallest(most, chains, key=lambda chain: _value(objective, chain)))
-        found |= dict.fromkeys(chain.last[0] for chain in best[end] if chain.last)
+        found |= dict.fromkeys(chain.last for chain in best[end] if chain.last)
     return list(found)
 
 
@@ -69,15 +65,20 @@ def best_chain(
     ending = _by_end(costs)
     corners: list[list[Chain]] = [[Chain(NOTHING)]]
     for end in range(1, layers + 1):
-        corners.append(
-            _corners(
-                chain.followed(segment, subbatches, cost)
-                for segment in ending.get(end, ())
-                for subbatches, cost in costs[segment].items()
-                for chain in corners[segment.first]
-            )
-        )
+        corners.append(_corners(_followed(ending.get(end, ()), costs, corners)))
     return min(corners[layers], key=lambda chain: _value(objective, chain), default=None)
+
+
+def _followed(
+    segments: Iterable[Segment],
+    costs: Mapping[Segment, Mapping[int, Cost]],
+    before: Sequence[Sequence[Chain]],
+) -> Iterator[Chain]:
+    """The chains ``before`` each of the segments, followed by it with each of its sub-batches."""
+    for segment in segments:
+        for subbatches, cost in costs[segment].items():
+            scheme = Scheme(segment, subbatches)
+            yield from (chain.followed(scheme, cost) for chain in before[segment.first])
 
 
 def _corners(chains: Iterable[Chain]) -> list[Chain]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from costmodel.chip import ChipEvaluator
+from costmodel.chip.tile_costs import TileCosts
 from costmodel.ratree import NotPossibleError
 from solvers.budget import Budget, Stopwatch
 from solvers.schedule.kapla.estimate import Cost
-from solvers.schedule.kapla.floors import LayerFloor
-from solvers.schedule.kapla.segments import Segment, Slicing
+from solvers.schedule.kapla.regions import Regions
+from solvers.schedule.kapla.segments import Scheme, Segment, Slicing
+from solvers.schedule.tile_costs import need
 
 
 @dataclass
@@ -27,57 +29,43 @@ class Limit:
         return self.count == most or self.watch.wall_seconds >= seconds
 
 
-@dataclass(frozen=True)
-class Inside:
-    """What a segment takes within tiles and their buffers for the whole batch."""
-
-    energy_pj: float
-    tile_cycles: int
-
-
 class Costing:
-    """The segments costed so far, by their sub-batches; those that are not possible are not among them."""
+    """The schemes costed so far, by segment and sub-batches; those not possible are not in ``found``."""
 
-    def __init__(self, slicing: Slicing, evaluator: ChipEvaluator) -> None:
-        self._slicing, self._evaluator = slicing, evaluator
-        self._inside: dict[Segment, list[Inside]] = {}
-        self._known: set[tuple[Segment, int]] = set()
+    def __init__(self, regions: Regions, evaluator: ChipEvaluator, tile_costs: TileCosts) -> None:
+        self._regions, self._evaluator, self._tile_costs = regions, evaluator, tile_costs
+        self._slicing: Slicing = regions.slicing
+        self._known: set[Scheme] = set()
         self._complete = True
         self.found: dict[Segment, dict[int, Cost]] = {}
         self.reason = "none was costed"
 
-    def cost(self, wanted: Iterable[tuple[Segment, int]], limit: Limit) -> None:
-        """Cost one after the other, none twice, as far as the limit goes."""
-        for segment, subbatches in wanted:
-            if (segment, subbatches) in self._known:
-                continue
+    def cost(self, wanted: Sequence[Scheme], limit: Limit) -> None:
+        """Cost one after the other, none twice, as far as the limit goes.
+
+        What they need is asked for at once, so that it can be solved side by side.
+        """
+        new = [scheme for scheme in dict.fromkeys(wanted) if scheme not in self._known]
+        need(self._tile_costs, (request for scheme in new for request in self._regions.requests(scheme)))
+        for scheme in new:
             if limit.reached:
                 self._complete = False
                 break
             limit.count += 1
-            self._known.add((segment, subbatches))
-            self._cost(segment, subbatches)
+            self._known.add(scheme)
+            self._cost(scheme)
 
-    def _cost(self, segment: Segment, subbatches: int) -> None:
+    def _cost(self, scheme: Scheme) -> None:
         try:
-            cost = self._evaluator.segment(self._slicing.node(segment, subbatches))
+            cost = self._evaluator.segment(self._slicing.node(scheme))
         except NotPossibleError as reason:
             self.reason = str(reason)
             return
-        self.found.setdefault(segment, {})[subbatches] = Cost(sum(cost.parts_pj), cost.cycles)
-        tiles_pj, transfers_pj, _, _ = cost.parts_pj
-        self._inside.setdefault(segment, []).append(Inside(tiles_pj + transfers_pj, cost.busy))
-
-    def raised(self, floor: LayerFloor, alone: Segment) -> LayerFloor:
-        """``floor`` of one sample, raised to the least that the layer was found to take alone on the chip."""
-        if not (found := self._inside.get(alone)):
-            return floor
-        batch = self._slicing.batch
-        energy_pj = min(one.energy_pj for one in found) - floor.weights_pj
-        return floor.raised(energy_pj / batch, min(one.tile_cycles for one in found) / batch)
+        self.found.setdefault(scheme.segment, {})[scheme.subbatches] = Cost(sum(cost.parts_pj), cost.cycles)
 
     @property
     def note(self) -> str:
+        """Counts as ``name=number``."""
         possible = sum(map(len, self.found.values()))
         end = "" if self._complete else ", no more in time"
-        return f"{len(self._known)} costed in full with their sub-batches{end}, {possible} possible"
+        return f"costed={len(self._known)} possible={possible}{end}"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 from costmodel.chip import Chip
-from costmodel.chip.allocation import allocate
 from costmodel.ratree import SegmentFlow, Wiring
 from solvers.schedule.kapla.floors import LayerFloor
-from solvers.schedule.kapla.segments import Segment, Slicing
+from solvers.schedule.kapla.leaf_floors import Leaf, LeafFloor, LeafFloors
+from solvers.schedule.kapla.regions import Region, Regions
+from solvers.schedule.kapla.segments import Scheme, Segment, Slicing
 
 
 @dataclass(frozen=True)
@@ -25,39 +27,84 @@ class Cost:
         return Cost(self.energy_pj + other.energy_pj, self.cycles + other.cycles)
 
 
+class Accesses(NamedTuple):
+    """Bytes that a segment moves at least: of each layer from and to DRAM and into buffers; over the NoC."""
+
+    read: tuple[int, ...]
+    written: tuple[int, ...]
+    filled: tuple[float, ...]
+    sent: int
+
+
+class Estimate(NamedTuple):
+    """The least that a scheme may cost, and the accesses behind it."""
+
+    cost: Cost
+    accesses: Accesses
+
+    @property
+    def counts(self) -> tuple[float, ...]:
+        """All access counts and the time, as Pareto pruning compares them."""
+        one = self.accesses
+        return (*one.read, *one.written, *one.filled, one.sent, self.cost.cycles)
+
+
 @dataclass(frozen=True)
 class Estimates:
-    """Conservative validity and optimistic costs (section IV-B) of the segments of ``slicing`` on ``chip``.
+    """Conservative validity and optimistic costs (section IV-B) of the schemes of ``slicing`` on ``chip``.
 
-    ``floors``: of every layer. ``normalized``: its cycles for a sample on one tile, by which pipelines share
-    tiles.
+    ``floors``: of every layer. ``regions``: which layers have which tiles.
     """
 
     slicing: Slicing
     chip: Chip
     floors: Sequence[LayerFloor]
-    normalized: Sequence[float]
+    regions: Regions
 
     @cached_property
     def _wiring(self) -> Wiring:
         return Wiring.of(self.slicing.problem.graph.producers)
 
-    def may_fit(self, segment: Segment, subbatches: int) -> bool:
+    @cached_property
+    def _leaves(self) -> LeafFloors:
+        return LeafFloors(self.slicing.problem.graph, self.chip, self.floors)
+
+    def may_fit(self, scheme: Scheme) -> bool:
         """Whether the least data that has to be on tiles at once fits the buffers of those tiles together.
 
         What is held when is the chip model's (``costmodel.chip.buffers``). Cutting K repeats inputs, cutting
         anything else repeats weights (:meth:`LayerFloor.held_bytes`); uneven parts and halos only take more.
-        So no valid segment is refused.
+        And each layer for itself has a partition that fits. So no valid segment is refused.
         """
-        size = self.chip.tile.buffer.size_bytes
-        regions = self.slicing.regions(segment)
+        segment, size = scheme.segment, self.chip.tile.buffer.size_bytes
+        if not self._weights_fit(scheme):
+            return False
         together = segment.kind == "turns"
         return all(
-            self._held(region, tiles, subbatches, together) <= tiles * size
-            for region, tiles in zip(regions, self._shares(segment), strict=True)
+            all(self._leaf(number, region.tiles, scheme.subbatches) for number in region.layers)
+            and self._held(region, scheme.subbatches, together) <= region.tiles * size
+            for region in self.regions.of(segment)
         )
 
-    def _held(self, region: list[int], tiles: int, subbatches: int, together: bool) -> int:
+    def _weights_fit(self, scheme: Scheme) -> bool:
+        """Whether the weights that stay, those of all layers but for turns without sub-batches, fit."""
+        segment = scheme.segment
+        if segment.kind == "turns" and scheme.subbatches == 1:
+            return True
+        weights = self._weights_before[segment.end] - self._weights_before[segment.first]
+        return weights <= self.chip.tiles * self.chip.tile.buffer.size_bytes
+
+    @cached_property
+    def _weights_before(self) -> list[int]:
+        sums = [0]
+        for floor in self.floors:
+            sums.append(sums[-1] + floor.weights)
+        return sums
+
+    def _leaf(self, number: int, tiles: int, subbatches: int) -> LeafFloor | None:
+        return self._leaves.of(Leaf(number, self.slicing.batch // subbatches, tiles, subbatches))
+
+    def _held(self, region: Region, subbatches: int, together: bool) -> int:
         """Bytes that the tiles of a region hold at least.
 
         A layer alone: its weights and inputs, and the next inputs with more than one sub-batch. Layers in
@@ -65,48 +112,54 @@ class Estimates:
         more than one sub-batch the weights of all, which stay.
         """
         batch = self.slicing.batch // subbatches
-        layers = [self.floors[number] for number in region]
+        layers = [self.floors[number] for number in region.layers]
         if len(layers) == 1:
-            return layers[0].held_bytes(batch * (2 if subbatches > 1 else 1), tiles)
-        held = [layer.held_bytes(batch, tiles) for layer in layers]
+            return layers[0].held_bytes(batch * (2 if subbatches > 1 else 1), region.tiles)
+        held = [layer.held_bytes(batch, region.tiles) for layer in layers]
         pinned = [layer.weights if subbatches > 1 else 0 for layer in layers]
         free = [one - own for one, own in zip(held, pinned, strict=True)]
         return sum(pinned) + max(map(sum, pairwise(free)) if together else free)
 
-    def _shares(self, segment: Segment) -> tuple[int, ...]:
-        """The tiles of every region."""
-        regions = self.slicing.regions(segment)
-        cycles = [sum(self.normalized[number] for number in region) for region in regions]
-        shares = allocate(self.chip.tiles, cycles, [1] * len(regions))
-        assert shares is not None  # there are no pipelines of more regions than tiles
-        return shares
+    def least(self, segment: Segment, subbatches: Sequence[int]) -> Iterator[tuple[int, Estimate]]:
+        """What the segment costs with so many sub-batches if every byte moves as little as can be.
 
-    def least(self, segment: Segment, subbatches: int) -> Cost:
-        """What the segment costs if every byte moves as little as can be and no PE of its tiles waits.
-
-        ``subbatches``: the most that the segment may have, which fills and drains a pipeline soonest. No cost
-        is below if the floors of layers hold for all partitions.
+        DRAM and NoC move each byte once, buffers take in what the best way to cut each layer needs, and the
+        most even way to cut it keeps all PEs busy. No cost is below if the floors of layers hold.
         """
-        flow, regions = self.slicing.flow(segment, self._wiring), self.slicing.regions(segment)
-        moved_bytes, energy_pj = self._moved(segment, flow)
-        batch, bandwidth = self.slicing.batch, self.chip.dram.bytes_per_cycle
-        layers = [self.floors[number] for number in range(segment.first, segment.end)]
-        energy_pj += sum(batch * layer.energy_pj + layer.weights_pj for layer in layers)
-        slowest = max(
-            sum(
-                max(batch * self.floors[number].tile_cycles / tiles, moved_bytes[number] / bandwidth)
-                for number in region
+        flow = self.slicing.flow(segment, self._wiring)
+        read, written, sent = self._moved(segment, flow)
+        transfers_pj = self._transfers_pj(sum(read.values()), sum(written.values()), sent)
+        busy = {number: (read[number] + written[number]) / self.chip.dram.bytes_per_cycle for number in read}
+        for parts in subbatches:
+            leaves = dict(self._of_leaves(Scheme(segment, parts)))
+            slowest = max(
+                sum(max(parts * leaves[number].cycles, busy[number]) for number in region.layers)
+                for region in self.regions.of(segment)
             )
-            for region, tiles in zip(regions, self._shares(segment), strict=True)
-        )
-        if segment.kind == "turns":
-            return Cost(energy_pj, slowest)
-        filled = 1 + max(flow.stages[0]) / subbatches
-        return Cost(energy_pj, max(filled * slowest, sum(moved_bytes.values()) / bandwidth))
+            cycles = slowest
+            if segment.kind != "turns":
+                cycles = max((1 + max(flow.stages[0]) / parts) * slowest, sum(busy.values()))
+            energy_pj = transfers_pj + sum(leaf.energy_pj for leaf in leaves.values())
+            filled = tuple(leaf.filled_bytes for leaf in leaves.values())
+            accesses = Accesses(tuple(read.values()), tuple(written.values()), filled, sent)
+            yield parts, Estimate(Cost(energy_pj, cycles), accesses)
 
-    def _moved(self, segment: Segment, flow: SegmentFlow) -> tuple[dict[int, int], float]:
-        """Bytes of every layer to and from DRAM for the whole batch; what all transfers take, in pJ."""
-        batch, noc_bytes = self.slicing.batch, 0
+    def _of_leaves(self, scheme: Scheme) -> Iterator[tuple[int, LeafFloor]]:
+        """The floors of a scheme's leaves, of all partitions where none fits."""
+        for region in self.regions.of(scheme.segment):
+            for number in region.layers:
+                leaf = self._leaf(number, region.tiles, scheme.subbatches)
+                yield number, leaf or self._unfit(number)
+
+    def _unfit(self, number: int) -> LeafFloor:
+        """A layer that fits no buffer: what no way to cut it would take less of."""
+        floor, batch = self.floors[number], self.slicing.batch
+        energy_pj = batch * floor.energy_pj + floor.weights_pj
+        return LeafFloor(energy_pj, batch * floor.input_bytes + floor.weights, 0.0)
+
+    def _moved(self, segment: Segment, flow: SegmentFlow) -> tuple[dict[int, int], dict[int, int], int]:
+        """Bytes for the whole batch: of every layer from and to DRAM, and of all to other tiles."""
+        batch, sent = self.slicing.batch, 0
         read: dict[int, int] = {}
         written: dict[int, int] = {}
         for region in self.slicing.regions(segment):
@@ -116,12 +169,15 @@ class Estimates:
                 here = sum(count for producer, count in layer.inputs if producer in region)
                 read[number] = layer.weights + batch * far
                 written[number] = batch * layer.outputs if number in flow.written else 0
-                noc_bytes += batch * max(0, layer.input_bytes - far - here)  # to other tiles: a hop at least
+                sent += batch * max(0, layer.input_bytes - far - here)  # a hop at least
+        return read, written, sent
+
+    def _transfers_pj(self, read: int, written: int, sent: int) -> float:
+        """What so many bytes take in DRAM and on links."""
         dram, hop_pj = self.chip.dram, self.chip.noc.hop_pj_per_byte
         away_pj = self._hops_to_dram * hop_pj
-        energy_pj = sum(read.values()) * (dram.read_pj_per_byte + away_pj)
-        energy_pj += sum(written.values()) * (dram.write_pj_per_byte + away_pj)
-        return {number: read[number] + written[number] for number in read}, energy_pj + noc_bytes * hop_pj
+        energy_pj = read * (dram.read_pj_per_byte + away_pj) + written * (dram.write_pj_per_byte + away_pj)
+        return energy_pj + sent * hop_pj
 
     @cached_property
     def _hops_to_dram(self) -> float:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from costmodel.chip import Chip
 from costmodel.chip.layers import LayerGraph, NetworkLayer
+from solvers.schedule.kapla.segments import divisors
 
 
 @dataclass(frozen=True)
@@ -13,15 +14,17 @@ class LayerFloor:
     """The least that one sample of a layer takes.
 
     ``inputs``: bytes of them by the producing layer (None: the network's input); ``weights``: bytes, once for
-    all samples; ``outputs``: bytes; ``energy_pj`` without weights, NoC and DRAM; ``weights_pj``: of
-    bringing the weights into buffers; ``tile_cycles``: cycles times tiles; ``repeats``: whether tiles with
-    different outputs K need the same inputs, and others the same weights.
+    all samples; ``outputs``: bytes; ``energy_pj`` without weights, NoC and DRAM, ``inside_pj`` of it from the
+    tiles' buffers inwards; ``weights_pj``: of bringing the weights into buffers; ``tile_cycles``: cycles by
+    tiles; ``repeats``: whether tiles with different outputs K need the same inputs, and others the same
+    weights.
     """
 
     inputs: tuple[tuple[int | None, int], ...]
     weights: int
     outputs: int
     energy_pj: float
+    inside_pj: float
     weights_pj: float
     tile_cycles: float
     repeats: bool
@@ -47,15 +50,21 @@ class LayerFloor:
             weights=weights,
             outputs=outputs,
             energy_pj=layer.operations * operation_pj + moved_pj,
+            inside_pj=layer.operations * operation_pj,
             weights_pj=weights * tile.buffer.write_pj_per_byte,
             tile_cycles=layer.operations / rate,
             repeats=pinned and layer.groups == 1,
         )
 
-    def raised(self, energy_pj: float, tile_cycles: float) -> LayerFloor:
-        """The same with what the layer was found to take alone on the chip, if that is more."""
-        higher = max(self.energy_pj, energy_pj)
-        return replace(self, energy_pj=higher, tile_cycles=max(self.tile_cycles, tile_cycles))
+    def raised(self, inside_pj: float, tile_cycles: float) -> LayerFloor:
+        """The same with what a sample was found to take within a tile, energy and cycles, if that is more."""
+        more_pj = max(0.0, inside_pj - self.inside_pj)
+        return replace(
+            self,
+            energy_pj=self.energy_pj + more_pj,
+            inside_pj=self.inside_pj + more_pj,
+            tile_cycles=max(self.tile_cycles, tile_cycles),
+        )
 
     def held_bytes(self, samples: int, tiles: int) -> int:
         """Bytes of inputs and weights that all tiles together hold at least for so many samples' inputs.
@@ -65,11 +74,7 @@ class LayerFloor:
         inputs = samples * self.input_bytes
         if not self.repeats:
             return inputs + self.weights
-        return min(
-            parts * inputs + tiles // parts * self.weights
-            for parts in range(1, tiles + 1)
-            if tiles % parts == 0
-        )
+        return min(parts * inputs + tiles // parts * self.weights for parts in divisors(tiles))
 
 
 def _inputs(graph: LayerGraph, layer: NetworkLayer) -> tuple[tuple[int | None, int], ...]:

@@ -13,16 +13,20 @@ class Params:
     """KAPLA's knobs.
 
     ``chains`` (k_S of section IV-B): of the chains that end with a layer so many, the best by their
-    optimistic costs, give their last segments to be costed in full; 0 costs all that may fit, which makes the
-    answer the best chain that there is. ``rounds``: how often chains are ranked, each time with what has been
-    costed by then; 1 is the paper's, 0 goes on until no segment is new.
+    optimistic costs, give their last segments to be costed in full; 0 costs all that may fit, ``pareto`` or
+    not, which makes the answer the best chain that there is. ``rounds``: how often chains are ranked, each
+    time with what has been costed by then; 1 is the paper's, 0 goes on until no segment is new.
     ``most_layers``: of a segment; 0 is no limit.
     ``spatial``: segments may be pipelines, a region of tiles for each layer; ``grouped``: also ones in which
     layers without weights take turns with the layer before them, in its region. ``temporal``: the layers of a
     segment may take turns on all tiles and hand on data without DRAM.
     A chain may run in several passes, for a part of the batch each, loading all weights each time.
     ``all_passes`` false takes the fewest passes for which there is a chain; true tries every number.
-    ``prune`` false looks at segments whose data cannot fit the buffers, too, for comparison.
+    ``prune`` false looks at segments whose data cannot fit the buffers, too, for comparison. ``pareto``: of
+    segments of the same layers, with their sub-batches, those go that have more accesses of some tensor, or
+    take more time, than another one and less of nothing.
+    ``probability``: each segment with its sub-batches is kept with it, drawn from the seed, as in a random
+    search; single layers with the whole batch always are.
     """
 
     chains: int = 4
@@ -33,14 +37,19 @@ class Params:
     temporal: bool = True
     all_passes: bool = False
     prune: bool = True
+    pareto: bool = True
+    probability: float = 1.0
 
     def __post_init__(self) -> None:
         for key in ("chains", "rounds", "most_layers"):
             count = getattr(self, key)
             whole = isinstance(count, int) and not isinstance(count, bool)
             _check(key, whole and count >= 0, "a whole number of at least 0", count)
-        for key in ("spatial", "grouped", "temporal", "all_passes", "prune"):
+        for key in ("spatial", "grouped", "temporal", "all_passes", "prune", "pareto"):
             _check(key, isinstance(getattr(self, key), bool), "true or false", getattr(self, key))
+        share = self.probability
+        right = isinstance(share, int | float) and not isinstance(share, bool) and 0 <= share <= 1
+        _check("probability", right, "a number from 0 to 1", share)
 
 
 def _check(key: str, right: bool, expected: str, found: Any) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from typing import Literal, NamedTuple
 
 from costmodel.ratree import Cut, Leaf, Node, SegmentFlow, Wiring
 from solvers.schedule.kapla.params import Params
@@ -15,9 +16,10 @@ Kind = Literal["turns", "pipeline", "grouped"]
 layer before them, with which they take turns."""
 
 
-def divisors(batch: int) -> tuple[int, ...]:
-    """Into how many equal parts so many samples can fall."""
-    return tuple(parts for parts in range(1, batch + 1) if batch % parts == 0)
+@cache
+def divisors(number: int) -> tuple[int, ...]:
+    """Into how many equal parts so many samples or tiles can fall."""
+    return tuple(parts for parts in range(1, number + 1) if number % parts == 0)
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,13 @@ class Segment:
 
     def __len__(self) -> int:
         return self.end - self.first
+
+
+class Scheme(NamedTuple):
+    """A segment, and into how many sub-batches its batch falls."""
+
+    segment: Segment
+    subbatches: int
 
 
 @dataclass(frozen=True)
@@ -49,13 +58,19 @@ class Slicing:
         return self.problem.batch // self.passes
 
     def segments(self) -> Iterator[Segment]:
-        """In the order of their last layers; a single layer takes its turn alone."""
-        layers = len(self.problem.graph.layers)
-        most = self.params.most_layers or layers
-        for end in range(1, layers + 1):
-            yield Segment(end - 1, end, "turns")
+        """In the order of their last layers; a layer that only runs alone is in no segment with others."""
+        layers = self.problem.graph.layers
+        most = self.params.most_layers or len(layers)
+        for end in range(1, len(layers) + 1):
+            yield self.single(end - 1)
             for first in range(end - 2, max(0, end - most) - 1, -1):
+                if layers[first].runs_alone or layers[end - 1].runs_alone:
+                    break
                 yield from self._kinds(first, end)
+
+    def single(self, layer: int) -> Segment:
+        """The segment of one layer, which takes its turn by itself."""
+        return Segment(layer, layer + 1, "turns")
 
     def _kinds(self, first: int, end: int) -> Iterator[Segment]:
         params, tiles = self.params, self.problem.model.tiles
@@ -81,15 +96,20 @@ class Slicing:
                 found.append([number])
         return found
 
-    def subbatches(self) -> tuple[int, ...]:
-        """Into how many parts a segment's batch may fall: how finely neighbours hand on data."""
+    def subbatches(self, segment: Segment) -> tuple[int, ...]:
+        """Into how many equal parts a segment's batch may fall: how finely neighbours hand on data.
+
+        The chip model hands on whole samples, for a layer needs all channels that the one before makes. So
+        granularities match where all layers of a segment work on equally many samples at a time, and these
+        are all ways of it. A layer that only runs alone takes the whole batch.
+        """
+        if self.problem.graph.layers[segment.first].runs_alone:
+            return (1,)
         return divisors(self.batch)
 
-    def node(self, segment: Segment, subbatches: int) -> Node:
-        """The segment as a child of the root, its data handed on in ``subbatches`` parts.
-
-        All its layers do with the same parts: granularities match, as forwarding needs.
-        """
+    def node(self, scheme: Scheme) -> Node:
+        """The segment as a child of the root, its data handed on in so many parts by all its layers."""
+        segment, subbatches = scheme
         batch, share = self.batch, self.batch // subbatches
         names = [layer.name for layer in self.problem.graph.layers]
         if len(segment) == 1 and subbatches == 1:
@@ -102,9 +122,9 @@ class Slicing:
 
     def flow(self, segment: Segment, wiring: Wiring) -> SegmentFlow:
         """What goes over the NoC and what to DRAM; that does not depend on sub-batches."""
-        return SegmentFlow(self.node(segment, self.batch), wiring)
+        return SegmentFlow(self.node(Scheme(segment, self.batch)), wiring)
 
-    def tree(self, chain: list[tuple[Segment, int]]) -> Cut:
+    def tree(self, chain: Iterable[Scheme]) -> Cut:
         """The schedule of a chain of segments with their sub-batches."""
-        children = tuple(self.node(segment, subbatches) for segment, subbatches in chain)
+        children = tuple(self.node(scheme) for scheme in chain)
         return Cut("T", self.problem.batch, self.passes, children)

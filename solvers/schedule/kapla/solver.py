@@ -10,44 +10,65 @@ from costmodel.errors import InputError
 from solvers.budget import Budget, Stopwatch
 from solvers.outcome import Outcome
 from solvers.schedule.chip_model import ChipModel
-from solvers.schedule.kapla.candidates import Candidates, valid_segments
+from solvers.schedule.kapla.candidates import Candidates, pruned_schemes
 from solvers.schedule.kapla.chains import Chain, best_chain
 from solvers.schedule.kapla.costing import Costing, Limit
 from solvers.schedule.kapla.estimate import Estimates
 from solvers.schedule.kapla.floors import LayerFloor
 from solvers.schedule.kapla.params import Params
+from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import Slicing, divisors
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
+from solvers.schedule.tile_costs import need, offers_alone
+from solvers.schedule.tile_shares import Request
 
-VERSION = "1"
+VERSION = "2"
 DEFAULT = Params()
 
 
 def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) -> Outcome[ScheduleSolution]:
     """The best chain of the segments that are worth costing in full (section IV-B), as a tree.
 
-    Single layers are costed first: they are in every choice, and what they take within tiles is what segments
-    are estimated by. Nothing is drawn, so the seed does not matter. ``budget.iterations`` is the most
-    segments, counted with their sub-batches, that are costed in full; ``evaluations`` is how many were.
-    Raises InputError for another model than the chip's: segments must cost the same whatever is around them.
+    Single layers are costed first: they are in every choice. What is not known about layers on tiles or alone
+    is asked for once a round of candidates: TileCostsNeeded where it cannot be solved in this process; asked
+    again with more known, the solver gets further and ends with the same answer. The seed matters only where
+    segments are drawn. ``budget.iterations`` is the most segments, counted with their sub-batches, that are
+    costed in full; ``evaluations`` is how many were.
+    Raises InputError for another model than the chip's: segments must cost the same whatever is around them;
+    and for layers that only run alone where that is not offered.
     """
-    if not isinstance(problem.model, ChipModel):
-        remedy = "Take the chip model, or one of set, layer_sequential, layer_pipeline"
-        raise InputError("kapla_schedule", "the chip model", problem.model.name, remedy, key="model")
+    model = _checked(problem)
     limit = Limit(Stopwatch(), budget)
-    evaluator = problem.model.evaluator(problem.graph, problem.batch, problem.objective)
+    layers = range(len(problem.graph.layers))
+    need(model.tile_costs, (Request(number, 1, 1) for number in layers))
+    evaluator = model.evaluator(problem.graph, problem.batch, problem.objective)
     found = []
     for passes in divisors(problem.batch):
-        slicing = Slicing(problem, params, passes)
-        found.append(_searched(slicing, problem.model, evaluator, limit))
+        found.append(_searched(Slicing(problem, params, passes), model, evaluator, limit))
         if found[-1].chain and not params.all_passes:
             break
     best = min(found, key=lambda one: one.objective)
     if best.chain is None:  # more passes need less room: what stops the most stops all
         reason = f"no chain of segments runs all layers: {found[-1].note}"
         return no_tree(problem, reason, limit.watch)
-    outcome = answer(problem, best.slicing.tree(best.chain.segments), (), limit.watch, best.note)
+    outcome = answer(problem, best.slicing.tree(best.chain.schemes), (), limit.watch, best.note)
     return replace(outcome, evaluations=limit.count)
+
+
+def _checked(problem: ScheduleProblem) -> ChipModel:
+    """The chip model of a problem that chains of segments can solve."""
+    model = problem.model
+    if not isinstance(model, ChipModel):
+        remedy = "Take the chip model, or one of set, layer_sequential, layer_pipeline"
+        raise InputError("kapla_schedule", "the chip model", model.name, remedy, key="model")
+    alone = [layer.name for layer in problem.graph.layers if layer.runs_alone]
+    if alone and not offers_alone(model.tile_costs):
+        expected = f"layers that may run alone from DRAM, as {alone[0]} must"
+        remedy = (
+            "Offer it (--alone, or alone: true in a study's schedule block) with a mapping solver for tiles"
+        )
+        raise InputError("kapla_schedule", expected, f"not offered, and {len(alone)} such layers", remedy)
+    return model
 
 
 @dataclass(frozen=True)
@@ -69,21 +90,22 @@ class Searched:
 
 def _searched(slicing: Slicing, model: ChipModel, evaluator: ChipEvaluator, limit: Limit) -> Searched:
     """Prune, prioritise and cost the segments of one number of passes; chain up what is possible."""
-    costing = Costing(slicing, evaluator)
-    valid = valid_segments(slicing, _estimates(slicing, model, costing, limit))
-    Candidates(slicing, valid, costing).cost_likely(limit)
-    chain = best_chain(costing.found, len(slicing.problem.graph.layers), slicing.problem.objective)
-    every = sum(1 for _ in slicing.segments())
-    note = f"{slicing.passes} passes, {len(valid)} of {every} segments may fit, {costing.note}"
+    problem, costs = slicing.problem, model.tile_costs
+    layers = range(len(problem.graph.layers))
+    regions = Regions(slicing, [costs.normalized_cycles(number) for number in layers])
+    floors = [_floor(problem, number, model) for number in layers]
+    pruned = pruned_schemes(slicing, Estimates(slicing, model.chip, floors, regions), limit.budget.seed)
+    costing = Costing(regions, evaluator, costs)
+    Candidates(slicing, pruned, costing).cost_likely(limit)
+    chain = best_chain(costing.found, len(layers), problem.objective)
+    note = f"passes={slicing.passes} {pruned.note} {costing.note}"
     return Searched(slicing, chain, note if chain else f"{note}: {costing.reason}")
 
 
-def _estimates(slicing: Slicing, model: ChipModel, costing: Costing, limit: Limit) -> Estimates:
-    """Estimates whose floors are what layers alone on the chip take within tiles, where that is more."""
-    graph = slicing.problem.graph
-    floors = [LayerFloor.of(graph, number, model.chip) for number in range(len(graph.layers))]
-    normalized = [model.tile_costs.normalized_cycles(number) for number in range(len(floors))]
-    alone = [segment for segment in slicing.segments() if len(segment) == 1]
-    costing.cost(((segment, parts) for segment in alone for parts in slicing.subbatches()), limit)
-    raised = [costing.raised(floor, segment) for floor, segment in zip(floors, alone, strict=True)]
-    return Estimates(slicing, model.chip, raised, normalized)
+def _floor(problem: ScheduleProblem, number: int, model: ChipModel) -> LayerFloor:
+    """What a layer takes at least, raised to what a sample takes on one tile, where that has a mapping."""
+    floor, costs = LayerFloor.of(problem.graph, number, model.chip), model.tile_costs
+    rows = costs.rows(number, 1, 1)
+    if not len(rows.parts):
+        return floor
+    return floor.raised(float(rows.energy_pj.min()), costs.normalized_cycles(number))

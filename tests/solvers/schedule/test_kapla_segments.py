@@ -20,10 +20,11 @@ from solvers.budget import Budget
 from solvers.outcome import Status
 from solvers.schedule import kapla
 from solvers.schedule.chip_model import ChipModel
-from solvers.schedule.kapla.chains import best_chain, likely_segments
+from solvers.schedule.kapla.chains import best_chain, likely_schemes
 from solvers.schedule.kapla.estimate import Cost, Estimates
 from solvers.schedule.kapla.floors import LayerFloor
-from solvers.schedule.kapla.segments import Segment, Slicing
+from solvers.schedule.kapla.regions import Regions
+from solvers.schedule.kapla.segments import Scheme, Segment, Slicing
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, violations
 from solvers.schedule.released_model import ReleasedModel
@@ -69,22 +70,25 @@ def test_nothing_valid_is_pruned_and_nothing_costs_less_than_estimated(
     problem = problem_of(name, layers, batch, buffer_bytes=buffer_bytes)
     model, slicing = model_of(problem), Slicing(problem, kapla.Params(most_layers=6))
     floors = [LayerFloor.of(problem.graph, number, model.chip) for number in range(layers)]
-    normalized = [model.tile_costs.normalized_cycles(number) for number in range(layers)]
-    estimates = Estimates(slicing, model.chip, floors, normalized)
+    regions = Regions(slicing, [model.tile_costs.normalized_cycles(number) for number in range(layers)])
+    estimates = Estimates(slicing, model.chip, floors, regions)
     evaluator = model.evaluator(problem.graph, batch, problem.objective)
     possible = pruned = 0
-    for segment, parts in product(slicing.segments(), slicing.subbatches()):
-        may_fit = estimates.may_fit(segment, parts)
-        pruned += not may_fit
-        try:
-            cost = evaluator.segment(slicing.node(segment, parts))
-        except NotPossibleError:
-            continue
-        possible += 1
-        least = estimates.least(segment, parts)
-        assert may_fit, (segment, parts)
-        assert least.energy_pj <= sum(cost.parts_pj) * (1 + 1e-12), (segment, parts)
-        assert least.cycles <= cost.cycles * (1 + 1e-12), (segment, parts)
+    for segment in slicing.segments():
+        for parts, least in estimates.least(segment, slicing.subbatches(segment)):
+            scheme = Scheme(segment, parts)
+            may_fit = estimates.may_fit(scheme)
+            pruned += not may_fit
+            try:
+                cost = evaluator.segment(slicing.node(scheme))
+            except NotPossibleError:
+                continue
+            possible += 1
+            assert may_fit, scheme
+            assert least.cost.energy_pj <= sum(cost.parts_pj) * (1 + 1e-12), scheme
+            assert least.cost.cycles <= cost.cycles * (1 + 1e-12), scheme
+            assert sum(least.accesses.read) <= cost.dram_read_bytes, scheme
+            assert sum(least.accesses.written) <= cost.dram_write_bytes, scheme
     assert possible > 20
     assert pruned > 20 or name == "lstm"
 
@@ -121,17 +125,28 @@ def test_the_best_chain_is_the_best_of_all(objective: Objective) -> None:
         assert (found is None) == (not values)
         if found is not None:
             assert objective.value(found.cost.energy_pj, found.cost.cycles) == min(values)
-            assert found.segments[0][0].first == 0
-            assert found.cost.cycles == sum(costs[segment][parts].cycles for segment, parts in found.segments)
+            assert found.schemes[0].segment.first == 0
+            assert found.cost.cycles == sum(costs[segment][parts].cycles for segment, parts in found.schemes)
 
 
-def test_with_more_chains_more_segments_are_likely_and_the_best_ones_are_among_them() -> None:
+def test_with_more_chains_more_schemes_are_likely_and_the_best_ones_are_among_them() -> None:
     random = Random(7)
     segments = [Segment(first, end, "turns") for end in range(1, 7) for first in range(end)]
-    costs = {segment: Cost(random.randint(1, 50), random.randint(1, 50)) for segment in segments}
-    likely = [set(likely_segments(costs, 6, Objective(1, 0), most)) for most in (1, 2, 100)]
-    assert likely[0] < likely[1] < likely[2] == set(segments)
-    best = min(every_chain(6, segments), key=lambda chain: sum(costs[one].energy_pj for one in chain))
+    costs = {
+        segment: {parts: Cost(random.randint(1, 50), random.randint(1, 50)) for parts in (1, 2)}
+        for segment in segments
+    }
+    likely = [set(likely_schemes(costs, 6, Objective(1, 0), most)) for most in (1, 2, 100)]
+    schemes = {Scheme(segment, parts) for segment in segments for parts in (1, 2)}
+    assert likely[0] < likely[1] < likely[2] == schemes
+    best = min(
+        (
+            [Scheme(segment, parts) for segment, parts in zip(chain, chosen, strict=True)]
+            for chain in every_chain(6, segments)
+            for chosen in product((1, 2), repeat=len(chain))
+        ),
+        key=lambda chain: sum(costs[segment][parts].energy_pj for segment, parts in chain),
+    )
     assert set(best) <= likely[0]
 
 
@@ -155,9 +170,9 @@ def test_without_prioritising_it_is_the_best_of_all_chains(
     slicing, evaluator = Slicing(problem, ALL), problem.evaluator()
     values = []
     for chain in every_chain(5, list(slicing.segments())):
-        for parts in product(slicing.subbatches(), repeat=len(chain)):
+        for parts in product(*(slicing.subbatches(segment) for segment in chain)):
             try:
-                cost = evaluator.evaluate(slicing.tree(list(zip(chain, parts, strict=True))))
+                cost = evaluator.evaluate(slicing.tree(map(Scheme, chain, parts)))
             except NotPossibleError:
                 continue
             values.append(objective.value(cost.energy_pj, cost.cycles))
@@ -263,6 +278,6 @@ def test_passes_are_as_many_as_a_chain_needs_or_the_best_of_all() -> None:
     values = [
         passes**2 * one.objective
         for passes, one in zip((1, 2, 4), alone, strict=True)
-        if one.objective is not None and one.solution is not None and "1 passes" in one.note
+        if one.objective is not None and one.solution is not None and "passes=1 " in one.note
     ]
     assert best.objective == pytest.approx(min(values), rel=1e-9)
