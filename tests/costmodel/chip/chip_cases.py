@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import islice
+from math import prod
 from random import Random
 
 from costmodel.architecture import Architecture, Compute, StorageLevel
@@ -18,7 +20,10 @@ from costmodel.chip import (
     TileBuffer,
     TileFloor,
     TileRows,
+    alone_cost,
+    local_alone_cost,
     table_floor,
+    whole_architecture,
 )
 from costmodel.chip.partitions import factorizations
 from costmodel.mapping import LevelMapping, Loop, Mapping, violations
@@ -42,27 +47,32 @@ def mapped_chip(columns: int = 2, rows: int = 2, buffer: int = 64, **changes: in
 
 
 def random_mapping(random: Random, architecture: Architecture, nest: Layer) -> Mapping | None:
-    """Prime factors of all dims at random places, loops in random orders, tensors kept at random.
+    """Prime factors of all dims where fan-outs let them, loops in random orders, tensors kept at random.
 
-    None where the first try fits nowhere.
+    None where the first try does not fit the buffers.
     """
-    places = [(level, block) for level in range(len(architecture.levels)) for block in range(3)]
-    bounds: dict[tuple[int, int], dict[str, int]] = {place: {} for place in places}
-    for dim, size in nest.dims:
-        for prime in _primes(size):
-            place = random.choice(places)
-            bounds[place][dim] = bounds[place].get(dim, 1) * prime
-    names, last = [tensor.name for tensor in nest.tensors], len(architecture.levels) - 1
-    levels = []
+    last = len(architecture.levels) - 1
+    bounds: dict[tuple[int, int], dict[str, int]] = {(i, b): {} for i in range(last + 1) for b in range(3)}
+    for dim, prime in [(dim, prime) for dim, size in nest.dims for prime in _primes(size)]:
+        places = [(last, 0)] * 6
+        for place, there in bounds.items():
+            level, used = architecture.levels[place[0]], prod(there.values())
+            if used * prime <= (10**6, level.fanout_x, level.fanout_y)[place[1]]:
+                places.append(place)
+        loops = bounds[random.choice([place for place in places if _once_on_a_side(bounds, place, dim)])]
+        loops[dim] = loops.get(dim, 1) * prime
+    names, levels = [tensor.name for tensor in nest.tensors], []
     for level in range(last + 1):
-        blocks = [
-            random.sample(sorted(bounds[level, block].items()), len(bounds[level, block]))
-            for block in range(3)
-        ]
+        temporal, x, y = (_shuffled(random, bounds[level, block].items()) for block in range(3))
         keep = frozenset(name for name in names if level == last or random.random() < 0.7)
-        levels.append(LevelMapping(*map(tuple, blocks), keep))
+        levels.append(LevelMapping(temporal, x, y, keep))
     mapping = Mapping(tuple(levels))
     return None if violations(architecture, nest, mapping) else mapping
+
+
+def _once_on_a_side(bounds: dict[tuple[int, int], dict[str, int]], place: tuple[int, int], dim: str) -> bool:
+    level, block = place
+    return block == 0 or dim not in bounds[level, 3 - block]
 
 
 def _shuffled(random: Random, loops: Iterable[Loop]) -> tuple[Loop, ...]:
@@ -102,6 +112,34 @@ class FormulaCosts:
 
     def floor(self, layer: int, batches: list[int], tiles: int) -> TileFloor:
         return table_floor(self, layer, batches, tiles)
+
+
+class MappedCosts(FormulaCosts):
+    """The same, and layers alone by mappings drawn at random: the best of some in energy or in cycles."""
+
+    def __init__(self, graph: LayerGraph, on: Chip, random: Random) -> None:
+        super().__init__(graph)
+        self.on, self.random = on, random
+        self.known: dict[tuple[int, int], AloneCost | None] = {}
+
+    def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
+        return TileRows.of([]) if self.graph.layers[layer].runs_alone else super().rows(layer, batch, tiles)
+
+    def alone(self, layer: int, batch: int) -> AloneCost | None:
+        if (layer, batch) not in self.known:
+            self.known[layer, batch] = self._drawn(self.graph.layers[layer], batch)
+        return self.known[layer, batch]
+
+    def _drawn(self, layer: NetworkLayer, batch: int) -> AloneCost | None:
+        if not layer.has_weights:
+            return local_alone_cost(self.on, layer, batch)
+        whole, nest = whole_architecture(self.on), layer.nest(batch)
+        assert whole is not None
+        mappings = (random_mapping(self.random, whole, nest) for _ in range(100))
+        fitting = islice((mapping for mapping in mappings if mapping is not None), 4)
+        found = [alone_cost(self.on, nest, mapping) for mapping in fitting]
+        by_energy = self.random.random() < 0.5
+        return min(found, key=lambda one: one.energy_pj if by_energy else one.cycles, default=None)
 
 
 def layer(name: str, kind: str = "conv", **sizes: object) -> NetworkLayer:
@@ -159,15 +197,65 @@ def read_in_part() -> LayerGraph:
     return LayerGraph("read in part", layers)
 
 
+def strided() -> LayerGraph:
+    """What has a training step with all kinds of layers that run alone: strides, pooling, flattening."""
+    third = {"r": 3, "s": 3, "pad_h": 1, "pad_w": 1}
+    layers = (
+        layer("stem", c=2, k=4, external_c=2, stride_h=2, stride_w=2, input_h=8, input_w=8, **third),
+        layer("left", c=4, k=4, producers=(0,), **third),
+        layer("sum", "eltwise", c=8, k=4, operands=2, producers=(0, 1)),
+        layer(
+            "pooled",
+            "pool",
+            c=4,
+            k=4,
+            h=2,
+            w=2,
+            r=2,
+            s=2,
+            stride_h=2,
+            stride_w=2,
+            input_h=4,
+            input_w=4,
+            producers=(2,),
+        ),
+        layer("last", "fc", c=4, k=6, h=1, w=1, r=2, s=2, input_h=2, input_w=2, producers=(3,)),
+    )
+    return LayerGraph("strided", layers)
+
+
 def random_tree(random: Random, graph: LayerGraph, batch: int, deepest: int = 4) -> Node:
     """A valid tree: a random topological order, cut at random into random cuts."""
+    return _node(random, _order(random, graph), batch, deepest)
+
+
+def _order(random: Random, graph: LayerGraph) -> list[str]:
     order: list[str] = []
     waiting = set(graph.producers)
     while waiting:
         ready = sorted(name for name in waiting if waiting.isdisjoint(graph.producers[name]))
         order.append(random.choice(ready))
         waiting.remove(order[-1])
-    return _node(random, order, batch, deepest)
+    return order
+
+
+def _divisors(number: int) -> list[int]:
+    return [part for part in range(1, number + 1) if number % part == 0]
+
+
+def random_segments(random: Random, graph: LayerGraph, batch: int) -> Node:
+    """A root T cut of random trees, of one leaf each for layers that run alone and half of the others."""
+    order, subbatches = _order(random, graph), random.choice(_divisors(batch))
+    pieces: list[list[str]] = []
+    for name in order:
+        by_itself = graph.layers[graph.index[name]].runs_alone or random.random() < 0.5
+        if by_itself or not pieces or graph.layers[graph.index[pieces[-1][0]]].runs_alone:
+            pieces.append([name])
+        else:
+            pieces[-1].append(name)
+    share = batch // subbatches
+    children = [Leaf(one[0], share) if len(one) == 1 else _node(random, one, share, 2) for one in pieces]
+    return Cut("T", batch, subbatches, tuple(children))
 
 
 def _node(random: Random, layers: list[str], batch: int, deepest: int) -> Node:
@@ -175,7 +263,7 @@ def _node(random: Random, layers: list[str], batch: int, deepest: int) -> Node:
         return Leaf(layers[0], batch) if len(layers) == 1 else _flat(random, layers, batch)
     pieces = random.randint(1 if len(layers) == 1 else 2, min(4, len(layers)))
     ends = [*sorted(random.sample(range(1, len(layers)), pieces - 1)), len(layers)]
-    subbatches = random.choice([part for part in range(1, batch + 1) if batch % part == 0])
+    subbatches = random.choice(_divisors(batch))
     children = [
         _node(random, layers[first:end], batch // subbatches, deepest - 1)
         for first, end in zip([0, *ends], ends, strict=False)

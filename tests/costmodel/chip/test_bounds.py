@@ -5,10 +5,21 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from chip_cases import FormulaCosts, chain, chip, every_kind, random_tree
+from chip_cases import (
+    FormulaCosts,
+    MappedCosts,
+    chain,
+    chip,
+    every_kind,
+    mapped_chip,
+    random_segments,
+    random_tree,
+    strided,
+)
 
 from costmodel.chip import Chip, ChipEvaluator, LayerGraph, lower_bounds
 from costmodel.chip.compulsory import compulsory
+from costmodel.networks.training import training_graph
 from costmodel.ratree import NotPossibleError, parse_tree
 
 TREES = 80
@@ -33,6 +44,32 @@ def test_random_trees_are_not_below(graph: LayerGraph, on: Chip) -> None:
             assert found.cycles >= bounds.cycles
             assert found.energy_pj**2 * found.cycles >= bounds.product((2.0, 1.0))
     assert fitting > 8
+
+
+@pytest.mark.parametrize("graph", [strided(), training_graph(strided())], ids=lambda graph: graph.name)
+@pytest.mark.parametrize(
+    "on",
+    [mapped_chip(2, 2, 256), mapped_chip(3, 1, 2000, link=1), mapped_chip(1, 2, 300, dram=1)],
+    ids=lambda on: on.tiles,
+)
+def test_trees_with_layers_alone_are_not_below(graph: LayerGraph, on: Chip) -> None:
+    random, alone, fitting = Random(1), 0, 0
+    for batch in (1, 4):
+        costs = MappedCosts(graph, on, random)
+        bounds = lower_bounds(graph, on, batch, costs)
+        for exponents in ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0)):
+            evaluator = ChipEvaluator(graph, on, batch, costs, exponents)
+            for _ in range(TREES // 4):
+                try:
+                    found = evaluator.evaluate(random_segments(random, graph, batch))
+                except NotPossibleError:
+                    continue
+                fitting += 1
+                alone += sum(segment.alone is not None for segment in found.segments)
+                assert found.energy_pj >= bounds.energy_pj
+                assert found.cycles >= bounds.cycles
+    assert fitting > 8
+    assert alone > 8
 
 
 def test_one_layer_on_one_tile_is_what_it_must_be() -> None:
