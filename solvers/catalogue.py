@@ -92,6 +92,14 @@ CATALOGUE: tuple[Entry, ...] = (
         "Timeloop's random-pruned search: uniform factorisations until nothing better turns up",
     ),
     Entry(
+        "learned_annealing",
+        "mapping",
+        "solvers.mapping.learned_annealing",
+        OBJECTIVES,
+        False,
+        "annealing guided by a learned cost model, as AutoTVM's; needs pip install 'archsweep[learned]'",
+    ),
+    Entry(
         "exhaustive",
         "mapping",
         "solvers.mapping.exhaustive",
@@ -131,6 +139,7 @@ CATALOGUE: tuple[Entry, ...] = (
         False,
         "KAPLA's chains of segments: those that cannot fit pruned, the promising ones costed in full",
         draws=False,
+        asks_for_costs=True,
     ),
     Entry(
         "layer_sequential",

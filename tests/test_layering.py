@@ -23,6 +23,7 @@ WALLS = {
     "ray": r"clusters/.*",
     "optuna": r"sweep/[^/]*",
     "ortools|highspy|cvxpy": r"solvers/.+/.*",
+    "sklearn": r"solvers/mapping/learned_annealing/.*",
     "onnx": r"costmodel/frontends/onnx[^/]*",
     "pandas|pyarrow|plotly|moocore": r"results/.*",
     "typer|rich": r"sweep/command_line[^/]*",

@@ -1,0 +1,174 @@
+"""Compiled: what the learned model sees of a mapping, and by how much its tiles overfill the buffers.
+
+As AutoTVM's features of loops these are sizes, touched words and reuse, all as logarithms (base 2): trees
+split them where a product crosses a value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.compiled import entry, inlined
+
+if TYPE_CHECKING:
+    from costmodel.batch_tables import Rows, Tables
+    from solvers.mapping.space import SpaceTables
+
+Array = NDArray[Any]
+
+
+class Place(NamedTuple):
+    """Where chains walk: the layer and hardware, and the mappings allowed."""
+
+    problem: Tables
+    space: SpaceTables
+    avoid_overfull: bool
+    """Whether mappings whose tiles do not fit are left out."""
+
+
+class Sight(NamedTuple):
+    """Room for what is seen of one mapping; logarithms are of base 2."""
+
+    features: Array
+    """[features] float32."""
+    words: Array
+    """[levels, tensors] logarithms of tile sizes."""
+    tile: Array
+    """[dims] what each dim covers up to the level at hand."""
+    loops: Array
+    """[levels * dims] the dims of temporal loops, innermost first."""
+    outside: Array
+    """[levels * dims + 1] logarithms of what the loops from each one outwards multiply to."""
+    starts: Array
+    """[levels + 1] where each level's loops begin."""
+
+
+def feature_count(place: Place) -> int:
+    """Factors of every slot and dim, words and deliveries of every tensor and level, parallelism."""
+    levels, tensors = place.problem.can_keep.shape
+    return int(place.space.slot_level.size * place.problem.sizes.size + 2 * levels * tensors + 1)
+
+
+def sight(place: Place) -> Sight:
+    (levels, tensors), dims = place.problem.can_keep.shape, len(place.problem.sizes)
+    return Sight(
+        np.zeros(feature_count(place), np.float32),
+        np.zeros((levels, tensors)),
+        np.zeros(dims, np.int64),
+        np.zeros(levels * dims, np.int64),
+        np.zeros(levels * dims + 1),
+        np.zeros(levels + 1, np.int64),
+    )
+
+
+@entry
+def describe_rows(place: Place, rows: Rows, seen: Sight, features: Array) -> None:
+    """Fill ``features`` [n, features] of all ``rows``."""
+    for row in range(features.shape[0]):
+        describe(place, rows, row, seen)
+        for column in range(features.shape[1]):
+            features[row, column] = seen.features[column]
+
+
+@inlined
+def describe(place: Place, rows: Rows, row: int, seen: Sight) -> float:
+    """Fill ``seen.features``; the logarithm of the worst overfilling of a buffer, 0 if all tiles fit."""
+    column = _factors(place.space, rows, row, seen.features)
+    overfill = _fill_words(place.problem, rows, row, seen)
+    _fill_loops(rows, row, seen)
+    levels, tensors = seen.words.shape
+    for tensor in range(tensors):
+        for level in range(levels):
+            kept = rows.keep[row, level, tensor]
+            brought = level == 0 or rows.keep[row, level - 1, tensor]
+            inner = 0.0 if level == 0 else seen.words[level - 1, tensor]
+            deliveries = inner + _rounds(place.problem, seen, level, tensor)
+            seen.features[column] = seen.words[level, tensor] if kept else -1.0
+            seen.features[column + 1] = deliveries if brought else -1.0
+            column += 2
+    return overfill
+
+
+@inlined
+def _factors(space: SpaceTables, rows: Rows, row: int, features: Array) -> int:
+    """The factors of every slot, and last of all features the parallelism; how many were written."""
+    column, parallelism = 0, 0.0
+    for slot in range(space.slot_level.shape[0]):
+        level = space.slot_level[slot]
+        for dim in range(rows.temporal.shape[2]):
+            factor = rows.temporal[row, level, dim]
+            if space.slot_spatial[slot]:
+                factor = rows.spatial_x[row, level, dim] * rows.spatial_y[row, level, dim]
+            size = np.log2(float(factor)) if factor > 1 else 0.0
+            features[column] = size
+            column += 1
+            if space.slot_spatial[slot]:
+                parallelism += size
+    features[features.shape[0] - 1] = parallelism
+    return column
+
+
+@inlined
+def _fill_words(problem: Tables, rows: Rows, row: int, seen: Sight) -> float:
+    """Fill ``seen.words``; by how much (logarithm) the kept tiles overfill the worst level."""
+    levels, tensors = seen.words.shape
+    overfill = 0.0
+    for level in range(levels):
+        for dim in range(seen.tile.shape[0]):
+            inner = seen.tile[dim] if level else 1
+            spread = rows.spatial_x[row, level, dim] * rows.spatial_y[row, level, dim]
+            seen.tile[dim] = inner * spread * rows.temporal[row, level, dim]
+        kept = 0
+        for tensor in range(tensors):
+            words = _words(problem, tensor, seen.tile)
+            seen.words[level, tensor] = np.log2(float(words))
+            if rows.keep[row, level, tensor]:
+                kept += words
+        if kept > problem.usable_words[level]:
+            overfill = max(overfill, np.log2(float(kept) / float(problem.usable_words[level])))
+    return overfill
+
+
+@inlined
+def _words(problem: Tables, tensor: int, tile: Array) -> int:
+    words = 1
+    for axis in range(problem.axes[tensor]):
+        extent = 1
+        for term in range(problem.term_dims.shape[2]):
+            dim = problem.term_dims[tensor, axis, term]
+            if dim >= 0:
+                extent += problem.term_steps[tensor, axis, term] * (tile[dim] - 1)
+        words *= extent
+    return words
+
+
+@inlined
+def _fill_loops(rows: Rows, row: int, seen: Sight) -> None:
+    """Fill ``seen.loops``, ``seen.outside`` and ``seen.starts``."""
+    count = 0
+    for level in range(rows.temporal.shape[1]):
+        seen.starts[level] = count
+        for position in range(rows.temporal.shape[2]):
+            dim = rows.permutation[row, level, position]
+            bound = rows.temporal[row, level, dim]
+            if bound > 1:
+                seen.loops[count] = dim
+                seen.outside[count] = np.log2(float(bound))
+                count += 1
+    seen.starts[rows.temporal.shape[1]] = count
+    seen.outside[count] = 0.0
+    for loop in range(count - 1, -1, -1):
+        seen.outside[loop] += seen.outside[loop + 1]
+
+
+@inlined
+def _rounds(problem: Tables, seen: Sight, level: int, tensor: int) -> float:
+    """How often (logarithm) a tile below a level is brought: the loops from there outwards, without the
+    innermost ones that leave the tensor in place."""
+    loop, last = seen.starts[level], seen.starts[seen.starts.shape[0] - 1]
+    while loop < last and not problem.relevant[tensor, seen.loops[loop]]:
+        loop += 1
+    return float(seen.outside[loop])

@@ -1,0 +1,106 @@
+"""The two searches: batches that a learned model guides, and plain annealing on what was measured."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.budget import Budget
+from solvers.mapping.learned_annealing.annealing import Chains
+from solvers.mapping.learned_annealing.measurements import Measurements, joined
+from solvers.mapping.learned_annealing.params import Params
+from solvers.mapping.learned_annealing.regressor import chosen_rows, fit, no_trees, trees_of
+from solvers.mapping.problem import MappingProblem
+from solvers.mapping.space import MappingSpace
+
+Array = NDArray[Any]
+
+LEAST_ROWS = 16
+"""Nothing is learned from fewer measurements."""
+
+IDLE_ROUNDS = 8
+"""After so many rounds in a row without a new mapping the space counts as seen."""
+
+
+class Search(ABC):
+    """Rounds of proposals that are measured; ``most`` mappings in all."""
+
+    def __init__(self, chains: Chains, measured: Measurements, params: Params, most: int) -> None:
+        self.chains, self.measured, self.params, self.most = chains, measured, params, most
+        self._idle = self._unbeaten = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether all was measured that may be, or nothing new is found, or nothing better for too long."""
+        impatient = self.params.patience is not None and self._unbeaten >= self.params.patience
+        nowhere = not len(self.chains) or self._idle >= IDLE_ROUNDS
+        return self.measured.count >= self.most or nowhere or impatient
+
+    def round(self) -> None:
+        """Propose and measure one batch."""
+        before, objective = self.measured.count, self.measured.objective
+        self._round(min(self.params.batch, self.most - before))
+        self._idle = 0 if self.measured.count > before else self._idle + 1
+        self._unbeaten = 0 if self.measured.objective < objective else self._unbeaten + 1
+
+    @abstractmethod
+    def _round(self, most: int) -> None:
+        """Measure up to ``most`` mappings."""
+
+
+class Guided(Search):
+    """AutoTVM: chains walk on a model's predictions; the best that they meet is measured and learned from."""
+
+    def __init__(self, chains: Chains, measured: Measurements, params: Params, most: int, seed: int) -> None:
+        super().__init__(chains, measured, params, most)
+        self._random = np.random.default_rng(seed)
+        self._trees, self._learned_from = no_trees(), 0
+
+    def _round(self, most: int) -> None:
+        if self.measured.count > max(LEAST_ROWS, self._learned_from * (1 + self.params.refit_growth)):
+            self._refit()
+        self.chains.restart(self.measured.best)
+        _, rows = self.chains.proposals(self._trees, self.params.steps)
+        walked = rows[:most]
+        self.measured.measure(joined(walked, self.chains.drawn(most - len(walked))))
+
+    def _refit(self) -> None:
+        costs = self.measured.costs
+        chosen = chosen_rows(costs, self.params.most_rows, self._random)
+        seed = int(self._random.integers(2**31))
+        self._trees = trees_of(fit(self.measured.features[chosen], costs[chosen], self.params, seed))
+        self._learned_from = len(costs)
+
+
+class Plain(Search):
+    """Simulated annealing on measured costs, all chains at once; what a model is worth is the difference."""
+
+    def __init__(self, chains: Chains, measured: Measurements, params: Params, most: int) -> None:
+        super().__init__(chains, measured, params, most)
+        self._logarithms = np.full(len(chains), np.inf)
+
+    def _round(self, most: int) -> None:
+        """The first round finds chains a place that fits, the others go a step from there."""
+        first = not self.measured.count
+        found = self.chains.proposals(no_trees(), self.params.steps) if first else self.chains.neighbours()
+        numbers, rows = found[0][:most], found[1][:most]
+        there = np.log(self.measured.measure(rows))
+        here = self._logarithms[numbers]
+        both_invalid = np.isinf(there) & np.isinf(here)
+        rise = np.subtract(there, here, out=np.zeros(len(there)), where=~both_invalid)
+        left = 1 - self.measured.count / self.most
+        moved = self.chains.accept(numbers, rows, rise, self.params.temperature * left)
+        self._logarithms[numbers[moved]] = there[moved]
+
+
+def search_for(problem: MappingProblem, space: MappingSpace, params: Params, budget: Budget) -> Search:
+    """The search that ``params.learn`` asks for, of as many mappings as ``params`` and ``budget`` let it."""
+    measured = Measurements(problem, space, params)
+    chains = Chains(space, measured.place, params, budget.seed)
+    most = min(params.batches * params.batch, budget.iterations or params.batches * params.batch)
+    if params.learn:
+        return Guided(chains, measured, params, most, budget.seed)
+    return Plain(chains, measured, params, most)

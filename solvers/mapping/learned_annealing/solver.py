@@ -1,0 +1,71 @@
+"""Learned annealing end to end: chains, batches, the model, the outcome."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from costmodel.evaluate import evaluate
+from costmodel.mapping import Mapping
+from solvers.budget import Budget, Stopwatch
+from solvers.mapping.learned_annealing.params import Params
+from solvers.mapping.learned_annealing.regressor import load_library
+from solvers.mapping.obstacles import obstacle
+from solvers.mapping.padding import over_padded_sizes
+from solvers.mapping.problem import MappingProblem, objective_of
+from solvers.mapping.space import MappingSpace
+from solvers.mapping.space_bounds import space_bound
+from solvers.outcome import Outcome, Status
+
+if TYPE_CHECKING:
+    from solvers.mapping.learned_annealing.measurements import Measurements
+
+VERSION = "1"
+
+
+@over_padded_sizes
+def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008
+    """The best of the mappings measured, batch after batch, where a learned model expects good ones.
+
+    ``budget.iterations`` is the most mappings to measure, if ``params`` do not say less; ``evaluations`` how
+    many were, valid or not. The status is OPTIMAL only if the objective meets the cost model's lower
+    bound. Loading compiled code and scikit-learn, which a process does once, is not on the clock. Raises
+    InputError without scikit-learn if ``params.learn``.
+    """
+    from solvers.mapping.learned_annealing.search import search_for
+
+    if params.learn:
+        load_library()
+    space = MappingSpace(problem.architecture, problem.layer, problem.rules)
+    if reason := obstacle(space):
+        return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reason)
+    search_for(problem, space, Params(batch=1, steps=1, learn=False), Budget(iterations=1)).round()
+    clock, bound = Stopwatch(), space_bound(problem)
+    search = search_for(problem, space, params, budget)
+    while not search.over and search.measured.objective > bound:
+        search.round()
+        if clock.wall_seconds > budget.wall_seconds:
+            break
+    return _outcome(problem, search.measured, bound, clock)
+
+
+def _outcome(
+    problem: MappingProblem, measured: Measurements, bound: float, clock: Stopwatch
+) -> Outcome[Mapping]:
+    note = f"none of {measured.count} mappings measured was valid; nothing shows that there is none"
+    nothing: Outcome[Mapping] = Outcome(
+        Status.UNKNOWN,
+        None,
+        None,
+        bound,
+        clock.cpu_seconds,
+        clock.wall_seconds,
+        note,
+        evaluations=measured.count,
+    )
+    if not len(measured.best):
+        return nothing
+    best = measured.best.mapping(0, problem.layer)
+    objective = objective_of(evaluate(problem.architecture, problem.layer, best), problem.objective)
+    status = Status.OPTIMAL if objective <= bound else Status.FEASIBLE
+    return replace(nothing, status=status, solution=best, objective=objective, note="")

@@ -1,0 +1,279 @@
+"""Compiled: chains that walk through a mapping space on a model's predictions, and what they propose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.compiled import called, entry, inlined
+from solvers.mapping.learned_annealing.features_kernel import describe
+
+if TYPE_CHECKING:
+    from costmodel.batch_tables import Rows
+    from solvers.mapping.learned_annealing.features_kernel import Place, Sight
+    from solvers.mapping.space import SpaceTables
+
+Array = NDArray[Any]
+Int = Any
+"""A 64-bit integer of compiled code."""
+
+INLINES = "d2f8316e0d630db4"
+"""Digest of features_kernel.py; put the new one here when that changes, so that this is compiled again."""
+
+DRAWS = 12
+"""Random numbers of a step: five for each of two changes, whether there is a second, whether to accept."""
+
+OVERFULL = 1e6
+"""Prediction for what does not fit, if that is avoided: above all others, more for more overfilling."""
+
+FACTORS, ORDERS = 0.7, 0.9
+"""A random number below the first moves a factor, below the second exchanges loops, else others are kept."""
+
+
+class Trees(NamedTuple):
+    """Regression trees as arrays, [trees, nodes] each: a row's prediction is the sum of its leaves."""
+
+    feature: Array
+    threshold: Array
+    left: Array
+    """The child for values up to the threshold; -1 at a leaf."""
+    right: Array
+    value: Array
+
+
+class Walk(NamedTuple):
+    """How chains walk."""
+
+    chance: Array
+    """[chains, steps, DRAWS] random numbers from 0 to below 1."""
+    temperature: Array
+    """[steps]"""
+
+
+class Trial(NamedTuple):
+    """Room for one step."""
+
+    row: Rows
+    """A single one."""
+    seen: Sight
+
+
+class Proposals(NamedTuple):
+    """What each chain proposes."""
+
+    rows: Rows
+    predicted: Array
+    """[chains] infinite where a chain has met nothing new."""
+    known: Array
+    """Hashes of what was measured or proposed, uint64; 0: free. More than twice as many as will be."""
+
+
+@entry
+def walk(place: Place, trees: Trees, chains: Rows, trial: Trial, how: Walk, out: Proposals) -> None:
+    """Walk every chain; it proposes the best that it met and nobody has measured or proposed before."""
+    row, seen = trial.row, trial.seen
+    for chain in range(how.chance.shape[0]):
+        out.predicted[chain] = np.inf
+        here = _predict(place, trees, chains, chain, seen)
+        for step in range(how.chance.shape[1]):
+            draws = how.chance[chain, step]
+            _copy(chains, chain, row, 0)
+            for change in range(1 + (draws[10] < 0.5)):
+                _change(place.space, row, draws, 5 * change)
+            there = _predict(place, trees, row, 0, seen)
+            if there < out.predicted[chain] and there < OVERFULL and not _is_known(row, 0, out.known):
+                out.predicted[chain] = there
+                _copy(row, 0, out.rows, chain)
+            if there <= here or draws[11] < np.exp((here - there) / max(how.temperature[step], 1e-12)):
+                here = there
+                _copy(row, 0, chains, chain)
+        if out.predicted[chain] < np.inf:
+            _know(out.rows, chain, out.known)
+
+
+@entry
+def learn_of(rows: Rows, known: Array, fresh: Array) -> None:
+    """Put ``rows`` among the known; ``fresh`` [n] tells which were not there."""
+    for row in range(fresh.shape[0]):
+        fresh[row] = not _is_known(rows, row, known)
+        if fresh[row]:
+            _know(rows, row, known)
+
+
+@called
+def _predict(place: Place, trees: Trees, rows: Rows, row: int, seen: Sight) -> float:
+    overfill = describe(place, rows, row, seen)
+    if place.avoid_overfull and overfill > 0:
+        return OVERFULL + overfill
+    predicted = 0.0
+    for tree in range(trees.left.shape[0]):
+        node = 0
+        while trees.left[tree, node] >= 0:
+            below = seen.features[trees.feature[tree, node]] <= trees.threshold[tree, node]
+            node = trees.left[tree, node] if below else trees.right[tree, node]
+        predicted += trees.value[tree, node]
+    return predicted
+
+
+@called
+def _copy(source: Rows, of: int, target: Rows, to: int) -> None:
+    for level in range(source.temporal.shape[1]):
+        for dim in range(source.temporal.shape[2]):
+            target.temporal[to, level, dim] = source.temporal[of, level, dim]
+            target.permutation[to, level, dim] = source.permutation[of, level, dim]
+            target.spatial_x[to, level, dim] = source.spatial_x[of, level, dim]
+            target.spatial_y[to, level, dim] = source.spatial_y[of, level, dim]
+        for tensor in range(source.keep.shape[2]):
+            target.keep[to, level, tensor] = source.keep[of, level, tensor]
+
+
+@called
+def _change(space: SpaceTables, row: Rows, draws: Array, first: int) -> None:
+    """One small change within the rules and fan-outs by five random numbers; some draws change nothing."""
+    if draws[first] < FACTORS:
+        _move_factor(space, row, draws, first)
+    elif draws[first] < ORDERS:
+        _exchange_loops(space, row, draws, first)
+    else:
+        _keep_others(space, row, draws, first)
+
+
+@inlined
+def _pick(draw: float, count: Int) -> Int:
+    """One of ``count`` numbers from 0."""
+    return np.int64(draw * count)
+
+
+@inlined
+def _move_factor(space: SpaceTables, row: Rows, draws: Array, first: int) -> None:
+    """A factor of a dim leaves one slot for another."""
+    dim = _pick(draws[first + 1], space.divisors.shape[0])
+    slots = space.slot_level.shape[0]
+    source, target = _pick(draws[first + 2], slots), _pick(draws[first + 3], slots)
+    held, taken = _factor(space, row, source, dim), _factor(space, row, target, dim)
+    if held == 1 or source == target:
+        return
+    moved = _divisor(space, dim, held, draws[first + 4])
+    if held // moved < space.slot_least[source, dim] or taken * moved > space.slot_most[target, dim]:
+        return
+    if not space.slot_spatial[target]:
+        row.temporal[0, space.slot_level[target], dim] *= moved
+    elif not _spread(space, row, (space.slot_level[target], dim), moved, draws[first] / FACTORS):
+        return
+    level = space.slot_level[source]
+    if not space.slot_spatial[source]:
+        row.temporal[0, level, dim] //= moved
+    elif row.spatial_x[0, level, dim] > 1:
+        row.spatial_x[0, level, dim] //= moved
+    else:
+        row.spatial_y[0, level, dim] //= moved
+
+
+@inlined
+def _factor(space: SpaceTables, row: Rows, slot: Int, dim: Int) -> Int:
+    level = space.slot_level[slot]
+    if space.slot_spatial[slot]:
+        return np.int64(row.spatial_x[0, level, dim] * row.spatial_y[0, level, dim])
+    return np.int64(row.temporal[0, level, dim])
+
+
+@inlined
+def _divisor(space: SpaceTables, dim: Int, held: Int, draw: float) -> Int:
+    """A divisor above 1 of ``held``: half of the time the smallest, else any one."""
+    count = 0
+    for place in range(1, space.divisor_count[dim]):
+        count += held % space.divisors[dim, place] == 0
+    chosen = 0 if draw < 0.5 else _pick(2 * draw - 1, count)
+    for place in range(1, space.divisor_count[dim]):
+        if held % space.divisors[dim, place] == 0:
+            if chosen == 0:
+                return space.divisors[dim, place]
+            chosen -= 1
+    return held
+
+
+@inlined
+def _spread(space: SpaceTables, row: Rows, where: tuple[Int, Int], factor: Int, draw: float) -> bool:
+    """Spread a dim more, on the side where it is or on either one; False if that side has no room."""
+    level, dim = where
+    on_x = row.spatial_x[0, level, dim] > 1 or (row.spatial_y[0, level, dim] == 1 and draw < 0.5)
+    side = row.spatial_x if on_x else row.spatial_y
+    allowed = space.side_x[level, dim] if on_x else space.side_y[level, dim]
+    used = factor
+    for other in range(side.shape[2]):
+        used *= side[0, level, other]
+    if not allowed or used > (space.fanout_x[level] if on_x else space.fanout_y[level]):
+        return False
+    side[0, level, dim] *= factor
+    return True
+
+
+@inlined
+def _exchange_loops(space: SpaceTables, row: Rows, draws: Array, first: int) -> None:
+    """Two loops of a level above the innermost, whose order costs nothing, change places."""
+    level = 1 + _pick(draws[first + 1], row.temporal.shape[1] - 1)
+    count = space.free_to[level] - space.free_from[level]
+    if level >= row.temporal.shape[1] or count < 2:
+        return
+    one = space.free_from[level] + _pick(draws[first + 2], count)
+    two = space.free_from[level] + _pick(draws[first + 3], count)
+    dim = row.permutation[0, level, one]
+    row.permutation[0, level, one] = row.permutation[0, level, two]
+    row.permutation[0, level, two] = dim
+
+
+@inlined
+def _keep_others(space: SpaceTables, row: Rows, draws: Array, first: int) -> None:
+    """A level keeps another allowed set of tensors."""
+    level = _pick(draws[first + 1], row.keep.shape[1])
+    mask = space.masks[level, _pick(draws[first + 2], space.mask_count[level])]
+    for tensor in range(row.keep.shape[2]):
+        row.keep[0, level, tensor] = (mask >> tensor) & 1 == 1
+
+
+@called
+def _hash(rows: Rows, row: int) -> Int:
+    """64 bits that differ for different mappings, but for chance; never 0."""
+    bits = np.uint64(0x9E3779B97F4A7C15)
+    for level in range(rows.temporal.shape[1]):
+        for tensor in range(rows.keep.shape[2]):
+            bits = _mixed(bits, np.int64(rows.keep[row, level, tensor]))
+        for dim in range(rows.temporal.shape[2]):
+            bits = _mixed(bits, np.int64(rows.temporal[row, level, dim]))
+            bits = _mixed(bits, np.int64(rows.spatial_x[row, level, dim]))
+            bits = _mixed(bits, np.int64(rows.spatial_y[row, level, dim]))
+        for place in range(rows.temporal.shape[2]):
+            dim = rows.permutation[row, level, place]
+            if level > 0 and rows.temporal[row, level, dim] > 1:
+                bits = _mixed(bits, np.int64(dim))
+    return bits | np.uint64(1)
+
+
+@inlined
+def _mixed(bits: Int, value: Int) -> Int:
+    """FNV-1a's step on whole words, and a shift that brings high bits down."""
+    bits = (bits ^ np.uint64(value)) * np.uint64(0x100000001B3)
+    return bits ^ (bits >> np.uint64(29))
+
+
+@inlined
+def _is_known(rows: Rows, row: int, known: Array) -> bool:
+    bits = _hash(rows, row)
+    return bool(known[_place_of(bits, known)] == bits)
+
+
+@inlined
+def _know(rows: Rows, row: int, known: Array) -> None:
+    bits = _hash(rows, row)
+    known[_place_of(bits, known)] = bits
+
+
+@inlined
+def _place_of(bits: Int, known: Array) -> Int:
+    """Where a hash stands, or would: linear probing in a table of a power of two."""
+    place = np.int64(bits >> np.uint64(16)) & (known.shape[0] - 1)
+    while known[place] != 0 and known[place] != bits:
+        place = (place + 1) & (known.shape[0] - 1)
+    return place
