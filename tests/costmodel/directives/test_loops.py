@@ -9,6 +9,7 @@ from math import prod
 import pytest
 
 from costmodel.architecture import Architecture, Compute, StorageLevel
+from costmodel.chip.layers import NetworkLayer
 from costmodel.directives import accesses, cycles, directives_of, format_layers, mapping_of, parse_layers
 from costmodel.errors import InputError
 from costmodel.evaluate import evaluate
@@ -32,6 +33,7 @@ LAYERS = [
     convolution("depthwise", N=2, K=8, C=8, P=4, Q=6, R=3, S=3, groups=8),
     convolution("grouped", K=8, C=8, P=4, Q=2, R=3, S=3, groups=2),
     gemm("fc", M=6, N=8, K=12),
+    NetworkLayer("update", "conv", 4, 6, 4, 6, 3, 2, 2, 1, 0, 0, 9, 7, external_c=4, part="update").nest(2),
 ]
 
 

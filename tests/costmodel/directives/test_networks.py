@@ -9,8 +9,10 @@ import pytest
 from costmodel.chip.layers import LayerGraph, NetworkLayer
 from costmodel.conventions.set_isca2023 import load_graph
 from costmodel.directives import LayerScheme, accesses, memory_level, parallelism, parse_layers
+from costmodel.networks.training import training_graph
 
 BATCH = 4
+ROLES = ("inputs", "weights", "outputs")
 
 
 def layer(name: str, kind: str, c: int, k: int, size: int, window: int, **more: object) -> NetworkLayer:
@@ -69,6 +71,27 @@ def test_words_are_those_of_the_graph(network: str) -> None:
         if one.has_weights:
             weights = one.operations // (one.h * one.w)
             assert level.tensors[-2].words == weights
+
+
+def test_training_steps_have_the_words_of_their_loop_nests() -> None:
+    """Errors of strides, groups, pooling and flattening, and updates: every layer with products."""
+    training, counted = training_graph(GRAPH, input_error=True), 0
+    for index, one in enumerate(training.layers):
+        level = memory_level(training, index, BATCH)
+        if one.has_weights:
+            nest = one.nest(BATCH)
+            words = {tensor.role: tensor.words(nest.sizes) for tensor in nest.tensors}
+            assert [tile.words for tile in level.tensors] == [words[role] for role in ROLES]
+            counted += 1
+    assert counted == 3 * 4
+    pool = memory_level(training, training.index["pool.error"], BATCH).tensors
+    assert [dict(tile.sizes) for tile in pool] == [
+        {"N": 4, "C": 12, "Xo": 5, "Yo": 5},
+        {"N": 4, "C": 12, "Xi": 10, "Yi": 10},
+    ]
+    update = memory_level(training, training.index["conv.update"], BATCH).tensors
+    assert [tile.name for tile in update] == ["input", "depthwise.error", "conv.update"]
+    assert update[-1].output
 
 
 def test_the_gates_of_an_lstm_cell() -> None:
