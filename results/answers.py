@@ -83,7 +83,7 @@ def _matching(
     import pyarrow
     from pyarrow import compute
 
-    rows = _read_or_warn(table, part, tuple(dict.fromkeys([*_RANKING, *columns])))
+    rows = _read_or_warn(table, part, tuple(dict.fromkeys([*_RANKING, key, *columns])))
     if rows is None:
         return []
     asked = compute.is_in(rows[key], value_set=pyarrow.array(wanted, pyarrow.string()))

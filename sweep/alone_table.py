@@ -36,8 +36,9 @@ class AloneTable:
 
     def open_tasks(self, on: TiledChip, nests: Iterable[Layer]) -> list[MappingTask]:
         """The tasks that the layers still wait for."""
-        self._look_up(on)
         tasks = {task.id: task for task in (on.alone_task(nest) for nest in nests)}
+        if tasks:
+            self._look_up(on)
         return [task for task in tasks.values() if task.id not in self._found]
 
     def record(self, task: MappingTask, row: ReadOnlyDict[str, Any]) -> None:
