@@ -1,26 +1,32 @@
 """Lower bounds of schedules on a chip, attacked with random trees and with annealed ones.
 
     python benchmarks/chip_bounds.py [--chip set-edge] [--network resnet50] [--batch 8] [--draws 10000]
-                                     [--beta 5]
+                                     [--beta 5] [--alone kapla]
 
 Random trees come from a walk through the paper's whole space (root S cuts, T cuts below T cuts): an
 operator's tree that fits is the next one, whatever it costs. The annealed ones minimise energy, cycles and
 E^2 D. A tree below a bound ends the run with status 1; else the table says how near the trees came. CPU
 milliseconds are those of a tree of the walk, of whose segments one or two have changed, with the tile cost
 table known.
+
+With ``--alone SOLVER`` layers may run alone on the chip, their loop nests mapped by that solver, so training
+steps (``kapla-alexnet.training``) have schedules, too. Then the trees are chains: every layer by itself for
+each share of the batch; and random ones of single layers, and of up to three in turns or as a pipeline.
 """
 
 from __future__ import annotations
 
+from argparse import Namespace
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
 import record
 
-from costmodel.chip import ChipEvaluator, lower_bounds
+from costmodel.chip import ChipEvaluation, ChipEvaluator, NetworkLayer, ScheduleBounds, lower_bounds
 from costmodel.chips import load_chip
 from costmodel.networks.layer_graphs import load_layer_graph
-from costmodel.ratree import Node, NotPossibleError, depth
+from costmodel.ratree import Cut, CutKind, Leaf, Node, NotPossibleError, depth
 from solvers.budget import Budget, Stopwatch
 from solvers.schedule import set_annealing
 from solvers.schedule.chip_model import ChipModel
@@ -30,7 +36,7 @@ from solvers.schedule.ratree.canonical import sequential_tree
 from solvers.schedule.ratree.operators import WEIGHTS, Current, Operators
 from solvers.schedule.ratree.space import TreeSpace
 from solvers.schedule.tile_costs import TileMapper, solved_costs
-from solvers.schedule.tile_shares import Demand
+from solvers.schedule.tile_shares import Demand, Pruning
 
 
 def walk(evaluator: ChipEvaluator, start: Node, draws: int) -> dict[str, Any]:
@@ -62,20 +68,62 @@ def walk(evaluator: ChipEvaluator, start: Node, draws: int) -> dict[str, Any]:
     }
 
 
-def main() -> int:
-    parser = record.parser(__doc__)
-    parser.add_argument("--chip", default="set-edge")
-    parser.add_argument("--network", default="resnet50")
-    parser.add_argument("--batch", type=int, default=8)
-    parser.add_argument("--draws", type=int, default=10_000)
-    parser.add_argument("--beta", type=float, default=5)
-    asked = parser.parse_args()
+def chains(evaluator: ChipEvaluator, draws: int) -> list[tuple[str, float, float]]:
+    """Rows of the least energy and cycles of chains of single layers, and of random chains that fit."""
+    layers, random = evaluator.graph.layers, Random(0)
+    shares = [share for share in range(1, evaluator.batch + 1) if evaluator.batch % share == 0]
+    single = [_costs(evaluator, [Leaf(layer.name, share) for layer in layers]) for share in shares]
+    drawn = [_costs(evaluator, _segments(layers, random.choice(shares), random)) for _ in range(draws)]
+    rows = []
+    for name, costs in (("single layers", single), ("random chains", drawn)):
+        fitting = [cost for cost in costs if cost is not None]
+        ran_alone = sum(segment.alone is not None for cost in fitting for segment in cost.segments)
+        print(f"{name}: {len(fitting)} of {len(costs)} fit, {ran_alone} segments ran alone")
+        if fitting:
+            energy, cycles = (min(getattr(cost, key) for cost in fitting) for key in ("energy_pj", "cycles"))
+            rows.append((name, energy, cycles))
+    return rows
+
+
+def _costs(evaluator: ChipEvaluator, segments: Sequence[Node]) -> ChipEvaluation | None:
+    rounds = evaluator.batch // segments[0].batch
+    try:
+        return evaluator.evaluate(Cut("T", evaluator.batch, rounds, tuple(segments)))
+    except NotPossibleError:
+        return None
+
+
+def _segments(layers: Sequence[NetworkLayer], share: int, random: Random) -> list[Node]:
+    """Single layers, and two or three that follow one another, one in four; those that must run alone do."""
+    pieces: list[list[NetworkLayer]] = []
+    for layer in layers:
+        joins = pieces and len(pieces[-1]) < 3 and random.random() < 0.25
+        if joins and not layer.runs_alone and not pieces[-1][0].runs_alone:
+            pieces[-1].append(layer)
+        else:
+            pieces.append([layer])
+    return [_segment(piece, share, random) for piece in pieces]
+
+
+def _segment(piece: Sequence[NetworkLayer], share: int, random: Random) -> Node:
+    if len(piece) == 1:
+        return Leaf(piece[0].name, share)
+    subbatches = random.choice([parts for parts in range(1, share + 1) if share % parts == 0])
+    kind: CutKind = "S" if random.random() < 0.5 else "T"
+    return Cut(kind, share, subbatches, tuple(Leaf(layer.name, share // subbatches) for layer in piece))
+
+
+def attack(asked: Namespace) -> tuple[ScheduleBounds, list[tuple[str, float, float]], dict[str, Any]]:
+    """The bounds, rows of (trees, energy, cycles) and what else was found."""
     chip, graph = load_chip(asked.chip), load_layer_graph(asked.network)
-    costs = solved_costs(Demand(graph, chip.tile, chip.tiles, asked.batch), TileMapper("nvdla"))
-    bounds = lower_bounds(graph, chip, asked.batch, costs)
-    evaluator = ChipEvaluator(graph, chip, asked.batch, costs)
+    demand = Demand(graph, chip.tile, chip.tiles, asked.batch, Pruning(most=2 if asked.alone else None))
+    if asked.alone:
+        costs = solved_costs(demand, TileMapper(asked.alone), chip)
+        rows = chains(ChipEvaluator(graph, chip, asked.batch, costs), asked.draws)
+        return lower_bounds(graph, chip, asked.batch, costs), rows, {}
+    costs = solved_costs(demand, TileMapper("nvdla"))
     start = sequential_tree([layer.name for layer in graph.layers], asked.batch, asked.batch)
-    walked = walk(evaluator, start, asked.draws)
+    walked = walk(ChipEvaluator(graph, chip, asked.batch, costs), start, asked.draws)
     rows = [("random", walked["energy_pj"], walked["cycles"])]
     for name in ("energy", "cycles", "e2d"):
         problem = ScheduleProblem(graph, ChipModel(chip, costs), asked.batch, Objective.named(name))
@@ -83,6 +131,19 @@ def main() -> int:
         if solution is not None:
             rows.append((f"least {name}", solution.energy_pj, solution.cycles))
     print(f"{walked['trees']} random trees, up to {walked['deepest']} cuts deep")
+    return lower_bounds(graph, chip, asked.batch, costs), rows, walked
+
+
+def main() -> int:
+    parser = record.parser(__doc__)
+    parser.add_argument("--chip", default="set-edge")
+    parser.add_argument("--network", default="resnet50")
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--draws", type=int, default=10_000)
+    parser.add_argument("--beta", type=float, default=5)
+    parser.add_argument("--alone", help="a mapping solver: layers may run alone on the chip")
+    asked = parser.parse_args()
+    bounds, rows, walked = attack(asked)
     print(f"{'trees':14} {'energy / bound':>15} {'cycles / bound':>15}")
     for name, energy, cycles in rows:
         print(f"{name:14} {energy / bounds.energy_pj:15.3f} {cycles / bounds.cycles:15.3f}")
