@@ -15,7 +15,7 @@ from costmodel.errors import InputError
 from costmodel.evaluate import evaluate
 from costmodel.frontends.timeloop_export import check_version, mapping_text
 from costmodel.frontends.timeloop_reference import mapping_to_json
-from costmodel.networks import load_layer
+from costmodel.networks import layers_beside, load_layer
 from costmodel.technology import energy_inversions
 from costmodel.uneven import AnyMapping
 from costmodel.workload import Layer
@@ -26,7 +26,7 @@ from solvers.mapping.rules import SpaceRules
 from sweep.mapping_space import load_rules
 from sweep.solver_options import solver_params
 from sweep.task import space_content, useful_utilization
-from sweep.timeloop_space import fan_out_steps, is_timeloop_constraints, with_timeloop_constraints
+from sweep.timeloop_space import fan_out_steps, is_timeloop_constraints, kind_names, with_timeloop_constraints
 
 FAMILY = "mapping"
 NOTES = Console(stderr=True)
@@ -41,15 +41,18 @@ class SpaceOptions:
     constraints: Path | None = None
     uneven: bool | None = None
 
-    def rules(self, architecture: str, layer: Layer) -> SpaceRules:
-        """The rules for mappings of ``layer``; constraints of Timeloop files are among them."""
+    def rules(self, architecture: str, layer: Layer, elsewhere: frozenset[str]) -> SpaceRules:
+        """The rules for mappings of ``layer``; constraints of Timeloop files are among them.
+
+        What these say of names that are only ``elsewhere``, in other layers, is left out.
+        """
         ours, theirs = self.constraints, None
         if ours is not None and is_timeloop_constraints(ours):
             ours, theirs = None, ours
         rules = load_rules(ours) if ours else SpaceRules()
         given = {key: value for key, value in asdict(self).items() if key != "constraints"}
         rules = replace(rules, **{key: value for key, value in given.items() if value is not None})
-        return with_timeloop_constraints(rules, architecture, layer, theirs)
+        return with_timeloop_constraints(rules, architecture, layer, theirs, elsewhere)
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,8 @@ class MappingRequest:
 
     def problem(self) -> MappingProblem:
         architecture, layer = load_architecture(self.architecture), load_layer(self.layer)
-        rules = self.space.rules(self.architecture, layer)
+        elsewhere = kind_names(layer, layers_beside(self.layer))
+        rules = self.space.rules(self.architecture, layer, elsewhere)
         try:
             rules.check(architecture, layer)
         except InputError as error:

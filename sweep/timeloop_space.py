@@ -65,7 +65,7 @@ def constrained_by_timeloop(
     described = _described(architecture, (), _stamps(architecture, ()))
     if described is None:
         return [rules] * len(layers)
-    kinds = [_kind(layer, layers) for layer in layers]
+    kinds = [kind_names(layer, layers) for layer in layers]
     spoken = dims_spoken_of(*described, frozenset().union(*kinds))
     meant = [spoken <= kind for kind in kinds]
     found = []
@@ -80,8 +80,8 @@ def constrained_by_timeloop(
     return found
 
 
-def _kind(layer: Layer, layers: Iterable[Layer]) -> frozenset[str]:
-    """Dims and tensors of all layers that have every dim of ``layer``, or no others."""
+def kind_names(layer: Layer, layers: Iterable[Layer]) -> frozenset[str]:
+    """Dims and tensors of all layers of a layer's kind: those that have every dim of it, or no others."""
     mine = layer.sizes.keys()
     related = [other for other in layers if mine <= other.sizes.keys() or other.sizes.keys() <= mine]
     tensors = {tensor.name for other in related for tensor in other.tensors}

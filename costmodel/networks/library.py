@@ -85,6 +85,13 @@ def load_layer(spec: str) -> Layer:
     return _named_layer(load_network(network), layer)
 
 
+def layers_beside(spec: str) -> tuple[Layer, ...]:
+    """Every layer of the network that ``NETWORK/LAYER`` is of; none for a layer of its own."""
+    if spec.lstrip().startswith("{") or spec.endswith(_SUFFIXES):
+        return ()
+    return load_network(_split(spec)[0]).layers
+
+
 def _built_in(name: str) -> Callable[[int], Network] | None:
     """The network of that name, however it is hyphenated and capitalised."""
     return {_plain(known): build for known, build in _LIBRARY.items()}.get(_plain(name))

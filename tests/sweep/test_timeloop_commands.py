@@ -140,6 +140,29 @@ def test_constraints_hold_for_layers_of_their_kind() -> None:
         constrained_by_timeloop(free, file, [depthwise, product])
 
 
+def test_a_layer_of_a_network_obeys_what_its_network_does(archsweep: Command) -> None:
+    """MobileNetV2's depthwise layers lack K; the chip's constraints on it are those of its other layers."""
+    words = [
+        "solve",
+        "mapping",
+        "--architecture",
+        str(V04 / "design.yaml"),
+        "--keep",
+        "free",
+        "--solver",
+        "kapla",
+    ]
+    ended = archsweep(*words, "--json", "--layer", "mobilenet_v2/block1.0.depthwise")
+    assert ended.returncode == 0, ended.stderr
+    name = json.loads(ended.stdout)["space"]["name"]
+    assert "bypass Weights" in name
+    assert "K" not in name
+    sizes = {"R": 3, "S": 3, "P": 8, "Q": 8, "C": 12, "N": 1}
+    ended = archsweep(*words, "--layer", json.dumps({"shape": "depthwise", "dims": sizes}))
+    assert ended.returncode == 2
+    assert "found K" in ended.stderr
+
+
 def test_constraint_files_are_told_apart(tmp_path: Path) -> None:
     assert is_timeloop_constraints(V03 / "constraints.yaml")
     for number, (text, theirs) in enumerate(

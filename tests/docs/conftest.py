@@ -1,0 +1,8 @@
+"""guide_blocks is put where tests can import it."""
+
+import sys
+from pathlib import Path
+
+HERE = str(Path(__file__).parent)
+if HERE not in sys.path:
+    sys.path.insert(0, HERE)
