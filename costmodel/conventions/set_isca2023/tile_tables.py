@@ -14,6 +14,7 @@ from costmodel.chip.layers import LayerGraph
 from costmodel.conventions.set_isca2023.hardware import Platform
 from costmodel.conventions.set_isca2023.intra_tile import Share, TileCost, TileMapper
 from costmodel.conventions.set_isca2023.partitions import Parts, admitted
+from costmodel.errors import InputError
 
 Array = NDArray[Any]
 
@@ -35,10 +36,14 @@ class TableRows:
 class TileTables:
     """Tables of one network, platform, batch and objective, made when they are asked for.
 
-    Several evaluators may share them. ``cpu_seconds`` is what making them took so far.
+    Several evaluators may share them. ``cpu_seconds`` is what making them took so far. Training steps are an
+    InputError: the released program has none.
     """
 
     def __init__(self, graph: LayerGraph, platform: Platform, batch: int, exponent: int) -> None:
+        if backward := next((layer for layer in graph.layers if layer.part != "forward"), None):
+            where = f"network {graph.name}"
+            raise InputError(where, "layers of an inference", backward.part, key=backward.name)
         self.graph, self.platform, self.batch, self.exponent = graph, platform, batch, exponent
         self._mapper = TileMapper(platform.tile, exponent)
         self._tables: dict[tuple[int, int, int], TableRows] = {}

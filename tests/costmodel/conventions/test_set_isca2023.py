@@ -35,6 +35,7 @@ from costmodel.conventions.set_isca2023.leaf import LeafCost, LeafSearch
 from costmodel.conventions.set_isca2023.partitions import admitted, factorizations
 from costmodel.errors import InputError
 from costmodel.frontends.safe_json import load_json
+from costmodel.networks.training import training_graph
 from costmodel.ratree import Cut, Leaf, format_tree, parse_tree
 
 DATA = Path(__file__).parents[2] / "data/set"
@@ -360,6 +361,11 @@ def test_why_a_tree_cannot_run() -> None:
         NotPossibleError, match=r"T cut 64/64: a tile has to hold [\d,]+ bytes and has 1,048,576"
     ):
         TreeEvaluator(TileTables(graph, EDGE, 64, 2)).evaluate(together)
+
+
+def test_training_steps_are_refused() -> None:
+    with pytest.raises(InputError, match=r"expected layers of an inference, found error"):
+        TileTables(training_graph(load_graph("zfnet")), EDGE, 1, 2)
 
 
 def test_files_of_trees(tmp_path: Path) -> None:
