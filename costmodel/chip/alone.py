@@ -65,7 +65,7 @@ def whole_architecture(chip: Chip) -> Architecture | None:
     if plain is None:
         return None
     *tile, buffer, dram = plain.levels
-    hop, far = chip.noc.hop_pj_per_byte if chip.tiles > 1 else 0.0, (_mean_way(chip) - 1)
+    hop, far = chip.noc.hop_pj_per_byte if chip.tiles > 1 else 0.0, max(_mean_way(chip) - 1, 0.0)
     buffer = replace(buffer, write_energy_pj=buffer.write_energy_pj + hop * buffer.block_size)
     dram = replace(
         dram,
