@@ -24,7 +24,14 @@ def program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     import kapla_paper
 
     def run(*options: str) -> dict[str, Any]:
-        given = ("--networks", "mlp-s", "--cells", str(tmp_path / "cells.jsonl"), *options)
+        given = (
+            "--networks",
+            "mlp-s",
+            "--exact-networks",
+            "--cells",
+            str(tmp_path / "cells.jsonl"),
+            *options,
+        )
         monkeypatch.setattr(sys, "argv", ["kapla_paper.py", *given])
         assert kapla_paper.main() == 0
         found: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
@@ -60,3 +67,14 @@ def test_cell_that_was_cut_off_is_solved_again(program: Program, tmp_path: Path)
     for key in ("total", "energy_pj", "cycles"):
         old, new = (one["fig10"]["networks"][0]["methods"]["K"][key] for one in (found, again))
         assert old == new
+
+
+def test_whole_network_costs_what_its_parts_do_and_pruning_is_counted(program: Program) -> None:
+    found = program("--parts", "whole", "table6", "--methods", "K")
+    for row in found["whole"]["whole"]:
+        k = row["methods"]["K"]
+        assert k["objective"] == pytest.approx(sum(k["parts_pj"]))
+        assert k["objective"] >= k["bound"]
+        assert not k["below_floors"]
+    (counts,) = found["table6"]["pruning"]
+    assert counts["schemes"] >= counts["fitting"] >= counts["undominated"] > 0

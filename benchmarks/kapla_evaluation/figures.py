@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kapla_evaluation.layers import PARTS
 from set_figures import write_page
+
+from kapla_evaluation.layers import PARTS
 
 COLORS = dict(zip(PARTS, ("#4477aa", "#66ccee", "#228833", "#ccbb44", "#bbbbbb"), strict=True))
 METHOD_COLORS = {"S": "#bbbbbb", "R": "#ccbb44", "M": "#228833", "K": "#aa3377"}

@@ -42,7 +42,7 @@ class Effort:
     wall_seconds: float = 10.0
     probability: float = 0.1
     most_draws: int = 100_000
-    batches: int = 1024
+    batches: int = 32
 
     def draws(self, factorisations: int) -> int:
         return max(1, min(ceil(self.probability * factorisations), self.most_draws))
@@ -133,7 +133,8 @@ class LayerCells:
 
     def _learned_annealing(self, case: LayerCase) -> Outcome[Mapping]:
         module = solver("learned_annealing", "mapping").load()
-        outcome: Outcome[Mapping] = module.solve(case.problem, Budget(600.0, self.effort.batches, SEED))
+        params = module.Params(batches=self.effort.batches)
+        outcome: Outcome[Mapping] = module.solve(case.problem, Budget(600.0, seed=SEED), params)
         return outcome
 
 
