@@ -46,6 +46,8 @@ ASKED = {
 """What a plan asks for, by the table of the answers."""
 LINE_SECONDS = 10.0
 """How often progress is said where no bar can be drawn."""
+FEWEST_SOLVED = 8
+"""Before so many solves are done the first ones, which compile, say nothing of how long the rest takes."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ class ProgressBar(Observer):
         """Where there is no terminal to draw a bar on, as in the log of a job."""
         self._said = time.monotonic()
         said = f"{self.done}/{self.total} solves, {self.hits} from the store, {self.failures} failed"
-        if solved := self.done - self.hits:
+        if (solved := self.done - self.hits) >= FEWEST_SOLVED:
             left = (self.total - self.done) * (self._said - self._start) / solved
             said += f", about {left:.0f} s left"
         NOTES.print(said)
@@ -237,7 +239,8 @@ def _print_front(folder: RunFolder, objectives: list[str], title: str) -> None:
     table = Table(title=title)
     shown = [column for column in front.columns if column.startswith("axis.") or column in objectives]
     for column in shown:
-        table.add_column(column.removeprefix("axis."), justify="right")
+        name = column.removeprefix("axis.").replace(".", "\n.")
+        table.add_column(name, justify="right", overflow="fold")
     for _, design in front.iterrows():
         table.add_row(*(_shown(design[column]) for column in shown))
     Console().print(table)
