@@ -64,8 +64,8 @@ def violations(scheme: LayerScheme, device: MultiNode) -> list[str]:
 def transfers(device: MultiNode) -> dict[str, Transfers]:
     """How the device fills the buffers of each level: broadcasts, and what neighbours pass on."""
     return {
-        "REGF": Transfers(broadcast=True, forward=device.pe_forwarding),
-        "GBUF": Transfers(broadcast=True, forward=device.node_forwarding),
+        "REGF": Transfers(device.pe_broadcast, device.pe_forwarding),
+        "GBUF": Transfers(device.node_broadcast, device.node_forwarding),
     }
 
 

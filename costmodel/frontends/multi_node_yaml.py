@@ -16,6 +16,8 @@ registers: 64 B                    # of a PE
 bus: 8 words/cycle                 # of each of a node's three buses
 node_forwarding: true              # nodes take from neighbours what these hold
 pe_forwarding: true
+node_broadcast: true               # memory sends a word once to all nodes that take it (the default)
+pe_broadcast: true
 unit_costs:                        # as many sets as there are sources; who loads the file says which
   measured:
     source: whose numbers
@@ -90,6 +92,8 @@ class MultiNodeKeys(Keys):
     bus: Bandwidth
     node_forwarding: bool = False
     pe_forwarding: bool = False
+    node_broadcast: bool = True
+    pe_broadcast: bool = True
     unit_costs: Annotated[dict[LevelName, CostKeys], Field(min_length=1)]
 
 
@@ -132,6 +136,8 @@ class _Reader:
                 frequency_hz=float(keys.frequency.value),
                 node_forwarding=keys.node_forwarding,
                 pe_forwarding=keys.pe_forwarding,
+                node_broadcast=keys.node_broadcast,
+                pe_broadcast=keys.pe_broadcast,
             )
         except InputError as error:
             raise error if error.where == self.where else error.at(self.where) from None

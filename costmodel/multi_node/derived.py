@@ -7,6 +7,7 @@ from typing import Any
 
 from costmodel.architecture import Architecture, Compute, StorageLevel
 from costmodel.chip.hardware import Chip, Dram, Noc, Tile, TileBuffer
+from costmodel.errors import InputError
 from costmodel.multi_node.template import ArrayMapping, MultiNode
 from costmodel.workload import Layer
 
@@ -30,8 +31,13 @@ def architecture(chip: MultiNode) -> Architecture:
 
     A word that enters a PE costs the bus and the register; one that leaves it for the buffer the bus and the
     buffer. The three buses make one bandwidth of a buffer. Idle energy stands at the one level that there is
-    once. Hops have no place in a stack of levels: see :func:`chip_of_nodes`.
+    once. Hops have no place in a stack of levels: see :func:`chip_of_nodes`. Raises InputError for a device
+    without broadcast: loops and levels count a word once for all buffers that take it at a time.
     """
+    for key in ("node_broadcast", "pe_broadcast"):
+        if not getattr(chip, key):
+            where, remedy = f"multi-node {chip.name}", "Count its schemes with costmodel.directives.cost"
+            raise InputError(where, "broadcast to count with loops", False, remedy, key=key)
     costs, bits = chip.costs, chip.word_bits
     registers = StorageLevel(
         "REGF",

@@ -45,7 +45,8 @@ class MultiNode:
 
     Sizes in words of ``word_bits``. Each of a node's three buses (weights, inputs, outputs) carries
     ``bus_words_per_cycle``. With ``forwarding`` a node, or PE, takes from its neighbours what they hold
-    (same-level transfers); without it everything comes from the next level.
+    (same-level transfers); without it everything comes from the next level, which with ``broadcast`` sends a
+    word once to all that take it (next-level transfers).
     """
 
     name: str
@@ -62,6 +63,8 @@ class MultiNode:
     frequency_hz: float = 500e6
     node_forwarding: bool = True
     pe_forwarding: bool = True
+    node_broadcast: bool = True
+    pe_broadcast: bool = True
 
     def __post_init__(self) -> None:
         where = f"multi-node {self.name}"

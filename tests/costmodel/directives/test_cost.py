@@ -10,7 +10,7 @@ import pytest
 from costmodel.conventions.nn_dataflow import SchemeCase, read_schemes, scheme_directives
 from costmodel.directives import LayerScheme, accesses, cost, parse_layers, transfers, violations
 from costmodel.errors import InputError
-from costmodel.multi_node import MultiNode, UnitCosts, load_multi_node
+from costmodel.multi_node import MultiNode, UnitCosts, architecture, load_multi_node
 
 CASES = read_schemes(Path(__file__).parents[2] / "data/kapla/layer_schemes.jsonl.gz")
 
@@ -110,6 +110,18 @@ def test_many_nodes_by_hand() -> None:
     assert found.energy_pj.bus == pytest.approx(16 * 8 * (16 + 16 + 1) * costs.bus_pj)
     assert found.energy_pj.registers == pytest.approx(2048 * 4 * costs.register_pj)
     assert found.cycles == found.dram_cycles == -(-(inputs + filters + outputs) // 25)
+
+
+def test_without_broadcast_memory_sends_a_word_to_each_node() -> None:
+    """Each input goes to the four nodes that take it one by one, and so does each filter, all the way."""
+    device = replace(load_multi_node("kapla-4x4", "released"), node_forwarding=False, node_broadcast=False)
+    (scheme,) = parse_layers(TEXT)
+    found, costs = cost(scheme, device, 4 * 16 * 32), device.costs
+    words = 4 * (4 * 16) + 4 * (16 * 32) + 4 * 32
+    assert found.energy_pj.dram == pytest.approx(words * costs.dram_pj)
+    assert found.energy_pj.hops == pytest.approx(words * 1.0 * costs.hop_pj)
+    with pytest.raises(InputError, match="node_broadcast: expected broadcast to count with loops"):
+        architecture(device)
 
 
 def test_forwarding_moves_the_same_words_between_neighbours() -> None:
