@@ -72,6 +72,12 @@ class Chains:
         if count and len(best):
             self.at = joined(best[np.resize(np.arange(min(len(best), count)), count)], self.at[count:])
 
+    def settle(self, rows: MappingBatch) -> Array:
+        """Put all chains at ``rows``, several at each if they are few; which one each chain is at."""
+        which = np.resize(np.arange(len(rows)), len(self))
+        self.at = rows[which]
+        return which
+
     def proposals(self, trees: Trees, steps: int) -> tuple[Array, MappingBatch]:
         """Walk ``steps``: the chains that met something new, best first, and the best that each met."""
         how = Walk(

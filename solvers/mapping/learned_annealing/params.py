@@ -21,7 +21,7 @@ class Params:
     costs, a step a batch, without a model. ``steps``: so many a chain walks between batches, its temperature
     falling from ``temperature`` (in units of the logarithm of the cost) to 0. ``avoid_invalid`` keeps chains
     within the buffers; without it what does not fit is proposed and measured as bad. ``random_share`` of a
-    batch is drawn at random instead (epsilon-greedy). ``elite_share`` of the chains start at the best mappings
+    batch is drawn at random instead (epsilon-greedy). ``elite_share`` of the chains start at the best ones
     measured, the others where they were. ``patience``: stop after so many batches without a better mapping;
     None: never.
 

@@ -80,20 +80,26 @@ class Plain(Search):
 
     def __init__(self, chains: Chains, measured: Measurements, params: Params, most: int) -> None:
         super().__init__(chains, measured, params, most)
-        self._logarithms = np.full(len(chains), np.inf)
+        self._logarithms: Array | None = None
 
     def _round(self, most: int) -> None:
-        """The first round finds chains a place that fits, the others go a step from there."""
-        first = not self.measured.count
-        found = self.chains.proposals(no_trees(), self.params.steps) if first else self.chains.neighbours()
-        numbers, rows = found[0][:most], found[1][:most]
-        there = np.log(self.measured.measure(rows))
-        here = self._logarithms[numbers]
+        if self._logarithms is None:
+            self._start(most)
+            return
+        numbers, rows = (found[:most] for found in self.chains.neighbours())
+        there, here = np.log(self.measured.measure(rows)), self._logarithms[numbers]
         both_invalid = np.isinf(there) & np.isinf(here)
         rise = np.subtract(there, here, out=np.zeros(len(there)), where=~both_invalid)
         left = 1 - self.measured.count / self.most
         moved = self.chains.accept(numbers, rows, rise, self.params.temperature * left)
         self._logarithms[numbers[moved]] = there[moved]
+
+    def _start(self, most: int) -> None:
+        """Walk to places that fit; chains that find none begin where others do."""
+        rows = self.chains.proposals(no_trees(), self.params.steps)[1][:most]
+        if len(rows):
+            logarithms = np.log(self.measured.measure(rows))
+            self._logarithms = logarithms[self.chains.settle(rows)]
 
 
 def search_for(problem: MappingProblem, space: MappingSpace, params: Params, budget: Budget) -> Search:

@@ -149,18 +149,17 @@ def _pick(draw: float, count: Int) -> Int:
 @inlined
 def _move_factor(space: SpaceTables, row: Rows, draws: Array, first: int) -> None:
     """A factor of a dim leaves one slot for another."""
-    dim = _pick(draws[first + 1], space.divisors.shape[0])
-    slots = space.slot_level.shape[0]
-    source, target = _pick(draws[first + 2], slots), _pick(draws[first + 3], slots)
-    held, taken = _factor(space, row, source, dim), _factor(space, row, target, dim)
-    if held == 1 or source == target:
+    slots, place = space.slot_level.shape[0], _held_place(space, row, draws[first + 1])
+    dim, source, target = place // slots, place % slots, _pick(draws[first + 2], slots)
+    if place < 0 or source == target:
         return
-    moved = _divisor(space, dim, held, draws[first + 4])
+    held, taken = _factor(space, row, source, dim), _factor(space, row, target, dim)
+    moved = _divisor(space, dim, held, draws[first + 3])
     if held // moved < space.slot_least[source, dim] or taken * moved > space.slot_most[target, dim]:
         return
     if not space.slot_spatial[target]:
         row.temporal[0, space.slot_level[target], dim] *= moved
-    elif not _spread(space, row, (space.slot_level[target], dim), moved, draws[first] / FACTORS):
+    elif not _spread(space, row, (space.slot_level[target], dim), moved, draws[first + 4]):
         return
     level = space.slot_level[source]
     if not space.slot_spatial[source]:
@@ -169,6 +168,22 @@ def _move_factor(space: SpaceTables, row: Rows, draws: Array, first: int) -> Non
         row.spatial_x[0, level, dim] //= moved
     else:
         row.spatial_y[0, level, dim] //= moved
+
+
+@inlined
+def _held_place(space: SpaceTables, row: Rows, draw: float) -> Int:
+    """One of the factors above 1: its dim * slots + its slot; -1 if there are none."""
+    slots = space.slot_level.shape[0]
+    places, count = row.temporal.shape[2] * slots, 0
+    for place in range(places):
+        count += _factor(space, row, place % slots, place // slots) > 1
+    chosen = _pick(draw, count)
+    for place in range(places):
+        if _factor(space, row, place % slots, place // slots) > 1:
+            if chosen == 0:
+                return place
+            chosen -= 1
+    return -1
 
 
 @inlined
