@@ -94,10 +94,11 @@ def _costs(evaluator: ChipEvaluator, segments: Sequence[Node]) -> ChipEvaluation
 
 
 def _segments(layers: Sequence[NetworkLayer], share: int, random: Random) -> list[Node]:
-    """Single layers, and two or three that follow one another, one in four; those that must run alone do."""
+    """Single layers, and few or many twos and threes in a row; layers that must run alone do."""
     pieces: list[list[NetworkLayer]] = []
+    joined = random.choice((0.02, 0.1, 0.3))
     for layer in layers:
-        joins = pieces and len(pieces[-1]) < 3 and random.random() < 0.25
+        joins = pieces and len(pieces[-1]) < 3 and random.random() < joined
         if joins and not layer.runs_alone and not pieces[-1][0].runs_alone:
             pieces[-1].append(layer)
         else:
