@@ -18,14 +18,21 @@ from costmodel.chip import LayerGraph, Tile
 from costmodel.chips import load_chip
 from costmodel.networks.layer_graphs import load_layer_graph
 from results.store import RunFolder, RunWriter
+from solvers.catalogue import solver
+from solvers.schedule.chip_model import ChipModel
+from solvers.schedule.objective import Objective
+from solvers.schedule.problem import ScheduleProblem
+from solvers.schedule.tile_costs import TileMapper, solved_costs
 from solvers.schedule.tile_shares import Pruning, Request, Share, batches_of, requested_shares
 from sweep.plan import plan
+from sweep.prediction import predict
 from sweep.run import Observer, Run
-from sweep.schedule_task import ScheduleSolve
-from sweep.search import search_of
+from sweep.schedule_task import ScheduleSolve, ScheduleTask
+from sweep.search import designs, search_of
 from sweep.session import Place, run_study
 from sweep.study import MappingChoice, Study, load_study
 from sweep.work import answer_task
+from sweep.workload import workload_of
 
 HERE = Place(in_process=True)
 MakeRuntime = Callable[[Callable[[Any], Any]], InProcessRuntime]
@@ -201,3 +208,71 @@ def test_layers_alone_are_mapped_on_the_whole_chip_and_counted_again(study: Stud
     assert ran_alone
     known = plan(changed, tmp_path / "runs")
     assert (known.open, known.cost_solves, known.asking) == (0, 0, 0)
+
+
+KAPLA = """
+name: kapla
+networks: [chain.json]
+chip: set-edge
+axes:
+  mesh: {choices: [[2, 2], [4, 2]]}
+objectives: [energy_pj, cycles]
+mapping: {solver: random_search, iterations: 20}
+schedule: {solver: kapla_schedule, batch: 4}
+"""
+
+
+@pytest.fixture(scope="module")
+def kapla(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, RunFolder]:
+    """A study by the solver that really asks, and its run."""
+    folder = tmp_path_factory.mktemp("kapla")
+    (folder / "chain.json").write_text(json.dumps({"layers": CHAIN}))
+    (folder / "kapla.yaml").write_text(KAPLA)
+    study = load_study(str(folder / "kapla.yaml"))
+    return study, run_study(study, folder / "runs" / "kapla", HERE)
+
+
+def schedule_tasks(study: Study) -> dict[str, ScheduleTask]:
+    tasks = (task for design in designs(study) for task in workload_of(study).tasks(design))
+    return {task.id: task for task in tasks if isinstance(task, ScheduleTask)}
+
+
+def test_kapla_finds_what_it_finds_in_one_process_without_tasks(kapla: tuple[Study, RunFolder]) -> None:
+    study, folder = kapla
+    tasks, rows = schedule_tasks(study), folder.read_rows("schedules")
+    assert len(rows) == len(tasks) == 2
+    mapper = TileMapper("random_search", "edp", budget=study.mapping.budget)
+    for row in rows:
+        task = tasks[row["task_id"]]
+        costs = solved_costs(task.demand, mapper, task.on.chip)
+        problem = ScheduleProblem(
+            task.demand.graph, ChipModel(task.on.chip, costs), task.batch, Objective.named("edp")
+        )
+        outcome = solver("kapla_schedule").load().solve(problem, task.solve.budget)
+        assert outcome.solution.text == row["tree"]
+        assert outcome.objective == pytest.approx(row["objective"], rel=1e-12)
+
+
+def test_kapla_asks_for_a_part_of_the_table(kapla: tuple[Study, RunFolder]) -> None:
+    study, folder = kapla
+    table = {share for task in schedule_tasks(study).values() for share in task.demand.shares()}
+    solved = [tuple(share) for row in folder.read_rows("tile_costs") for share, *_ in row["costs"]]
+    assert len(solved) == len(set(solved))
+    assert set(solved) < table
+    assert 2 * len(solved) <= len(table)
+    # and no layer alone twice on a chip
+    alone = folder.read_rows("layers")
+    assert len({(row["architecture_id"], str(row["layer_shape"])) for row in alone}) == len(alone) > 0
+
+
+def test_plans_say_that_schedules_ask_and_rehearse_how_much(
+    kapla: tuple[Study, RunFolder], tmp_path: Path
+) -> None:
+    study, folder = kapla
+    planned = plan(study, tmp_path)
+    assert (planned.distinct, planned.open, planned.cost_solves, planned.asking) == (2, 2, 0, 2)
+    predicted = predict(study, planned, tmp_path)
+    assert predicted.open > planned.open
+    known = plan(study, folder.path.parent)
+    assert (known.open, known.asking) == (0, 0)
+    assert predict(study, known, folder.path.parent).open == 0
