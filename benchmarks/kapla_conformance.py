@@ -14,14 +14,14 @@ equal channels, filter, stride and size, and those of equal MACs.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
 from collections import Counter
 from math import prod
 from pathlib import Path
 from typing import Any
+
+import record
 
 from costmodel.conventions.nn_dataflow import TENSORS, SchemeCase, read_schemes, scheme_directives
 from costmodel.conventions.nn_dataflow.cases import evaluated_line
@@ -154,14 +154,13 @@ def print_tables(result: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = record.parser(__doc__)
     parser.add_argument("reference", type=Path)
-    path = parser.parse_args().reference
+    options = parser.parse_args()
+    path = options.reference
     result = measure(path / "layer_optima.jsonl.gz" if path.is_dir() else path)
     print_tables(result)
-    print(json.dumps(result))
+    record.finish(result, options)
     return int(result["rows"]["equal"] < result["rows"]["rows"])
 
 

@@ -10,13 +10,12 @@ optimum that ``exact`` proves, on layers where it does.
 
 from __future__ import annotations
 
-import argparse
-import json
 from dataclasses import dataclass, field
 from itertools import product
 from math import exp, log
 from typing import Any
 
+import record
 from exact_quality import GROUPS, group_layers
 
 from costmodel.architectures import load_architecture
@@ -86,7 +85,7 @@ def show(title: str, found: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__)
     parser.add_argument("--architecture", nargs="*", default=["eyeriss", "simba"])
     parser.add_argument("--objectives", nargs="*", choices=OBJECTIVES, default=list(OBJECTIVES))
     parser.add_argument("--every", type=int, default=8, help="take every N-th layer of a group only")
@@ -99,7 +98,7 @@ def main() -> None:
         title = f"{name} {objective}"
         found[title] = measure(problems)
         show(title, found[title])
-    print(json.dumps(found))
+    record.finish(found, chosen)
 
 
 if __name__ == "__main__":

@@ -13,11 +13,12 @@ of the annealed ones.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from functools import partial
 from itertools import product
 from typing import Any
+
+import record
 
 from costmodel.conventions.set_isca2023 import load_platform
 from costmodel.conventions.set_isca2023.tile_costs import NvdlaTileCosts, chip_of
@@ -100,7 +101,7 @@ def show(title: str, row: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = record.parser(__doc__)
     parser.add_argument("--networks", nargs="*", default=["set-resnet50", "set-googlenet", "set-vgg19"])
     parser.add_argument("--batches", nargs="*", type=int, default=[1, 8])
     parser.add_argument("--objective", default="edp")
@@ -113,7 +114,7 @@ def main() -> None:
         title = f"{name}, batch {batch}, {chosen.platform}, {chosen.objective}"
         print(title, flush=True)
         found[title] = measure(name, batch, chosen)
-    print(json.dumps(found))
+    record.finish(found, chosen)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ class Session:
         """The record of a new run, or in one line why there is none."""
         path = self.folder / f"{entry.name}.json"
         path.unlink(missing_ok=True)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.places["scratch"].mkdir(parents=True, exist_ok=True)
         program = str(ROOT / "benchmarks" / f"{entry.program}.py")
         command = [sys.executable, program, *self.words(entry), "--json", str(path)]
         with (self.folder / f"{entry.name}.log").open("w", encoding="utf-8") as log:

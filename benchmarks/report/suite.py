@@ -239,9 +239,9 @@ SCHEDULES = (
         "kapla_paper",
         "KAPLA's evaluation",
         "kapla_paper",
-        "--networks mlp lstm --wall-seconds 10",
+        "--networks mlp lstm --parts fig7 fig10 whole --wall-seconds 5 --cells {scratch}/kapla_paper.jsonl",
         plain_tables,
-        full="--full",
+        full="--cells {scratch}/kapla_paper.jsonl",
         published=("kapla/",),
     ),
 )
