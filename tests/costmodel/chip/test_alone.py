@@ -8,15 +8,27 @@ from random import Random
 
 import pytest
 from alone_counts import AloneCounts, all_placements
-from chip_cases import layer, mapped_chip, random_mapping
+from chip_cases import FormulaCosts, MappedCosts, chain, layer, mapped_chip, random_mapping, strided
 
-from costmodel.chip import AloneCost, Chip, alone_cost, local_alone_cost, whole_architecture
+from costmodel.chip import (
+    AloneCost,
+    Chip,
+    ChipEvaluator,
+    LayerGraph,
+    TileRows,
+    alone_cost,
+    local_alone_cost,
+    whole_architecture,
+)
 from costmodel.chip.alone import counted_architecture
+from costmodel.chip.compulsory import layers_traffic
 from costmodel.chips import chip_names, load_chip
 from costmodel.errors import InputError
 from costmodel.evaluate import evaluate
 from costmodel.mapping import LevelMapping, Mapping
 from costmodel.multi_node import architecture, load_multi_node
+from costmodel.networks.training import training_graph
+from costmodel.ratree import Leaf
 from costmodel.workload import Layer, convolution, gemm
 
 MAPPINGS = 12
@@ -71,6 +83,52 @@ def _cycles(on: Chip, counts: AloneCounts, of_tiles: int) -> int:
     busiest = max(counts.links.values(), default=0)
     dram = ceil((counts.read + counts.written) / on.dram.bytes_per_cycle)
     return max(of_tiles, dram, ceil(busiest / on.noc.link_bytes_per_cycle))
+
+
+class OneRow(FormulaCosts):
+    """A single partition, two by two tiles of channels and samples, whose tiles run one mapping."""
+
+    def __init__(self, graph: LayerGraph, on: Chip, inner: Mapping) -> None:
+        super().__init__(graph)
+        assert on.tile.architecture is not None
+        share = convolution("share", N=1, K=2, C=4, P=4, Q=4, R=1, S=1)
+        tile = evaluate(on.tile.architecture, share, inner)
+        self.row = TileRows.of([((2, 2, 1, 1), 4 * tile.energy_pj, tile.cycles)])
+
+    def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
+        return self.row
+
+
+@pytest.mark.parametrize("link", [1, 100])
+def test_a_layer_that_is_fetched_once_costs_alone_what_it_costs_pinned(link: int) -> None:
+    """The same loops within tiles, everything of a tile in its buffer: the two ways of counting agree."""
+    graph, on = chain(1), mapped_chip(2, 2, 1000, link=link, stream=0, dram=100)
+    nest = graph.layers[0].nest(2)
+    inner = (_level({}, nest), _level({"K": 2}, nest, C=4, P=4, Q=4))
+    pinned = ChipEvaluator(graph, on, 2, OneRow(graph, on, Mapping(inner))).evaluate(Leaf("layer0", 2))
+    split = LevelMapping((), (("K", 2),), (("N", 2),), inner[0].keep)
+    found = alone_cost(on, nest, Mapping((*inner, split)))
+    assert found.parts_pj == pytest.approx(tuple(pinned.parts_pj.values()))
+    assert found.cycles == pinned.cycles
+    assert (found.dram_read_bytes, found.dram_write_bytes) == (
+        pinned.dram_read_bytes,
+        pinned.dram_write_bytes,
+    )
+    assert found.hop_bytes == pinned.noc_hop_bytes
+    assert 4 * found.cycles - found.tile_cycles == pinned.bubble_tile_cycles
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_no_layer_of_a_training_step_beats_its_work_or_its_data(number: int) -> None:
+    graph, on = training_graph(strided()), mapped_chip(2, 2, 256)
+    costs = MappedCosts(graph, on, Random(number))
+    for index, least in enumerate(layers_traffic(graph, 4)):
+        found = costs.alone(index, 4)
+        assert found is not None
+        # four tiles of two PEs, or of two vector units
+        assert found.cycles * 8 >= 4 * graph.layers[index].operations
+        assert found.dram_read_bytes >= least.dram_read
+        assert found.dram_write_bytes >= least.dram_write
 
 
 def test_halos_are_sent_to_each_tile() -> None:
