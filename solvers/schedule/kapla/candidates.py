@@ -46,7 +46,7 @@ def pruned_schemes(slicing: Slicing, estimates: Estimates, seed: int) -> Pruned:
         fitting |= {Scheme(segment, one): least for one, least in estimates.least(segment, parts)}
     drawn = _drawn(fitting, params.probability, seed)
     return Pruned(
-        schemes=undominated(drawn) if params.pareto and params.chains else drawn,
+        schemes=undominated(drawn, params.pareto) if params.pareto and params.chains else drawn,
         segments=len(segments),
         sliced=sum(len(slicing.subbatches(segment)) for segment in segments),
         fitting=len(fitting),

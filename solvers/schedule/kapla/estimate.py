@@ -35,18 +35,17 @@ class Accesses(NamedTuple):
     filled: tuple[float, ...]
     sent: int
 
+    @property
+    def counts(self) -> tuple[float, ...]:
+        """All of them, as Pareto pruning compares them."""
+        return (*self.read, *self.written, *self.filled, self.sent)
+
 
 class Estimate(NamedTuple):
     """The least that a scheme may cost, and the accesses behind it."""
 
     cost: Cost
     accesses: Accesses
-
-    @property
-    def counts(self) -> tuple[float, ...]:
-        """All access counts and the time, as Pareto pruning compares them."""
-        one = self.accesses
-        return (*one.read, *one.written, *one.filled, one.sent, self.cost.cycles)
 
 
 @dataclass(frozen=True)

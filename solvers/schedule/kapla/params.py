@@ -23,8 +23,9 @@ class Params:
     A chain may run in several passes, for a part of the batch each, loading all weights each time.
     ``all_passes`` false takes the fewest passes for which there is a chain; true tries every number.
     ``prune`` false looks at segments whose data cannot fit the buffers, too, for comparison. ``pareto``: of
-    segments of the same layers, with their sub-batches, those go that have more accesses of some tensor, or
-    take more time, than another one and less of nothing.
+    segments of the same layers, with their sub-batches, those go that have as many accesses of every tensor
+    as another one or more, where that one takes at most this share of the time; 1 is plain Pareto pruning, 0
+    none.
     ``probability``: each segment with its sub-batches is kept with it, drawn from the seed, as in a random
     search; single layers with the whole batch always are.
     """
@@ -37,7 +38,7 @@ class Params:
     temporal: bool = True
     all_passes: bool = False
     prune: bool = True
-    pareto: bool = True
+    pareto: float = 0.9
     probability: float = 1.0
 
     def __post_init__(self) -> None:
@@ -45,11 +46,12 @@ class Params:
             count = getattr(self, key)
             whole = isinstance(count, int) and not isinstance(count, bool)
             _check(key, whole and count >= 0, "a whole number of at least 0", count)
-        for key in ("spatial", "grouped", "temporal", "all_passes", "prune", "pareto"):
+        for key in ("spatial", "grouped", "temporal", "all_passes", "prune"):
             _check(key, isinstance(getattr(self, key), bool), "true or false", getattr(self, key))
-        share = self.probability
-        right = isinstance(share, int | float) and not isinstance(share, bool) and 0 <= share <= 1
-        _check("probability", right, "a number from 0 to 1", share)
+        for key in ("pareto", "probability"):
+            share = getattr(self, key)
+            number = isinstance(share, int | float) and not isinstance(share, bool)
+            _check(key, number and 0 <= share <= 1, "a number from 0 to 1", share)
 
 
 def _check(key: str, right: bool, expected: str, found: Any) -> None:

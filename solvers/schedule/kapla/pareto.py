@@ -1,39 +1,42 @@
-"""Pareto pruning: of the ways to run the same layers those that no other beats in all access counts."""
+"""Pareto pruning: of the ways to run the same layers those that no other beats in access counts and time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import groupby
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solvers.schedule.kapla.estimate import Estimate
 from solvers.schedule.kapla.segments import Scheme
 
 
-def undominated(estimates: Mapping[Scheme, Estimate]) -> dict[Scheme, Estimate]:
-    """The schemes that no other of the same layers equals in all accesses and time, and beats in one.
+def undominated(estimates: Mapping[Scheme, Estimate], margin: float) -> dict[Scheme, Estimate]:
+    """The schemes that no other of the same layers equals in accesses of all tensors in clearly less time.
 
-    Section IV-B's second pass of pruning. Counts are of each layer's reads and writes of DRAM and of what
-    its tiles take into their buffers, of NoC traffic, and of cycles, all as estimated. Of equals the first
-    stays. Counts are optimistic, so that a scheme may be lost that is the best in full.
+    Section IV-B's second pass of pruning. Counts are of each layer's reads and writes of DRAM and of what its
+    tiles take into their buffers, and of NoC traffic. Clearly less time is ``margin`` of the other's, for
+    all numbers are optimistic; with 1 equal time does for fewer accesses, and of equals the first stays.
     """
-    by_layers = sorted(estimates, key=lambda scheme: (scheme.segment.end, scheme.segment.first))
+    by_layers = sorted(estimates, key=_layers)
     kept: dict[Scheme, Estimate] = {}
-    for _, group in groupby(by_layers, key=lambda scheme: (scheme.segment.end, scheme.segment.first)):
+    for _, group in groupby(by_layers, key=_layers):
         schemes = list(group)
-        counts = np.array([estimates[scheme].counts for scheme in schemes])
-        kept |= {schemes[place]: estimates[schemes[place]] for place in _front(counts)}
+        accesses = np.array([estimates[scheme].accesses.counts for scheme in schemes])
+        cycles = np.array([estimates[scheme].cost.cycles for scheme in schemes])
+        left = [place for place in range(len(schemes)) if not _dominated(place, accesses, cycles, margin)]
+        kept |= {schemes[place]: estimates[schemes[place]] for place in left}
     return kept
 
 
-def _front(counts: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> list[int]:
-    """Rows of ``counts`` [n, m] that are not at least those of another row; of equal rows the first."""
-    front: list[int] = []
-    for place, row in enumerate(counts):
-        no_more = (counts <= row).all(axis=1)
-        less = no_more & (counts < row).any(axis=1)
-        equal_before = (counts[:place] == row).all(axis=1)
-        if not less.any() and not equal_before.any():
-            front.append(place)
-    return front
+def _layers(scheme: Scheme) -> tuple[int, int]:
+    return scheme.segment.end, scheme.segment.first
+
+
+def _dominated(place: int, accesses: NDArray[Any], cycles: NDArray[Any], margin: float) -> bool:
+    """Whether another row of ``accesses`` [n, m] and ``cycles`` [n] is no worse than this one, and better."""
+    none_more = (accesses <= accesses[place]).all(axis=1) & (cycles <= margin * cycles[place])
+    better = (accesses < accesses[place]).any(axis=1) | (cycles < cycles[place])
+    return bool((none_more & (better | (np.arange(len(cycles)) < place))).any())

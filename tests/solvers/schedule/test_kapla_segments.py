@@ -136,7 +136,7 @@ def test_with_more_chains_more_schemes_are_likely_and_the_best_ones_are_among_th
         segment: {parts: Cost(random.randint(1, 50), random.randint(1, 50)) for parts in (1, 2)}
         for segment in segments
     }
-    likely = [set(likely_schemes(costs, 6, Objective(1, 0), most)) for most in (1, 2, 100)]
+    likely = [set(likely_schemes(costs, 6, Objective(1, 0), most)) for most in (1, 2, 1000)]
     schemes = {Scheme(segment, parts) for segment in segments for parts in (1, 2)}
     assert likely[0] < likely[1] < likely[2] == schemes
     best = min(
