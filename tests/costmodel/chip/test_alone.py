@@ -36,22 +36,24 @@ NESTS = [
     gemm("products", M=6, N=4, K=4),
     convolution("pixels", N=2, K=4, C=2, P=3, Q=2, R=1, S=1),
     convolution("groups", N=3, K=4, C=4, P=2, Q=1, R=1, S=1, groups=2),
+    convolution("halos", N=2, K=2, C=2, P=4, Q=1, R=3, S=1),
+    convolution("strides", N=2, K=2, C=2, P=4, Q=1, R=3, S=1, stride=(2, 1)),
 ]
 
 
 def mappings(random: Random, on: Chip, nest: Layer) -> list[Mapping]:
-    """Such that spread loops over tiles."""
+    """Such that spread loops over tiles, keep all tensors in buffers, and slide no window from DRAM: of data
+    that windows share Timeloop's counts keep less than all."""
     whole, found = counted_architecture(on), []
     assert whole is not None
+    sliding = {"P", "R"} if nest.sizes.get("R", 1) > 1 else set()
     while len(found) < MAPPINGS:
         mapping = random_mapping(random, whole, nest)
-        if mapping is not None and mapping.levels[-1].spatial and _kept(nest, mapping):
+        if mapping is None or not sliding.isdisjoint(dim for dim, _ in mapping.levels[-1].temporal):
+            continue
+        if mapping.levels[-1].spatial and len(mapping.levels[-2].keep) == len(nest.tensors):
             found.append(mapping)
     return found
-
-
-def _kept(nest: Layer, mapping: Mapping) -> bool:
-    return len(mapping.levels[-2].keep) == len(nest.tensors)
 
 
 @pytest.mark.parametrize("nest", NESTS, ids=lambda nest: nest.name)
