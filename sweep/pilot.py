@@ -10,6 +10,7 @@ from typing import Any
 from solvers.catalogue import solver
 from solvers.schedule.tile_costs import tile_solver
 from sweep.known_costs import KnownCosts
+from sweep.plan import Plan
 from sweep.rehearsal import Rehearsal, ideal_alone_costs
 from sweep.schedule_bounds import ideal_costs
 from sweep.schedule_task import ScheduleTask
@@ -40,35 +41,56 @@ class Pilot:
     asked: int = 0
 
 
-def pilot(tasks: list[Task], cost_share: float) -> Pilot:
-    """Time the tasks, after one that only warms up; ``cost_share`` of the study's solves are tile costs."""
+@dataclass(frozen=True)
+class _Kind:
+    """Seconds of some solves of a kind, of which the study has ``count``."""
+
+    seconds: tuple[float, ...]
+    count: int
+
+
+def pilot(tasks: list[Task], planned: Plan) -> Pilot:
+    """Time some of the planned tasks, after one that only warms up."""
     schedules = [task for task in tasks if isinstance(task, ScheduleTask)]
-    if schedules and schedules[0].solve.asks:
-        return _rehearsed(schedules[0])
     if schedules:
-        return _mixed(_lot_seconds(schedules[0]) if cost_share else (), _timed_in_part(schedules), cost_share)
+        return _of_schedules(schedules, planned)
     seconds = _timed([task.content for task in tasks if not isinstance(task, ScheduleTask)])
     return Pilot(seconds, len(seconds))
 
 
-def _rehearsed(task: ScheduleTask) -> Pilot:
-    """A schedule that is answered with ideal costs, and a few of what it asked for solved in earnest."""
+def _of_schedules(tasks: list[ScheduleTask], planned: Plan) -> Pilot:
+    """Solves of schedules and of what they wait for, in the proportion in which the study has them."""
+    asking, told = ([task for task in tasks if task.solve.asks == asks] for asks in (True, False))
+    kinds, asked = list[_Kind](), 0
+    if told:
+        kinds.append(_Kind(_timed_in_part(told), planned.open - planned.cost_solves - planned.asking))
+        kinds.append(_Kind(_lot_seconds(told[0]) if planned.cost_solves else (), planned.cost_solves))
+    if asking:
+        whole, costs, asked = _rehearsed(asking[0])
+        kinds += [_Kind(whole, planned.asking), _Kind(costs, planned.asking * asked)]
+    return Pilot(_mixed(kinds), sum(len(kind.seconds) for kind in kinds), asked)
+
+
+def _mixed(kinds: list[_Kind]) -> tuple[float, ...]:
+    """MIXED seconds or a few more: as many of each kind as it has a share of the solves, at least one."""
+    met = [kind for kind in kinds if kind.seconds]
+    total = sum(kind.count for kind in met)
+    return tuple(
+        kind.seconds[place % len(kind.seconds)]
+        for kind in met
+        for place in range(max(1, round(MIXED * kind.count / max(1, total))))
+    )
+
+
+def _rehearsed(task: ScheduleTask) -> tuple[tuple[float, ...], tuple[float, ...], int]:
+    """Seconds of a schedule that is told ideal costs, of a few solves that it asked for, and their number."""
     rehearsal = Rehearsal(task, PILOT_SECONDS)
     before = time.perf_counter()
     rehearsal.run()
     spent = time.perf_counter() - before
     asked = rehearsal.asked
     chosen = asked[:: max(1, len(asked) // PILOT_ASKED)]
-    timed = _timed([one.content for one in chosen]) if chosen else ()
-    return replace(_mixed(timed, (spent,), len(asked) / (len(asked) + 1)), asked=len(asked))
-
-
-def _mixed(lots: tuple[float, ...], schedules: tuple[float, ...], cost_share: float) -> Pilot:
-    """Seconds of lots and of schedules, in the proportion in which the study has them."""
-    of_lots = min(MIXED - 1, max(1, round(MIXED * cost_share))) if lots else 0
-    mixed = [lots[place % len(lots)] for place in range(of_lots)]
-    mixed += [schedules[place % len(schedules)] for place in range(MIXED - of_lots)]
-    return Pilot(tuple(mixed), len(lots) + len(schedules))
+    return (spent,), _timed([one.content for one in chosen]) if chosen else (), len(asked)
 
 
 def _timed(contents: list[dict[str, Any]]) -> tuple[float, ...]:

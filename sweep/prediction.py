@@ -60,9 +60,9 @@ def predict(study: Study, planned: Plan, store: Path | None = None) -> Predictio
         tasks = (task for design in planned.designs for task in ledger.tasks(design))
         known = stored_answers(store, ids_by_table(tasks), ("task_id", "wall_seconds"))
         seconds = tuple(row["wall_seconds"] for row in known.values() if row["wall_seconds"] is not None)
-        if len(seconds) >= PILOT_SOLVES:
+        if len(seconds) >= PILOT_SOLVES or (seconds and not planned.open):
             return Prediction(planned.open, seconds, f"{len(seconds)} solves in {store}")
-    timed = pilot(_spread(study, planned), planned.cost_solves / max(1, planned.open))
+    timed = pilot(_spread(study, planned), planned)
     solves = planned.open + planned.asking * timed.asked
     return Prediction(solves, timed.seconds, f"{timed.solves} pilot solves on this machine")
 
