@@ -119,7 +119,10 @@ def solve_scratchpad(
 @solve_app.command("schedule")
 def solve_schedule(
     chip: Annotated[str, typer.Option(help="A library chip or a file.")],
-    network: Annotated[str, typer.Option(help="A network with dataflow: of the library or a file.")],
+    network: Annotated[
+        str,
+        typer.Option(help="A library network or a file; NAME.training: its training step."),
+    ],
     batch: Annotated[int, typer.Option(min=1, help="Samples to schedule.")] = 1,
     solver: Annotated[str, typer.Option(help="See 'archsweep list solvers', family schedule.")] = "set",
     objective: Annotated[str, typer.Option(help="energy, cycles, edp, or a product such as e2d.")] = "edp",
@@ -134,7 +137,10 @@ def solve_schedule(
     params: Params = "{}",
     tile_solver: Annotated[str, typer.Option(help="Mapping solver for what a tile computes.")] = "cosa",
     most_partitions: Annotated[
-        int | None, typer.Option(min=1, help="Ways to cut a layer among tiles that are looked at; all.")
+        int | None,
+        typer.Option(
+            min=1, help="Ways to cut a layer among tiles that are looked at, most promising first; all, or 8."
+        ),
     ] = None,
     alone: Annotated[
         bool | None,

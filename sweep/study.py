@@ -12,7 +12,7 @@ from costmodel.errors import InputError, did_you_mean
 from costmodel.frontends.file_keys import Keys, check_keys
 from costmodel.frontends.safe_yaml import load_yaml
 from costmodel.frontends.timeloop_files import each_file
-from costmodel.networks.layer_graphs import TRAINING
+from costmodel.networks.library import TRAINING
 from solvers.budget import Budget
 from sweep.mapping_space import SpaceKeys
 from sweep.schedule_choice import TILE_LOT, ScheduleChoice

@@ -7,7 +7,7 @@ from typing import Any
 
 from costmodel.chip.layers import LayerGraph
 from costmodel.errors import InputError, did_you_mean
-from costmodel.networks.library import load_network, network_names
+from costmodel.networks.library import TRAINING, load_network, network_names
 
 _OF_THE_PAPER = {
     "set-resnet50": "resnet",
@@ -43,8 +43,6 @@ _OF_KAPLA = {
     "kapla-lstm-showtell": "lstm_showtell",
 }
 """The networks of nn-dataflow and KAPLA; the first seven are those of KAPLA's evaluation."""
-TRAINING = ".training"
-"""What a network's name, or a file's, ends in where the layers of its training step are meant."""
 
 
 def layer_graph_names() -> list[str]:

@@ -41,6 +41,8 @@ _LIBRARY: dict[str, Callable[[int], Network]] = {
     "cosa_alexnet": cosa_alexnet,
     "thistle_resnet18": thistle_resnet18,
 }
+TRAINING = ".training"
+"""What a network's name, or a file's, ends in where the layers of its training step are meant."""
 _SUFFIXES = (".onnx", ".json", ".json.gz", ".yaml", ".yml")
 
 
@@ -126,7 +128,7 @@ def _from_file(path: Path, batch: int | None) -> Network:
 
 def _from_layer_graph(name: str, batch: int) -> Network:
     """The layers of a network for chips, or of a training step; InputError for what is neither."""
-    from costmodel.networks.layer_graphs import TRAINING, layer_graph_names, load_layer_graph
+    from costmodel.networks.layer_graphs import layer_graph_names, load_layer_graph
 
     if not name.endswith(TRAINING) and name not in layer_graph_names():
         raise _unknown(name)
@@ -175,7 +177,8 @@ def _only_layer(path: str) -> Layer:
 def _split(spec: str) -> tuple[str, str]:
     """Network and layer of ``NETWORK/LAYER``; a file's path may hold slashes, its layers' names too."""
     for i, character in enumerate(spec):
-        if character == "/" and spec[:i].endswith(_SUFFIXES) and Path(spec[:i]).is_file():
+        file = spec[:i].removesuffix(TRAINING)
+        if character == "/" and file.endswith(_SUFFIXES) and Path(file).is_file():
             return spec[:i], spec[i + 1 :]
     network, _, layer = spec.partition("/")
     return network, layer

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -285,6 +286,15 @@ def test_training_by_name() -> None:
     update = load_layer("resnet18.training/layer1.0.conv1.update")
     assert update.output.name == "Weights"
     assert update.macs == load_layer("resnet18/layer1.0.conv1").macs
+
+
+def test_training_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "net.json"
+    sizes = {"K": 8, "H": 4, "W": 4, "R": 1, "S": 1, "sH": 1, "sW": 1, "pad_h": 0, "pad_w": 0}
+    layer = {"name": "a", "type": "conv", "ifmap_real": [3, 4, 4], "external_C": 3, **sizes}
+    path.write_text(json.dumps({"name": "net", "layers": [layer]}))
+    assert [one.name for one in load_layer_graph(f"{path}.training").layers] == ["a", "a.update"]
+    assert load_layer(f"{path}.training/a.update").macs == 8 * 3 * 16
 
 
 def test_networks_of_kapla_by_name() -> None:
