@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel.architecture import Architecture
 from costmodel.chip import Chip, LayerGraph
-from costmodel.chip.alone import whole_architecture
+from costmodel.chip.whole_chip import whole_architecture
 from costmodel.errors import InputError
 from costmodel.workload import Layer
 from solvers.budget import Budget

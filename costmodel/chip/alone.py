@@ -7,18 +7,19 @@ counts words; the mesh is counted link by link, as for all schedules.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import inf, prod
+from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.architecture import Architecture, StorageLevel
+from costmodel.architecture import StorageLevel
 from costmodel.chip.deliveries import Delivery, link_loads
 from costmodel.chip.hardware import Chip
 from costmodel.chip.layers import NetworkLayer
 from costmodel.chip.tile_groups import deliveries_of, placements
+from costmodel.chip.whole_chip import counted_architecture
 from costmodel.errors import InputError
 from costmodel.evaluate import Evaluation, evaluate
 from costmodel.mapping import Mapping
@@ -54,55 +55,8 @@ class AloneCost:
         return sum(self.parts_pj)
 
 
-def whole_architecture(chip: Chip) -> Architecture | None:
-    """The chip as a stack of levels to map loop nests on; None for tiles without an architecture.
-
-    A stack has no mesh, so its levels charge what hops cost about: an access of DRAM the mean way between
-    ports and tiles but one hop, a write to a buffer one hop, as a tree has a link for every further tile.
-    :func:`alone_cost` counts hops as they are. Rows of the mesh are the y side of DRAM's fan-out.
-    """
-    plain = counted_architecture(chip)
-    if plain is None:
-        return None
-    *tile, buffer, dram = plain.levels
-    hop, far = chip.noc.hop_pj_per_byte if chip.tiles > 1 else 0.0, max(_mean_way(chip) - 1, 0.0)
-    buffer = replace(buffer, write_energy_pj=buffer.write_energy_pj + hop * buffer.block_size)
-    dram = replace(
-        dram,
-        read_energy_pj=dram.read_energy_pj + far * hop,
-        update_energy_pj=dram.update_energy_pj + (far + 1) * hop,
-    )
-    return replace(plain, levels=(*tile, buffer, dram))
-
-
-def counted_architecture(chip: Chip) -> Architecture | None:
-    """The stack of levels without hops: the tile's levels, its buffer with its size, DRAM above the mesh."""
-    tile, size = chip.tile.architecture, chip.tile.buffer
-    if tile is None:
-        return None
-    *inner, outermost = tile.levels
-    buffer = replace(
-        outermost,
-        size_words=size.size_bytes,
-        write_energy_pj=size.write_pj_per_byte * outermost.block_size,
-    )
-    dram = StorageLevel(
-        name="DRAM" if all(level.name != "DRAM" for level in tile.levels) else "chip's DRAM",
-        size_words=None,
-        word_bits=outermost.word_bits,
-        read_energy_pj=chip.dram.read_pj_per_byte,
-        write_energy_pj=chip.dram.write_pj_per_byte,
-        update_energy_pj=chip.dram.write_pj_per_byte,
-        shared_bandwidth=float(chip.dram.bytes_per_cycle),
-        fanout_x=chip.columns,
-        fanout_y=chip.rows,
-    )
-    levels = (*inner, buffer, dram)
-    return replace(tile, name=f"{chip.name} whole", levels=levels, frequency_hz=chip.frequency_ghz * 1e9)
-
-
 def alone_cost(chip: Chip, nest: Layer, mapping: Mapping) -> AloneCost:
-    """What a mapping of ``nest`` on :func:`whole_architecture` costs; a word is a byte.
+    """What a mapping of ``nest`` on the whole chip's architecture costs; a word is a byte.
 
     Of the placements of DRAM's spatial loops on the mesh the one with the fewest hops counts. Outputs are
     read from a buffer on their way out, which a stack of levels does not count. Raises InputError for a
@@ -119,7 +73,7 @@ def alone_cost(chip: Chip, nest: Layer, mapping: Mapping) -> AloneCost:
     tiles_pj = counted.mac_energy_pj + sum(level.energy_pj for level in counted.levels[:-1]) - filling
     return _cost(
         chip,
-        (max(tiles_pj, 0.0), filling + emptying),
+        (max(tiles_pj, 0.0), filling + emptying),  # a difference of sums, which may be off by their rounding
         (counted.cycles, _computing(counted) * mapping.utilized_instances[-2]),
         (sum(reads for reads, _ in moved.values()), sum(updates for _, updates in moved.values())),
         min((link_loads(chip, deliveries) for deliveries in placed), key=lambda loads: int(loads.sum())),
@@ -194,9 +148,3 @@ def _emptied(nest: Layer, counted: Evaluation, deliveries: list[Delivery]) -> in
 def _computing(counted: Evaluation) -> int:
     """Cycles of a tile, without waiting for DRAM."""
     return max(level.cycles for level in counted.levels[:-1])
-
-
-def _mean_way(chip: Chip) -> float:
-    """Links between a tile and a DRAM port in the mean."""
-    ways = sum(abs(x - px) + abs(y - py) for x, y in chip.positions for px, py in chip.ports)
-    return ways / (prod((chip.columns, chip.rows)) * len(chip.ports))

@@ -9,11 +9,12 @@ from math import inf
 from typing import Any
 
 from costmodel.architecture import Architecture
-from costmodel.chip.alone import AloneCost, alone_cost, whole_architecture
+from costmodel.chip.alone import AloneCost, alone_cost
 from costmodel.chip.geometry import same_shapes
 from costmodel.chip.hardware import Chip, Tile
 from costmodel.chip.layers import LayerGraph, NetworkLayer
 from costmodel.chip.tile_costs import TileCosts, TileFloor, TileRows, table_floor
+from costmodel.chip.whole_chip import whole_architecture
 from costmodel.errors import InputError, did_you_mean
 from costmodel.evaluate import evaluate
 from costmodel.workload import Layer

@@ -20,8 +20,8 @@ from costmodel.chip import (
     local_alone_cost,
     whole_architecture,
 )
-from costmodel.chip.alone import counted_architecture
 from costmodel.chip.compulsory import layers_traffic
+from costmodel.chip.whole_chip import counted_architecture
 from costmodel.chips import chip_names, load_chip
 from costmodel.errors import InputError
 from costmodel.evaluate import evaluate
