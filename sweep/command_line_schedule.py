@@ -48,12 +48,13 @@ class ScheduleRequest:
 
     def asked(self, study: Study) -> dict[str, Any]:
         """What a schedule has to be counted on again."""
+        assert study.schedule is not None
         return {
             "chip": self.chip,
             "network": self.network,
             "batch": self.schedule["batch"],
             "tile_solver": self.mapping["solver"],
-            "most_partitions": self.schedule["most_partitions"],
+            "most_partitions": study.schedule.pruning(study.mapping.solver).most,
             "alone": alone_offered(study),
         }
 

@@ -11,7 +11,7 @@ from costmodel.frontends.file_keys import Keys
 from solvers.budget import Budget
 from solvers.catalogue import CATALOGUE, solver
 from solvers.schedule.objective import Objective
-from solvers.schedule.tile_shares import Pruning
+from solvers.schedule.tile_shares import FEW_PARTITIONS, Pruning
 
 TILE_LOT = 32
 """Shares of layers that a mapping solver maps in one task: seconds of work, and few rows."""
@@ -62,7 +62,7 @@ class ScheduleChoice(SchedulerChoice):
 
     ``batch``: samples of networks that name none; ``objective``: energy, cycles, edp, or a product as e2d;
     ``least_utilization`` and ``most_partitions``: which ways to cut a layer among tiles are worth a look,
-    see :class:`Pruning`. What a tile computes is mapped as the study's ``mapping`` block says.
+    see :meth:`pruning`. What a tile computes is mapped as the study's ``mapping`` block says.
     ``alone``: whether a layer may run alone from DRAM, mapped on the whole chip in the same way; None leaves
     it to the solvers, see :meth:`offers_alone`.
     """
@@ -91,9 +91,12 @@ class ScheduleChoice(SchedulerChoice):
         """The solver and its rivals."""
         return (self, *self.rivals)
 
-    @property
-    def pruning(self) -> Pruning:
-        return Pruning(self.least_utilization, self.most_partitions)
+    def pruning(self, mapper: str) -> Pruning:
+        """Which partitions are worth a look; by default few where schedulers ask ``mapper`` for mappings."""
+        most, asking = self.most_partitions, all(one.solver in ASKING for one in self.schedulers)
+        if most is None and asking and solver(mapper).family == "mapping":
+            most = FEW_PARTITIONS
+        return Pruning(self.least_utilization, most)
 
     def offers_alone(self, mapper: str) -> bool:
         """Whether layers may run alone, mapped by ``mapper``: by default with schedulers that ask for costs.

@@ -121,6 +121,7 @@ class ScheduleWork:
         self._seeds = sum(len(scheduler.solves) for scheduler in self._schedulers)
         self._mapper = tile_mapper(study)
         self._alone = alone_offered(study)
+        self._pruning = study.schedule.pruning(study.mapping.solver)
         self._loaded = {choice.shown: _loaded(choice, study, self._alone) for choice in study.networks}
         self._fitted: dict[tuple[str, int, int], ScheduledNetwork] = {}
         self._demands: dict[tuple[str, Tile, int], Demand] = {}
@@ -140,7 +141,7 @@ class ScheduleWork:
         architecture = chip.tile.architecture
         if architecture is None:
             raise InputError(chip.name, "an architecture to map layers on", "none", key="tile.architecture")
-        return TiledChip(chip, TileSource(architecture, self._mapper), self._choice.pruning, self._alone)
+        return TiledChip(chip, TileSource(architecture, self._mapper), self._pruning, self._alone)
 
     def _network(self, network: NetworkChoice, on: TiledChip) -> ScheduledNetwork:
         """The network with layers that fit the chip; equal ones are one value."""

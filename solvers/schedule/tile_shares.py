@@ -81,6 +81,11 @@ def vector_operations(layer: NetworkLayer, partitions: Array, batch: int) -> Arr
     return operations
 
 
+FEW_PARTITIONS = 8
+"""Partitions of a layer, batch and tile count that schedules look at by default where each is a search for
+mappings and costs are asked for as they are needed."""
+
+
 @dataclass(frozen=True)
 class Pruning:
     """Which partitions are worth a look; utilization is that of section 4.2.2, over K, B, H and W.
