@@ -17,7 +17,10 @@ def content_key(*parts: object) -> str:
 
 
 class CellFile:
-    """Cells by key, of every earlier run on the same ``path``; a line cut off by a kill is not counted."""
+    """Cells by key, of every earlier run on the same ``path``; of several the last one counts.
+
+    A line that a kill cut off is none.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -31,16 +34,19 @@ class CellFile:
         if text and not text.endswith("\n"):
             path.write_text(text[: text.rfind("\n") + 1], encoding="utf-8")
 
-    def get(self, key: str, title: str, solve: Callable[[], Found]) -> Found:
-        """What was found under ``key``, if need be by ``solve``; ``title`` is for who reads the file."""
-        if key not in self._found:
-            found = solve()
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"key": key, "title": title, "found": found}) + "\n")
-            self._found[key] = found
-            self.solved += 1
-        return self._found[key]
+    def get(
+        self, key: str, title: str, solve: Callable[[], Found], enough: Callable[[Found], bool] | None = None
+    ) -> Found:
+        """What was found under ``key``, if need be by ``solve``; ``title`` is for who reads the file.
 
-    def known(self, key: str) -> Found | None:
-        """What was found under ``key`` by now."""
-        return self._found.get(key)
+        What is known must be ``enough``; None: anything is.
+        """
+        known = self._found.get(key)
+        if known is not None and (enough is None or enough(known)):
+            return known
+        found = solve()
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"key": key, "title": title, "found": found}) + "\n")
+        self._found[key] = found
+        self.solved += 1
+        return found

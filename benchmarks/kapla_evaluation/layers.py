@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
-from math import ceil, prod
+from math import ceil, inf, prod
 from typing import Any
 
 from costmodel.evaluate import Evaluation, evaluate
@@ -89,17 +89,16 @@ class LayerCells:
         """The method's answer: ``objective`` None without a mapping; else also ``energy_pj`` and its parts,
         ``cycles``, ``dram_words``; always ``proven``, ``bound``, ``cpu_seconds``, ``evaluations``."""
         module = solver(METHODS[method], "mapping").load()
-        problem = case.problem
-        spent = {
-            "S": (self.effort.wall_seconds,),
-            "R": (self.effort.probability, self.effort.most_draws),
-            "M": (self.effort.batches,),
-            "K": (),
-        }[method]
+        problem, effort = case.problem, self.effort
+        spent = {"R": (effort.probability, effort.most_draws), "M": (effort.batches,)}.get(method)
         what = (problem.architecture, problem.layer.shape, problem.objective, problem.rules)
         key = content_key(*what, METHODS[method], module.VERSION, spent)
         title = f"{method} {case.device.name} {case.objective} {case.layer.name}"
-        return self.file.get(key, title, lambda: self._solved(case, method))
+        return self.file.get(key, title, lambda: self._solved(case, method), self._enough)
+
+    def _enough(self, found: Found) -> bool:
+        """A proof is one whatever time it had; without one S tries again if it has more time."""
+        return bool(found["proven"] or found.get("wall_seconds", inf) >= self.effort.wall_seconds)
 
     def _solved(self, case: LayerCase, method: str) -> Found:
         outcome = getattr(self, f"_{METHODS[method]}")(case)
@@ -110,6 +109,8 @@ class LayerCells:
             "cpu_seconds": outcome.cpu_seconds,
             "evaluations": outcome.evaluations,
         }
+        if method == "S":
+            found["wall_seconds"] = self.effort.wall_seconds
         return found if outcome.solution is None else found | counted(case, outcome.solution)
 
     def _exact(self, case: LayerCase) -> Outcome[Any]:
