@@ -37,7 +37,7 @@ def layers_traffic(graph: LayerGraph, batch: int) -> list[Compulsory]:
     on_chip, through_dram = _readers(graph)
     found = []
     for number, layer in enumerate(graph.layers):
-        weights, outputs = _weights(layer, batch), _outputs(layer, batch)
+        weights, outputs = _weights(layer, batch), layer.alone_bytes(batch).outputs
         fetched = touched_inputs(layer, _channels_from_dram(graph, layer))
         stays = number in on_chip and number not in through_dram and not layer.runs_alone
         loaded = layer.runs_alone or not layer.weight_producers
@@ -87,13 +87,6 @@ def _weights(layer: NetworkLayer, batch: int) -> int:
         return batch * layer.k * layer.h * layer.w
     size = layer.k * layer.group_c * layer.r * layer.s * layer.has_weights
     return size * (batch if layer.weight_producers else 1)
-
-
-def _outputs(layer: NetworkLayer, batch: int) -> int:
-    """Bytes of outputs; an update has a gradient of every weight once a batch."""
-    if layer.part == "update":
-        return layer.k * layer.group_c * layer.r * layer.s
-    return batch * layer.k * layer.h * layer.w
 
 
 def _touched(outputs: int, window: int, stride: int, pad: int, length: int) -> int:

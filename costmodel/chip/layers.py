@@ -113,18 +113,31 @@ class NetworkLayer:
         products = self.k * h * w * self.r * self.s
         return products * (self.group_c if self.has_weights else self.operands)
 
+    @property
+    def computed(self) -> tuple[int, int]:
+        """Rows and columns of outputs that are computed: of what scatters only those under some window.
+
+        The others are zero in every training step, so no step has to write them.
+        """
+        if not self.scatters:
+            return self.h, self.w
+        rows = _under_windows(self.input_h, self.r, self.stride_h, self.pad_h, self.h)
+        return rows, _under_windows(self.input_w, self.s, self.stride_w, self.pad_w, self.w)
+
     def nest(self, batch: int) -> Layer:
         """A layer with products as a loop nest of Weights, Inputs (padded) and Outputs; else InputError.
 
         The nest of an update, or of an error that scatters, is the forward layer's: each tensor keeps its
-        name and has the role that it plays here. With activations as weights each sample is a group.
+        name and has the role that it plays here. What scatters has no nest's words between windows further
+        apart than they are long: those are zero for good. With activations as weights a sample is a group.
         """
         if not self.has_weights:
             raise InputError(f"layer {self.name}", "a layer with weights", self.kind, key="kind")
         changed = _ROLES[self.part] if self.runs_alone else {}
-        k, c, p, q = (self.k, self.c, self.h, self.w)
+        k, c, p, q, stride = self.k, self.c, self.h, self.w, (self.stride_h, self.stride_w)
         if self.scatters:
-            k, c, p, q = (self.c, self.k, self.input_h, self.input_w)
+            k, c, p, q = self.c, self.k, self.input_h, self.input_w
+            stride = min(self.stride_h, self.r), min(self.stride_w, self.s)
         times = batch if self.weight_producers and self.part != "update" else 1
         nest = convolution(
             self.name,
@@ -135,7 +148,7 @@ class NetworkLayer:
             Q=q,
             R=self.r,
             S=self.s,
-            stride=(self.stride_h, self.stride_w),
+            stride=stride,
             groups=self.groups * times,
         )
         tensors = tuple(Tensor(one.name, one.axes, changed.get(one.name, one.role)) for one in nest.tensors)
@@ -143,7 +156,8 @@ class NetworkLayer:
 
     def alone_bytes(self, batch: int) -> LayerBytes:
         """What a batch of the layer alone reads from DRAM and writes there if every byte moves once."""
-        inputs, outputs = self.input_bytes(batch), batch * self.k * self.h * self.w
+        h, w = self.computed
+        inputs, outputs = self.input_bytes(batch), batch * self.k * h * w
         weights = self.k * self.group_c * self.r * self.s * self.has_weights
         if self.part == "update":
             return LayerBytes(inputs, outputs, weights)
@@ -179,6 +193,12 @@ class NetworkLayer:
         side_by_side = min(vector // self.group_c, lanes // self.group_k) if self.kind == "groupconv" else 1
         fills = self.group_c < vector and self.group_k < lanes
         return operations / (side_by_side if fills else 1) / macs
+
+
+def _under_windows(windows: int, size: int, stride: int, pad: int, length: int) -> int:
+    """Places from 0 to before ``length`` that some window reaches; the first window begins ``pad`` before."""
+    first = {start * stride - pad for start in range(windows)}
+    return len({start + offset for start in first for offset in range(size)} & set(range(length)))
 
 
 class Read(NamedTuple):

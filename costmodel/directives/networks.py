@@ -32,7 +32,10 @@ def memory_level(graph: LayerGraph, index: int, batch: int, name: str = "DRAM") 
 def _inputs(layer: NetworkLayer, batch: int) -> Amounts:
     """The tensor that windows slide over, of one operand: of an error that scatters what it computes."""
     h, w = _windows(layer)
-    rows = (("Xi", (w - 1) * layer.stride_w + layer.s), ("Yi", (h - 1) * layer.stride_h + layer.r))
+    stride_h, stride_w = layer.stride_h, layer.stride_w
+    if layer.scatters:  # what no window reaches is not computed
+        stride_h, stride_w = min(stride_h, layer.r), min(stride_w, layer.s)
+    rows = (("Xi", (w - 1) * stride_w + layer.s), ("Yi", (h - 1) * stride_h + layer.r))
     return (("N", batch), *_channels(layer, "C"), *rows)
 
 

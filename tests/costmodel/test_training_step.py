@@ -36,9 +36,10 @@ def network() -> LayerGraph:
         layer("pooled", "pool", 6, 6, 2, 4, r=2, stride=2, read=4),
         layer("depthwise", "groupconv", 3, 3, 2, 3, r=3, stride=2, pad=1, read=4, groups=3),
         layer("strided", "conv", 3, 2, 2, 3, r=3, stride=2, pad=1, read=4),
-        layer("mixed", "conv", 11, 2, 2, 5, 6, 7),
-        layer("flattened", "fc", 2, 4, 1, 8, r=2, read=2),
-        layer("last", "fc", 4, 3, 1, 9),
+        layer("projected", "conv", 3, 2, 2, 3, stride=2, read=3),  # leaves every other row and column out
+        layer("mixed", "conv", 13, 2, 2, 5, 6, 7, 8),
+        layer("flattened", "fc", 2, 4, 1, 9, r=2, read=2),
+        layer("last", "fc", 4, 3, 1, 10),
     )
     return LayerGraph("small", layers)
 
@@ -74,8 +75,7 @@ class Step:
             )
         weights = self._weights[it.name.removesuffix(".error")]
         if it.scatters:
-            wide = of_nest(it.nest(1), {"Weights": weights, "Outputs": data})
-            return wide[:, it.pad_h : it.pad_h + it.h, it.pad_w : it.pad_w + it.w]
+            return placed(it, of_nest(it.nest(1), {"Weights": weights, "Outputs": data}))
         if it.part == "error":  # the filters turned around, inputs and outputs exchanged within groups
             grouped = weights.reshape(it.groups, it.group_c, it.group_k, it.r, it.s)[..., ::-1, ::-1]
             weights = grouped.swapaxes(1, 2).reshape(it.k, it.group_c, it.r, it.s)
@@ -98,6 +98,18 @@ def gathered(it: NetworkLayer, data: Array, weights: Array, groups: int) -> Arra
         window = wide[first : first + weights.shape[1], top : top + it.r, left : left + it.s]
         found[k, row, column] = (window * weights[k]).sum()
     return found
+
+
+def placed(it: NetworkLayer, computed: Array) -> Array:
+    """Windows, without what padding there was, where their strides say; zeros between them."""
+    rows, columns = (it.input_h - 1) * it.stride_h + it.r, (it.input_w - 1) * it.stride_w + it.s
+    wide = np.zeros((it.k, max(rows, it.pad_h + it.h), max(columns, it.pad_w + it.w)))
+    for row, column in np.ndindex(it.input_h, it.input_w):
+        top, left = row * it.stride_h, column * it.stride_w
+        begin, start = row * min(it.stride_h, it.r), column * min(it.stride_w, it.s)
+        window = computed[:, begin : begin + it.r, start : start + it.s]
+        wide[:, top : top + it.r, left : left + it.s] = window
+    return wide[:, it.pad_h : it.pad_h + it.h, it.pad_w : it.pad_w + it.w]
 
 
 def spread(it: NetworkLayer, data: Array) -> Array:
