@@ -220,6 +220,8 @@ def strided() -> LayerGraph:
             producers=(2,),
         ),
         layer("last", "fc", c=4, k=6, h=1, w=1, r=2, s=2, input_h=2, input_w=2, producers=(3,)),
+        # leaves every other row and column out
+        layer("apart", c=4, k=3, h=2, w=2, stride_h=2, stride_w=2, input_h=3, input_w=3, producers=(2,)),
     )
     return LayerGraph("strided", layers)
 

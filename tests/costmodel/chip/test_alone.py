@@ -32,12 +32,17 @@ from costmodel.ratree import Leaf
 from costmodel.workload import Layer, convolution, gemm
 
 MAPPINGS = 12
+PIXEL, SMALLER = ({"input_h": size, "input_w": size} for size in (1, 2))
 NESTS = [
     gemm("products", M=6, N=4, K=4),
     convolution("pixels", N=2, K=4, C=2, P=3, Q=2, R=1, S=1),
     convolution("groups", N=3, K=4, C=4, P=2, Q=1, R=1, S=1, groups=2),
     convolution("halos", N=2, K=2, C=2, P=4, Q=1, R=3, S=1),
     convolution("strides", N=2, K=2, C=2, P=4, Q=1, R=3, S=1, stride=(2, 1)),
+    layer("update", c=2, k=2, h=4, w=1, r=3, stride_h=2, input_h=9, external_c=2, part="update").nest(2),
+    # each of 2 x 2 errors goes to a place of its own among 4 x 4
+    layer("apart", c=4, k=2, external_c=4, part="error", **SMALLER, stride_h=2, stride_w=2).nest(2),
+    layer("flat", "fc", c=4, k=2, h=2, w=2, r=2, s=2, external_c=4, part="error", **PIXEL).nest(2),
 ]
 
 
