@@ -33,14 +33,14 @@ class Params:
     batch: int = 128
     learn: bool = True
     steps: int = 100
-    temperature: float = 0.5
+    temperature: float = 0.2
     avoid_invalid: bool = True
     random_share: float = 0.05
     elite_share: float = 0.5
     patience: int | None = None
-    refit_growth: float = 0.5
+    refit_growth: float = 1.0
     most_rows: int = 4096
-    trees: int = 50
+    trees: int = 30
     depth: int = 4
 
     def __post_init__(self) -> None:
@@ -70,7 +70,6 @@ class Params:
             avoid_invalid=False,
             elite_share=0.0,
             refit_growth=0.0,
-            most_rows=131_072,
         )
 
 

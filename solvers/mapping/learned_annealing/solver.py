@@ -20,7 +20,7 @@ from solvers.outcome import Outcome, Status
 if TYPE_CHECKING:
     from solvers.mapping.learned_annealing.measurements import Measurements
 
-VERSION = "1"
+VERSION = "2"
 
 
 @over_padded_sizes
