@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 from small_trees import every_tree
 
-from costmodel.conventions.set_isca2023 import PLATFORMS, TreeEvaluator, load_graph
+from costmodel.conventions.set_isca2023 import PLATFORMS, TileTables, TreeEvaluator, load_graph
 from costmodel.errors import InputError
 from costmodel.ratree import Cut, Leaf, Node, leaves
 from solvers.schedule.ratree import (
@@ -82,7 +82,7 @@ def test_canonical_trees_are_in_their_spaces() -> None:
 def test_the_search_starts_from_the_sequential_tree() -> None:
     graph = load_graph("resnet")
     tree = sequential_tree(tuple(graph.producers), 8, 1)
-    cost = TreeEvaluator(graph, PLATFORMS["edge"], 8, 2).evaluate(tree)
+    cost = TreeEvaluator(TileTables(graph, PLATFORMS["edge"], 8, 2)).evaluate(tree)
     assert cost.cycles == sum(child.cycles for child in cost.children)
     assert len(cost.children) == len(graph.layers)
 
