@@ -81,7 +81,7 @@ class ProgressBar(Observer):
     def planned(self, plan: Plan) -> None:
         NOTES.print(_headline(plan))
         for warning in plan.warnings:
-            NOTES.print(f"warning: {warning}", markup=False)
+            NOTES.print(f"warning: {warning}", markup=False, soft_wrap=True)
         self.total = plan.distinct
         self._progress.update(self._bar, total=plan.distinct)
         self._progress.start()

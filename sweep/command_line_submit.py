@@ -94,6 +94,8 @@ def status(address: str, job: str | None, as_json: bool) -> None:
         | ({"last_line": _last_line(client.log(state.job))} if job else {})
         for state in states
     ]
+    if not rows:
+        NOTES.print(f"{address} knows of no study that was submitted")
     for row in rows:
         print(json.dumps(row) if as_json else "  ".join(value for value in row.values() if value))
 

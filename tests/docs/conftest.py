@@ -1,8 +1,7 @@
-"""guide_blocks is put where tests can import it."""
+"""guide_blocks and the hosts of tests/clusters are put where tests can import them."""
 
 import sys
 from pathlib import Path
 
-HERE = str(Path(__file__).parent)
-if HERE not in sys.path:
-    sys.path.insert(0, HERE)
+HERE = Path(__file__).parent
+sys.path[:0] = [folder for folder in (str(HERE), str(HERE.parent / "clusters")) if folder not in sys.path]

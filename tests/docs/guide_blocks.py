@@ -40,25 +40,35 @@ def blocks(name: str) -> list[Block]:
     return [Block(language, content) for language, content in _BLOCK.findall(text)]
 
 
-def printed(guide: list[Block], folder: Path, variables: Mapping[str, str], seconds: float) -> list[str]:
+def script_of(guide: list[Block]) -> str:
+    """All blocks for one shell, which ends where a command fails."""
+    return "set -eo pipefail\n" + "".join(
+        f"{block.script}echo '{_MARK} {i}'\n" for i, block in enumerate(guide)
+    )
+
+
+def outputs_of(printed: str) -> list[str]:
+    """What each block of a script printed."""
+    return re.split(rf"^{_MARK} \d+\n", printed, flags=re.MULTILINE)[:-1]
+
+
+def printed(guide: list[Block], folder: Path, variables: Mapping[str, str]) -> list[str]:
     """What each block printed, run one after the other by one shell that begins in ``folder``."""
-    script = "set -eo pipefail\n"
-    script += "".join(f"{block.script}echo '{_MARK} {i}'\n" for i, block in enumerate(guide))
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "250", **variables}
     done = subprocess.run(
-        ["bash", "-c", script],
+        ["bash", "-c", script_of(guide)],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=seconds,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-5000:]
-    return re.split(rf"^{_MARK} \d+\n", done.stdout, flags=re.MULTILINE)[:-1]
+    return outputs_of(done.stdout)
 
 
 def check_what_is_shown(guide: list[Block], outputs: list[str]) -> None:

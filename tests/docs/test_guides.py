@@ -8,14 +8,24 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from guide_blocks import GUIDES, Block, blocks, check_what_is_shown, printed
+from guide_blocks import GUIDES, ROOT, Block, blocks, check_what_is_shown, printed
 
 
-def follow(name: str, folder: Path, variables: Mapping[str, str] | None = None, seconds: float = 300) -> None:
-    """Everything that a guide shows, in a copy of the checkout's guides."""
-    shutil.copytree(GUIDES, folder / "docs" / "guides")
+def follow(name: str, folder: Path, variables: Mapping[str, str] | None = None) -> None:
+    """Everything that a guide shows, in the checkout ``folder``."""
     guide = blocks(name)
-    check_what_is_shown(guide, printed(guide, folder, variables or {}, seconds))
+    check_what_is_shown(guide, printed(guide, folder, variables or {}))
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """This checkout with solvers and guides of its own, and with the code that is compiled already."""
+    for entry in ROOT.iterdir():
+        if entry.name not in (".git", "docs", "runs", "solvers"):
+            (tmp_path / entry.name).symlink_to(entry)
+    for copied in ("docs", "solvers"):
+        shutil.copytree(ROOT / copied, tmp_path / copied)
+    return tmp_path
 
 
 @pytest.mark.parametrize("name", [path.stem for path in sorted(GUIDES.glob("*.md"))])
@@ -34,11 +44,11 @@ def test_links_lead_somewhere(name: str) -> None:
 
 def test_a_block_that_fails_or_shows_something_else_is_found(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="went wrong"):
-        printed([Block("sh", "echo went wrong; false\n")], tmp_path, {}, 20)
+        printed([Block("sh", "echo went wrong; false\n")], tmp_path, {})
     marked = [Block("sh", "sh -c 'exit 2'   # exit status 2: as it says\n"), Block("sh", "echo 1   2\n")]
-    assert printed(marked, tmp_path, {}, 20) == ["", "1 2\n"]
+    assert printed(marked, tmp_path, {}) == ["", "1 2\n"]
     with pytest.raises(AssertionError):
-        printed([Block("sh", "true   # exit status 2\n")], tmp_path, {}, 20)
+        printed([Block("sh", "true   # exit status 2\n")], tmp_path, {})
     shown = [Block("sh", ""), Block("text", "b\n"), Block("text", "c\nb\n")]
     check_what_is_shown(shown[:2], ["a\n b\nc\n", ""])
     with pytest.raises(AssertionError, match="'b' is not in"):
@@ -46,5 +56,12 @@ def test_a_block_that_fails_or_shows_something_else_is_found(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_architect(tmp_path: Path) -> None:
-    follow("architect", tmp_path)
+def test_architect(checkout: Path) -> None:
+    follow("architect", checkout)
+
+
+@pytest.mark.slow
+def test_researcher(checkout: Path) -> None:
+    for library in ("duckdb", "polars"):
+        pytest.importorskip(library)
+    follow("researcher", checkout, {"PYTHONPATH": str(checkout)})
