@@ -22,7 +22,7 @@ from costmodel.chip.tile_groups import deliveries_of, placements
 from costmodel.chip.whole_chip import counted_architecture
 from costmodel.errors import InputError
 from costmodel.evaluate import Evaluation, evaluate
-from costmodel.mapping import Mapping
+from costmodel.uneven import AnyMapping, as_parts
 from costmodel.workload import Layer
 
 Array = NDArray[Any]
@@ -55,7 +55,7 @@ class AloneCost:
         return sum(self.parts_pj)
 
 
-def alone_cost(chip: Chip, nest: Layer, mapping: Mapping) -> AloneCost:
+def alone_cost(chip: Chip, nest: Layer, mapping: AnyMapping) -> AloneCost:
     """What a mapping of ``nest`` on the whole chip's architecture costs; a word is a byte.
 
     Of the placements of DRAM's spatial loops on the mesh the one with the fewest hops counts. Outputs are
@@ -67,14 +67,15 @@ def alone_cost(chip: Chip, nest: Layer, mapping: Mapping) -> AloneCost:
         raise InputError("tile", "an architecture to map layers on", "none", key="architecture")
     counted = evaluate(architecture, nest, mapping)
     moved = {name: (one.reads, one.updates) for name, one in counted.levels[-1].tensors.items()}
-    placed = [deliveries_of(nest, sides, moved) for sides in placements(mapping, (chip.columns, chip.rows))]
+    loops, mesh = as_parts(mapping).nest, (chip.columns, chip.rows)
+    placed = [deliveries_of(nest, sides, moved) for sides in placements(loops, mesh)]
     filling = _filling_pj(architecture.levels[-2], counted)
     emptying = _emptied(nest, counted, placed[0]) * chip.tile.buffer.read_pj_per_byte
     tiles_pj = counted.mac_energy_pj + sum(level.energy_pj for level in counted.levels[:-1]) - filling
     return _cost(
         chip,
         (max(tiles_pj, 0.0), filling + emptying),  # a difference of sums, which may be off by their rounding
-        (counted.cycles, _computing(counted) * mapping.utilized_instances[-2]),
+        (counted.cycles, _computing(counted) * placed[0][0].group.size),
         (sum(reads for reads, _ in moved.values()), sum(updates for _, updates in moved.values())),
         min((link_loads(chip, deliveries) for deliveries in placed), key=lambda loads: int(loads.sum())),
     )
