@@ -4,8 +4,8 @@
                                       [--batch 64] [--every 3] [--solver kapla]
 
 Solvers map on a stack of levels that charges hops in the mean; what counts are the links of the mesh. The
-table has, for every so many layers with products (equal ones once), the energy that the levels charge over the
-energy that is counted; in the middle how much of the latter is links, and CPU milliseconds of counting.
+table has, for every so many layers with products (equal ones once), the energy that the levels charge over
+the energy that is counted; in the middle how much of the latter is links, and CPU milliseconds of counting.
 """
 
 from __future__ import annotations
@@ -75,9 +75,8 @@ def main() -> int:
     asked = parser.parse_args()
     chip, found = load_chip(asked.chip), {}
     chosen = list(nests(asked.networks, asked.batch, asked.every))
-    print(
-        f"{'objective':10} {'layers':>6} {'charged / counted: least, median, most':>40} {'links':>6} {'ms':>5}"
-    )
+    title = "charged / counted: least, median, most"
+    print(f"{'objective':10} {'layers':>6} {title:>40} {'links':>6} {'ms':>5}")
     for objective in OBJECTIVES:
         each = [one for nest in chosen if (one := counted(chip, nest, objective, asked.solver))]
         charged = [one.charged for one in each]
