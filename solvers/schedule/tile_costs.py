@@ -181,23 +181,37 @@ class TabledTileCosts:
     def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
         """Least energy and tile-cycles a sample over all rows, as every schedule picks from them.
 
-        Where some row is not known, what the layer's operations take with all PEs busy.
+        Where not all rows of all layers are known, what its operations take with all PEs busy.
         """
         key = (self._ids[layer], tuple(batches), tiles)
         if key not in self._floors:
             self._floors[key] = self._floor(*key)
         return self._floors[key]
 
-    def _floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
-        requests = (Request(layer, batch, count) for batch in batches for count in range(1, tiles + 1))
-        known = all(self._knows_alone(layer, batch) for batch in batches)
-        if known and (self.solve_floors or all(map(self._tabled, requests))):
+    def _floor(self, layer: int, batches: tuple[int, ...], tiles: int) -> TileFloor:
+        if self.solve_floors or self._complete(batches, tiles):
             return table_floor(self, layer, batches, tiles)
         it, tile = self.graph.layers[layer], self.tile
         operation_pj = tile.mac_pj if it.has_weights else tile.vector_operation_pj
         energy_pj = it.operations * operation_pj
         tile_cycles = it.operations / (tile.macs if it.has_weights else tile.vector_units)
         return TileFloor(energy_pj, tile_cycles, energy_pj if self.offers_alone else inf)
+
+    def _complete(self, batches: tuple[int, ...], tiles: int) -> bool:
+        """Whether everything is known of all layers, for these batches on up to so many tiles."""
+        key = batches, tiles
+        if key not in self._completed:
+            layers = list(enumerate(self.graph.layers))
+            self._completed[key] = all(
+                self._knows_alone(number, batch) for number, _ in layers for batch in batches
+            ) and all(
+                self._tabled(Request(number, batch, count))
+                for number, layer in layers
+                if layer.has_weights and self._ids[number] == number
+                for batch in batches
+                for count in range(1, tiles + 1)
+            )
+        return self._completed[key]
 
     def _answered(self, request: Request) -> bool:
         """Whether what is requested is known, or can be had in this process."""
@@ -236,6 +250,10 @@ class TabledTileCosts:
 
     @cached_property
     def _floors(self) -> dict[tuple[int, tuple[int, ...], int], TileFloor]:
+        return {}
+
+    @cached_property
+    def _completed(self) -> dict[tuple[tuple[int, ...], int], bool]:
         return {}
 
     @cached_property

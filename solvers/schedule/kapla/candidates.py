@@ -43,7 +43,8 @@ def pruned_schemes(slicing: Slicing, estimates: Estimates, seed: int) -> Pruned:
     for segment in segments:
         every = slicing.subbatches(segment)
         parts = [one for one in every if not params.prune or estimates.may_fit(Scheme(segment, one))]
-        fitting |= {Scheme(segment, one): least for one, least in estimates.least(segment, parts)}
+        if parts:
+            fitting |= {Scheme(segment, one): least for one, least in estimates.least(segment, parts)}
     drawn = _drawn(fitting, params.probability, seed)
     return Pruned(
         schemes=undominated(drawn, params.pareto) if params.pareto and params.chains else drawn,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
+from typing import NamedTuple
 
 from solvers.schedule.kapla.estimate import Cost
 from solvers.schedule.kapla.segments import Scheme, Segment
@@ -31,9 +32,6 @@ class Chain:
             chain = chain.before
         return found[::-1]
 
-    def followed(self, scheme: Scheme, cost: Cost) -> Chain:
-        return Chain(self.cost + cost, scheme, self)
-
 
 def likely_schemes(
     costs: Mapping[Segment, Mapping[int, Cost]], layers: int, objective: Objective, most: int
@@ -47,9 +45,10 @@ def likely_schemes(
     best: list[list[Chain]] = [[Chain(NOTHING)]]
     found: dict[Scheme, None] = {}
     for end in range(1, layers + 1):
-        chains = _followed(ending.get(end, ()), costs, best)
-        best.append(nsmallest(most, chains, key=lambda chain: _value(objective, chain)))
-        found |= dict.fromkeys(chain.last for chain in best[end] if chain.last)
+        links = _links(ending.get(end, ()), costs, best)
+        ranked = nsmallest(most, links, key=lambda link: link.value(objective))
+        best.append([link.chain for link in ranked])
+        found |= dict.fromkeys(link.scheme for link in ranked)
     return list(found)
 
 
@@ -65,20 +64,36 @@ def best_chain(
     ending = _by_end(costs)
     corners: list[list[Chain]] = [[Chain(NOTHING)]]
     for end in range(1, layers + 1):
-        corners.append(_corners(_followed(ending.get(end, ()), costs, corners)))
+        corners.append(_corners(link.chain for link in _links(ending.get(end, ()), costs, corners)))
     return min(corners[layers], key=lambda chain: _value(objective, chain), default=None)
 
 
-def _followed(
+class Link(NamedTuple):
+    """A chain and what follows it: most are only compared, and never become a chain."""
+
+    before: Chain
+    scheme: Scheme
+    cost: Cost
+
+    @property
+    def chain(self) -> Chain:
+        return Chain(self.before.cost + self.cost, self.scheme, self.before)
+
+    def value(self, objective: Objective) -> float:
+        before = self.before.cost
+        return objective.value(before.energy_pj + self.cost.energy_pj, before.cycles + self.cost.cycles)
+
+
+def _links(
     segments: Iterable[Segment],
     costs: Mapping[Segment, Mapping[int, Cost]],
     before: Sequence[Sequence[Chain]],
-) -> Iterator[Chain]:
-    """The chains ``before`` each of the segments, followed by it with each of its sub-batches."""
+) -> Iterator[Link]:
+    """The chains ``before`` each of the segments, and it with each of its sub-batches."""
     for segment in segments:
         for subbatches, cost in costs[segment].items():
             scheme = Scheme(segment, subbatches)
-            yield from (chain.followed(scheme, cost) for chain in before[segment.first])
+            yield from (Link(chain, scheme, cost) for chain in before[segment.first])
 
 
 def _corners(chains: Iterable[Chain]) -> list[Chain]:

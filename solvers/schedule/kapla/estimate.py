@@ -148,13 +148,14 @@ class Estimates:
         for region in self.regions.of(scheme.segment):
             for number in region.layers:
                 leaf = self._leaf(number, region.tiles, scheme.subbatches)
-                yield number, leaf or self._unfit(number)
+                yield number, leaf or self._unfit(number, region.tiles, scheme.subbatches)
 
-    def _unfit(self, number: int) -> LeafFloor:
+    def _unfit(self, number: int, tiles: int, subbatches: int) -> LeafFloor:
         """A layer that fits no buffer: what no way to cut it would take less of."""
         floor, batch = self.floors[number], self.slicing.batch
         energy_pj = batch * floor.energy_pj + floor.weights_pj
-        return LeafFloor(energy_pj, batch * floor.input_bytes + floor.weights, 0.0)
+        filled, cycles = batch * floor.input_bytes + floor.weights, batch * floor.tile_cycles / tiles
+        return LeafFloor(energy_pj, filled, cycles / subbatches)
 
     def _moved(self, segment: Segment, flow: SegmentFlow) -> tuple[dict[int, int], dict[int, int], int]:
         """Bytes for the whole batch: of every layer from and to DRAM, and of all to other tiles."""

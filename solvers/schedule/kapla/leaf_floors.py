@@ -52,9 +52,9 @@ class LeafFloors:
 
     def of(self, leaf: Leaf) -> LeafFloor | None:
         """None if no partition fits the buffers."""
-        leaf = leaf._replace(layer=self._same[leaf.layer])
         if leaf not in self._known:
-            self._known[leaf] = self._least(leaf)
+            same = leaf._replace(layer=self._same[leaf.layer])
+            self._known[leaf] = self._least(leaf) if same == leaf else self.of(same)
         return self._known[leaf]
 
     def _least(self, leaf: Leaf) -> LeafFloor | None:

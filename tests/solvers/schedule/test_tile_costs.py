@@ -78,7 +78,8 @@ def test_the_largest_share_covers_its_part_of_the_work(
     else:
         done = int(vector_operations(one, np.array([parts]), batch)[0])
     assert done * prod(parts) >= work
-    whole_groups = one.groups == 1 or one.k % (one.groups * parts[0]) == 0 or one.groups % parts[0] == 0
+    k = -(-one.k // parts[0])
+    whole_groups = one.groups == 1 or one.group_k % k == 0 or k % one.group_k == 0
     if all(size % part == 0 for size, part in zip(one.sizes(batch), parts, strict=True)) and whole_groups:
         assert done * prod(parts) == work
 
