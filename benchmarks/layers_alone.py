@@ -80,11 +80,12 @@ def main() -> int:
     for objective in OBJECTIVES:
         each = [one for nest in chosen if (one := counted(chip, nest, objective, asked.solver))]
         charged = [one.charged for one in each]
-        row = (min(charged), median(charged), max(charged))
-        links, milliseconds = (median(getattr(one, key) for one in each) for key in ("links", "milliseconds"))
-        shown = ", ".join(f"{one:.3f}" for one in row)
-        print(f"{objective:10} {len(each):6} {shown:>40} {links:6.2f} {milliseconds:5.1f}")
-        found[objective] = {"layers": len(each), "charged": row, "links": links, "milliseconds": milliseconds}
+        row = {"least": min(charged), "median": median(charged), "most": max(charged)}
+        for key in ("links", "milliseconds"):
+            row[key] = median(getattr(one, key) for one in each)
+        shown = ", ".join(f"{row[key]:.3f}" for key in ("least", "median", "most"))
+        print(f"{objective:10} {len(each):6} {shown:>40} {row['links']:6.2f} {row['milliseconds']:5.1f}")
+        found[objective] = {"layers": len(each), **row}
     record.finish(found, asked)
     return 0
 

@@ -99,6 +99,20 @@ PROOFS = (
         shown_proofs.chip_bounds,
         full="",
     ),
+    Entry(
+        "chip_bounds_alone",
+        "The same with layers alone on the chip and a training step",
+        "chip_bounds",
+        "--chip set-edge-eyeriss --network kapla-alexnet.training --batch 4 --draws 60 --alone kapla",
+        shown_proofs.chip_bounds,
+    ),
+    Entry(
+        "layers_alone",
+        "Layers alone on a chip: energy that mapping solvers see over energy that counts",
+        "layers_alone",
+        "",
+        plain_tables,
+    ),
 )
 MAPPINGS = (
     Entry(
