@@ -65,25 +65,6 @@ def test_json_holds_the_best_schedule_and_every_seed_and_is_counted_again(
     assert text.startswith(f"chain batch 2 on set-edge  {answer['cycles']} cycles")
 
 
-def test_a_training_step_is_scheduled_and_counted_again(
-    solve: Command, command_line: Command, tmp_path: Path
-) -> None:
-    kapla = ("--solver", "kapla_schedule", "--params", "{}", "--tile-solver", "kapla", "--json")
-    status, out, errors = solve(*kapla, "--network", "kapla-mlp-s.training", "--batch", "2")
-    answer = json.loads(out)
-    assert status == 0
-    assert "1 schedules to find, which ask for more" in errors.replace("\n", " ")
-    alone = {leaf["layer"] for leaf in answer["spatial_temporal"] if leaf.get("alone")}
-    updates = {leaf["layer"] for leaf in answer["spatial_temporal"] if leaf["layer"].endswith(".update")}
-    assert set() < updates <= alone
-    assert answer["alone"]
-    assert answer["tile_cpu_seconds"] > 0
-    (tmp_path / "schedule.json").write_text(out)
-    line = json.loads(command_line("evaluate", "schedule.json", "--json")[1])
-    assert line["energy_pj"] == pytest.approx(answer["energy_pj"])
-    assert (line["latency_cycles"], line["dram_bytes"]) == (answer["cycles"], answer["dram_bytes"])
-
-
 def test_text_has_the_tree_and_a_chart_and_html_can_be_kept(solve: Command, tmp_path: Path) -> None:
     status, out, _ = solve("--seeds", "1", "--chart", "chart.html", "-o", "runs/mine")
     assert status == 0
