@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from rich.table import Table
 from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
 from costmodel.evaluate import evaluate
+from costmodel.frontends.safe_yaml import parse_yaml
 from costmodel.frontends.timeloop_export import check_version, mapping_text
 from costmodel.frontends.timeloop_reference import mapping_to_json
 from costmodel.networks import layers_beside, load_layer
@@ -57,7 +59,7 @@ class SpaceOptions:
 
 @dataclass(frozen=True)
 class MappingRequest:
-    """``archsweep solve mapping``'s options; ``params`` is JSON."""
+    """``archsweep solve mapping``'s options; ``params`` is JSON, ``overrides`` are of the architecture."""
 
     architecture: str
     layer: str
@@ -69,9 +71,11 @@ class MappingRequest:
     space: SpaceOptions = field(default_factory=SpaceOptions)
     timeloop: Path | None = None
     timeloop_version: Any = "0.4"
+    overrides: Mapping[str, Any] = field(default_factory=dict)
 
     def problem(self) -> MappingProblem:
-        architecture, layer = load_architecture(self.architecture), load_layer(self.layer)
+        architecture = load_architecture(self.architecture, self.overrides)
+        layer = load_layer(self.layer)
         elsewhere = kind_names(layer, layers_beside(self.layer))
         rules = self.space.rules(self.architecture, layer, elsewhere)
         try:
@@ -84,6 +88,17 @@ class MappingRequest:
     def checked_params(self) -> Any:
         tolerance = {} if self.tolerance is None else {"tolerance": self.tolerance}
         return solver_params(self.solver, FAMILY, self.params, **tolerance)
+
+
+def changes(values: Iterable[str]) -> dict[str, Any]:
+    """``--set KEY=VALUE`` as overrides of an architecture; a value is written as in a study."""
+    found = {}
+    for text in values:
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise InputError("--set", "KEY=VALUE, such as SRAM.size='64 KiB'", text)
+        found[key.strip()] = parse_yaml(value, f"--set {key}")
+    return found
 
 
 def solve_one(request: MappingRequest, as_json: bool) -> None:

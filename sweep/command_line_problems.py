@@ -24,6 +24,14 @@ def solve_mapping(
     iterations: Annotated[int | None, typer.Option(help="Limit on what the solver counts.")] = None,
     seed: Seed = 0,
     params: Params = "{}",
+    values: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="A value of the architecture, as an axis: SRAM.size='64 KiB'; repeated.",
+            metavar="KEY=VALUE",
+        ),
+    ] = None,
     tolerance: Annotated[float | None, typer.Option(help="Gap at which a proving solver stops.")] = None,
     keep: Annotated[str | None, typer.Option(help="What levels keep: fitting, all or free.")] = None,
     padding: Annotated[
@@ -47,12 +55,22 @@ def solve_mapping(
 ) -> None:
     """Map one layer on one architecture."""
     from solvers.budget import Budget
-    from sweep.command_line_mapping import MappingRequest, SpaceOptions, solve_one
+    from sweep.command_line_mapping import MappingRequest, SpaceOptions, changes, solve_one
 
     budget = Budget(wall_seconds, iterations, seed)
     space = SpaceOptions(keep, padding, constraints, uneven)
     request = MappingRequest(
-        architecture, layer, solver, objective, budget, params, tolerance, space, timeloop, timeloop_version
+        architecture,
+        layer,
+        solver,
+        objective,
+        budget,
+        params,
+        tolerance,
+        space,
+        timeloop,
+        timeloop_version,
+        changes(values or ()),
     )
     solve_one(request, as_json)
 

@@ -10,9 +10,14 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
+from costmodel.networks import load_layer
 from costmodel.workload import convolution, gemm
 from results.store import RunFolder
+from solvers.budget import Budget
+from solvers.mapping import exact
+from solvers.mapping.problem import MappingProblem
 from solvers.mapping.rules import LevelRules, SpaceRules
 from sweep.timeloop_space import constrained_by_timeloop, is_timeloop_constraints, with_timeloop_constraints
 
@@ -68,6 +73,26 @@ def test_a_solved_mapping_obeys_the_files_and_comes_back(archsweep: Command, tmp
     counted = json.loads(again.stdout)
     assert counted["energy_pj"] == answer["evaluation"]["energy_pj"]
     assert counted["cycles"] == answer["evaluation"]["cycles"]
+
+
+def test_a_design_of_a_study_is_solved_alone_and_written(archsweep: Command, tmp_path: Path) -> None:
+    """As a study's axes set it: a point of a front leaves as Timeloop's file."""
+    architecture, exported = f"{V03 / 'arch.yaml'}+{V03 / 'ERT.yaml'}", tmp_path / "best.yaml"
+    words = ("solve", "mapping", "--architecture", architecture, "--layer", str(V03 / "problem.yaml"))
+    design = ("--set", "Buffer.fanout=[2, 3]", "--set", "Buffer.size=2 Kiwords", "--solver", "exact")
+    ended = archsweep(*words, *design, "--objective", "energy", "--timeloop", str(exported), "--json")
+    assert ended.returncode == 0, ended.stderr
+    chip = load_architecture(architecture, {"Buffer.fanout": [2, 3], "Buffer.size": 2048})
+    problem = MappingProblem(chip, load_layer(str(V03 / "problem.yaml")), "energy")
+    assert json.loads(ended.stdout)["objective"] == exact.solve(problem, Budget()).objective
+    assert "inter" not in exported.read_text()
+    for wrong, words_found in (
+        ("Buffer.size", "expected KEY=VALUE"),
+        ("Bufer.size=3", "Did you mean Buffer"),
+    ):
+        refused = archsweep(*words, "--set", wrong)
+        assert refused.returncode == 2
+        assert words_found in refused.stderr
 
 
 def test_what_a_table_says_and_nobody_counts_is_a_warning(archsweep: Command, tmp_path: Path) -> None:
