@@ -102,8 +102,7 @@ class Estimator:
         A tile contains the tiles inside it, so one that fits here may already be too large further out.
         """
         first = max(0, outer - 1)
-        inside = (schemes.temporal * schemes.spatial).cumprod(axis=1, dtype=np.int64)
-        tiles = inside[:, first : self.outermost] * ladder.forced[first : self.outermost]
+        tiles = tiles_inside(schemes, self.outermost)[:, first:] * ladder.forced[first : self.outermost]
         words = tile_words(self.problem.layer, tiles)
         fitting = np.ones(len(schemes), np.bool_)
         for place, level in enumerate(range(first, self.outermost)):
@@ -127,6 +126,19 @@ class Estimator:
     def _rooms(self) -> list[int]:
         levels = self.problem.architecture.levels
         return [ENDLESS if level.size_words is None else int(level.usable_words) for level in levels]
+
+
+def tiles_inside(schemes: Schemes, levels: int) -> Array:
+    """What the innermost ``levels`` hold of each dim, int64 [n, levels, dims].
+
+    Level by level: cumprod takes eight times as long along an axis that is not the last.
+    """
+    tiles = np.empty((len(schemes), levels, schemes.rest.shape[1]), np.int64)
+    inside: Array = np.ones_like(schemes.rest, np.int64)
+    for level in range(levels):
+        inside = inside * schemes.temporal[:, level] * schemes.spatial[:, level]
+        tiles[:, level] = inside
+    return tiles
 
 
 def tile_words(layer: Layer, tiles: Array) -> Array:

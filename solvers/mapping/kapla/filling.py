@@ -49,7 +49,7 @@ class Filling:
         """The rows that a step makes better, and those rows and their costs after the best one."""
         steps = self.ladder.steps(schemes)
         rows, dims = np.nonzero(steps)
-        stepped = schemes[rows].grown(self.ladder.slot, dims, steps[rows, dims])
+        stepped = schemes.chosen_and_grown(rows, self.ladder.slot, dims, steps[rows, dims])
         after, before = self.costs(stepped), costs.of(rows)
         lower = after.objective < before.objective * (1 - LEAST_GAIN)
         equal = after.objective <= before.objective * (1 + LEAST_GAIN)
@@ -67,7 +67,7 @@ class Filling:
             choices &= free[sources, dim, None] | (self.ladder.divisors[dim] == stay[:, None])
             rows, places = np.nonzero(choices)
             factors = self.ladder.divisors[dim][places]
-            filled = filled[rows].grown(self.ladder.slot, np.full(len(rows), dim), factors)
+            filled = filled.chosen_and_grown(rows, self.ladder.slot, np.full(len(rows), dim), factors)
             sources = sources[rows]
             fitting = self.estimator.fits(filled, self.ladder, self.outer) & self._within_fanout(filled)
             within = fitting & _first_sources(sources, fitting)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -67,14 +67,15 @@ class Schemes:
 
     def grown(self, slot: Slot, dims: Array, factors: Array) -> Schemes:
         """Every row with the factor of one dim (``dims`` [n]) in ``slot`` made another (``factors`` [n])."""
-        rows = np.arange(len(self))
-        rest = self.rest.copy()
-        block = (self.spatial if slot.spatial else self.temporal).copy()
-        rest[rows, dims] = rest[rows, dims] * block[rows, slot.level, dims] // factors
-        block[rows, slot.level, dims] = factors
-        if slot.spatial:
-            return replace(self, spatial=block, rest=rest)
-        return replace(self, temporal=block, rest=rest)
+        return self.chosen_and_grown(np.arange(len(self)), slot, dims, factors)
+
+    def chosen_and_grown(self, rows: Array, slot: Slot, dims: Array, factors: Array) -> Schemes:
+        """The same of ``rows`` [m] alone, each copied once."""
+        grown, places = self[rows], np.arange(len(rows))
+        block = grown.factors(slot)
+        grown.rest[places, dims] = grown.rest[places, dims] * block[places, dims] // factors
+        block[places, dims] = factors
+        return grown
 
     def distinct(self) -> Array:
         """The first row of each scheme, int64 [m]."""
