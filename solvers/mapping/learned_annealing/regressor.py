@@ -35,11 +35,17 @@ def load_library() -> Any:
 
 def targets(costs: Array) -> Array:
     """What is learned: logarithms of ``costs`` [n]; those of invalid mappings are next above all others."""
-    valid = np.isfinite(costs)
+    found = logarithms(costs)
+    valid = np.isfinite(found)
     if not valid.any():
         return np.zeros(len(costs))
-    logarithms = np.log(np.where(valid, costs, 1.0))
-    return np.where(valid, logarithms, logarithms[valid].max() + WORSE_THAN_ALL)
+    return np.where(valid, found, found[valid].max() + WORSE_THAN_ALL)
+
+
+def logarithms(costs: Array) -> Array:
+    """Of ``costs`` [n], from a tiny one on: what costs nothing has no logarithm."""
+    found: Array = np.log(np.maximum(costs, np.finfo(np.float64).tiny))
+    return found
 
 
 def fit(features: Array, costs: Array, params: Params, seed: int) -> Any:

@@ -12,7 +12,7 @@ from solvers.budget import Budget
 from solvers.mapping.learned_annealing.annealing import Chains
 from solvers.mapping.learned_annealing.measurements import Measurements, joined
 from solvers.mapping.learned_annealing.params import Params
-from solvers.mapping.learned_annealing.regressor import chosen_rows, fit, no_trees, trees_of
+from solvers.mapping.learned_annealing.regressor import chosen_rows, fit, logarithms, no_trees, trees_of
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space import MappingSpace
 
@@ -87,7 +87,7 @@ class Plain(Search):
             self._start(most)
             return
         numbers, rows = (found[:most] for found in self.chains.neighbours())
-        there, here = np.log(self.measured.measure(rows)), self._logarithms[numbers]
+        there, here = logarithms(self.measured.measure(rows)), self._logarithms[numbers]
         both_invalid = np.isinf(there) & np.isinf(here)
         rise = np.subtract(there, here, out=np.zeros(len(there)), where=~both_invalid)
         left = 1 - self.measured.count / self.most
@@ -98,8 +98,8 @@ class Plain(Search):
         """Walk to places that fit; chains that find none begin where others do."""
         rows = self.chains.proposals(no_trees(), self.params.steps)[1][:most]
         if len(rows):
-            logarithms = np.log(self.measured.measure(rows))
-            self._logarithms = logarithms[self.chains.settle(rows)]
+            found = logarithms(self.measured.measure(rows))
+            self._logarithms = found[self.chains.settle(rows)]
 
 
 def search_for(problem: MappingProblem, space: MappingSpace, params: Params, budget: Budget) -> Search:

@@ -19,9 +19,6 @@ Array = NDArray[Any]
 Int = Any
 """A 64-bit integer of compiled code."""
 
-INLINES = "d2f8316e0d630db4"
-"""Digest of features_kernel.py; put the new one here when that changes, so that this is compiled again."""
-
 DRAWS = 12
 """Random numbers of a step: five for each of two changes, whether there is a second, whether to accept."""
 
@@ -228,9 +225,10 @@ def _spread(space: SpaceTables, row: Rows, where: tuple[Int, Int], factor: Int, 
 @inlined
 def _exchange_loops(space: SpaceTables, row: Rows, draws: Array, first: int) -> None:
     """Two loops of a level above the innermost, whose order costs nothing, change places."""
-    level = 1 + _pick(draws[first + 1], row.temporal.shape[1] - 1)
+    levels = row.temporal.shape[1]
+    level = min(1 + _pick(draws[first + 1], levels - 1), levels - 1)
     count = space.free_to[level] - space.free_from[level]
-    if level >= row.temporal.shape[1] or count < 2:
+    if count < 2:
         return
     one = space.free_from[level] + _pick(draws[first + 2], count)
     two = space.free_from[level] + _pick(draws[first + 3], count)
