@@ -86,7 +86,8 @@ class Plain(Search):
         if self._logarithms is None:
             self._start(most)
             return
-        numbers, rows = (found[:most] for found in self.chains.neighbours())
+        numbers, rows = self.chains.neighbours()
+        numbers, rows = numbers[:most], rows[:most]
         there, here = logarithms(self.measured.measure(rows)), self._logarithms[numbers]
         both_invalid = np.isinf(there) & np.isinf(here)
         rise = np.subtract(there, here, out=np.zeros(len(there)), where=~both_invalid)
