@@ -87,10 +87,10 @@ def _estimates(layer: NetworkLayer, largest: Array, tile: Tile) -> tuple[Array, 
     work = work * layer.group_c
     weights_pj = held_weights(layer, largest) * tile.buffer.write_pj_per_byte
     energy_pj = work * PJ_AROUND_A_MAC * tile.mac_pj + moved_pj
-    return work // _busy(work, tile), energy_pj, weights_pj
+    return work // busy_macs(work, tile), energy_pj, weights_pj
 
 
-def _busy(work: Array, tile: Tile) -> Array:
+def busy_macs(work: Array, tile: Tile) -> Array:
     """The most MAC units that can share so much work evenly, as mappings without padding do."""
     products = _even(tile)
     busy: Array = np.max(np.where(work[:, None] % products == 0, products, 1), axis=1)

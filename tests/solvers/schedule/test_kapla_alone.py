@@ -1,0 +1,222 @@
+"""KAPLA's segments with layers alone from DRAM, training steps, and costs that are asked for and answered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costmodel.chip.alone import AloneCost
+from costmodel.chip.layers import LayerGraph, NetworkLayer
+from costmodel.chip.tile_costs import TileCosts
+from costmodel.chips import load_chip
+from costmodel.errors import InputError
+from costmodel.networks.training import training_graph
+from costmodel.ratree import Cut, Leaf
+from costmodel.sharing import largest_product
+from solvers.budget import Budget
+from solvers.outcome import Outcome
+from solvers.schedule import kapla
+from solvers.schedule.chip_model import ChipModel
+from solvers.schedule.kapla.estimate import Accesses, Cost, Estimate
+from solvers.schedule.kapla.pareto import undominated
+from solvers.schedule.kapla.segments import Scheme, Segment
+from solvers.schedule.layers_alone import LayersAlone, NestShape
+from solvers.schedule.partition_ranking import busy_macs
+from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, violations
+from solvers.schedule.tile_costs import (
+    ShareCost,
+    TabledTileCosts,
+    TileCostsNeeded,
+    TileMapper,
+    architecture_of,
+    solved_costs,
+)
+from solvers.schedule.tile_shares import Demand, Pruning, Request, Share, requested_shares
+
+CHIP = load_chip("kapla-16x16-released", {"mesh": [2, 2], "stripe": 2})
+MAPPER = TileMapper("random_search", budget=Budget(iterations=60))
+BATCH = 4
+FEW = Pruning(most=3)
+
+
+def product(name: str, c: int, k: int, producer: int | None, size: int = 4) -> NetworkLayer:
+    """A 1 x 1 convolution of the layer before, or of the network's input."""
+    windows = {"r": 1, "s": 1, "stride_h": 1, "stride_w": 1, "pad_h": 0, "pad_w": 0}
+    sizes = {"c": c, "k": k, "h": size, "w": size, "input_h": size, "input_w": size}
+    external = {"external_c": c} if producer is None else {"producers": (producer,)}
+    return NetworkLayer(name, "conv", **sizes, **windows, **external)  # type: ignore[arg-type]
+
+
+SMALL = LayerGraph("small", tuple(product(f"l{i}", 16, 16, i - 1 if i else None) for i in range(4)))
+LARGE = LayerGraph("large", (product("first", 16, 512, None), product("second", 512, 512, 0)))
+"""The second layer has more weights (256 Ki) than the four buffers (64 Ki)."""
+
+
+def problem_of(graph: LayerGraph, costs: TileCosts) -> ScheduleProblem:
+    return ScheduleProblem(graph, ChipModel(CHIP, costs), BATCH)
+
+
+def in_process(graph: LayerGraph, alone: bool = True) -> ScheduleProblem:
+    demand = Demand(graph, CHIP.tile, CHIP.tiles, BATCH, FEW)
+    return problem_of(graph, solved_costs(demand, MAPPER, CHIP if alone else None))
+
+
+def solved(problem: ScheduleProblem, seed: int = 0, **params: Any) -> Outcome[ScheduleSolution]:
+    return kapla.solve(problem, Budget(seed=seed), kapla.Params(**params))
+
+
+def counts(outcome: Outcome[ScheduleSolution]) -> dict[str, int]:
+    return {name: int(count) for name, count in (word.split("=") for word in outcome.note.split())}
+
+
+def segments(outcome: Outcome[ScheduleSolution]) -> list[Any]:
+    assert outcome.solution is not None
+    assert isinstance(outcome.solution.tree, Cut)
+    return list(outcome.solution.tree.children)
+
+
+def test_layers_of_too_many_weights_run_alone_and_cost_what_they_cost_alone() -> None:
+    without, problem = solved(in_process(LARGE, alone=False)), in_process(LARGE)
+    assert without.solution is None
+    assert "no chain of segments" in without.note
+    outcome = solved(problem)
+    assert outcome.solution is not None
+    assert violations(problem, outcome.solution) == []
+    assert isinstance(problem.model, ChipModel)
+    alone = problem.model.tile_costs.alone(1, BATCH)
+    assert alone is not None
+    assert segments(outcome)[-1] == Leaf("second", BATCH)
+    cost = problem.model.evaluator(LARGE, BATCH, problem.objective).segment(Leaf("second", BATCH))
+    assert cost.parts_pj == pytest.approx(alone.parts_pj)
+    assert cost.cycles == alone.cycles
+
+
+def test_a_training_step_needs_layers_alone_and_gets_them_by_themselves() -> None:
+    strided = replace(product("strided", 16, 16, 0, 2), stride_h=2, stride_w=2, input_h=4, input_w=4)
+    graph = training_graph(LayerGraph("net", (product("first", 16, 16, None), strided)))
+    bound = {layer.name for layer in graph.layers if layer.runs_alone}
+    assert bound == {"first.update", "strided.update", "strided.error"}
+    with pytest.raises(InputError, match=r"strided\.error must, found not offered, and 3"):
+        solved(in_process(graph, alone=False))
+    problem = in_process(graph)
+    outcome = solved(problem)
+    assert outcome.solution is not None
+    assert violations(problem, outcome.solution) == []
+    assert bound <= {node.layer for node in segments(outcome) if isinstance(node, Leaf)}
+
+
+class Answers:
+    """What a cluster would answer, and everything that it was asked."""
+
+    def __init__(self, graph: LayerGraph) -> None:
+        self.graph = graph
+        self.shares: dict[Share, ShareCost | None] = {}
+        self.alone: dict[NestShape, AloneCost | None] = {}
+        self.asked: list[Request] = []
+
+    def table(self) -> TabledTileCosts:
+        alone = LayersAlone(CHIP, dict(self.alone))
+        return TabledTileCosts(self.graph, CHIP.tile, dict(self.shares), None, FEW, alone)
+
+    def answer(self, requests: tuple[Request, ...]) -> None:
+        self.asked += requests
+        for request in requests:
+            if request.alone:
+                nest = self.graph.layers[request.layer].nest(request.batch)
+                self.alone[nest.shape] = MAPPER.alone(CHIP, nest)
+            shares = requested_shares(self.graph, request, CHIP.tile, FEW)
+            self.shares |= MAPPER.costs(architecture_of(CHIP.tile), shares)
+
+
+def test_asked_again_with_what_it_needs_it_ends_with_the_same_answer() -> None:
+    """Nothing is asked for twice, and less than the whole table."""
+    answers, outcome = Answers(SMALL), None
+    while outcome is None:
+        try:
+            outcome = solved(problem_of(SMALL, answers.table()))
+        except TileCostsNeeded as needed:
+            answers.answer(needed.requests)
+    here = solved(in_process(SMALL))
+    assert outcome.solution == here.solution
+    assert outcome.note == here.note
+    assert len(set(answers.asked)) == len(answers.asked)
+    assert {request.layer for request in answers.asked} == {0}  # all layers are equal
+    whole = Demand(SMALL, CHIP.tile, CHIP.tiles, BATCH).shares()
+    assert set(answers.shares) < set(whole)
+
+
+def test_floors_and_needs_solve_nothing() -> None:
+    def solve(_: Any) -> None:
+        raise AssertionError("solved")
+
+    costs = TabledTileCosts(SMALL, CHIP.tile, {}, solve, FEW, LayersAlone(CHIP, {}, solve))
+    costs.need([Request(0, 1, 1), Request(2, BATCH, 4), Request(1, BATCH, 0)])
+    floor = costs.floor(0, (1, 2, 4), 4)
+    work = SMALL.layers[0].operations
+    assert floor.tile_cycles == work / CHIP.tile.macs
+    assert floor.energy_pj == floor.alone_pj == work * CHIP.tile.mac_pj
+    asking = TabledTileCosts(SMALL, CHIP.tile, {}, None, FEW, LayersAlone(CHIP, {}))
+    with pytest.raises(TileCostsNeeded) as needed:
+        asking.need([Request(3, 1, 1), Request(0, 1, 1), Request(2, BATCH, 0)])
+    assert needed.value.requests == (Request(0, 1, 1), Request(0, BATCH, 0))
+
+
+def test_random_choice_is_of_the_seed_and_keeps_single_layers() -> None:
+    problem = in_process(SMALL)
+    every = solved(problem, chains=0)
+    none, half, again = (solved(problem, seed=3, chains=0, probability=share) for share in (0.0, 0.5, 0.5))
+    assert half.solution == again.solution
+    assert counts(none)["drawn"] == 0
+    assert counts(none)["costed"] == len(SMALL.layers)
+    assert 0 < counts(half)["drawn"] < counts(half)["fitting"] == counts(every)["drawn"]
+    assert every.objective is not None
+    assert half.objective is not None
+    assert none.objective is not None
+    assert every.objective <= half.objective <= none.objective
+
+
+def test_counts_of_pruning_fall_from_pass_to_pass() -> None:
+    found = counts(solved(in_process(SMALL)))
+    assert found["schemes"] >= found["fitting"] == found["drawn"] >= found["undominated"] > 0
+    assert found["costed"] >= found["possible"] > 0
+    # 4 single layers; of the 6 longer ranges turns and pipelines; three sub-batches of 4 samples
+    assert found["segments"] == 16
+    assert found["schemes"] == 3 * found["segments"]
+
+
+@pytest.mark.parametrize("margin", [1.0, 0.8])
+def test_pareto_pruning_keeps_what_no_other_scheme_beats(margin: float) -> None:
+    """By its definition, pair by pair."""
+    random = Random(margin)
+    estimates = {
+        Scheme(Segment(0, end, "turns"), parts): Estimate(
+            Cost(1.0, float(random.randint(1, 9))),
+            Accesses((random.randint(0, 2),), (random.randint(0, 2),), (float(random.randint(0, 2)),), 0),
+        )
+        for end in (2, 3)
+        for parts in range(1, 30)
+    }
+
+    def beaten(scheme: Scheme, other: Scheme) -> bool:
+        one, two = estimates[scheme], estimates[other]
+        if other == scheme or other.segment != scheme.segment:
+            return False
+        no_more = all(b <= a for a, b in zip(one.accesses.counts, two.accesses.counts, strict=True))
+        if not (no_more and two.cost.cycles <= margin * one.cost.cycles):
+            return False
+        return one != two or other.subbatches < scheme.subbatches
+
+    kept = undominated(estimates, margin)
+    assert set(kept) == {one for one in estimates if not any(beaten(one, other) for other in estimates)}
+    assert 2 < len(kept) < len(estimates)
+
+
+def test_ranking_knows_how_many_macs_even_shares_keep_busy() -> None:
+    work = np.arange(1, 3000)
+    expected = [largest_product(int(macs), (8, 8)) for macs in work]
+    assert busy_macs(work, CHIP.tile).tolist() == expected
+    assert busy_macs(work, replace(CHIP.tile, architecture=None)).max() == CHIP.tile.macs
