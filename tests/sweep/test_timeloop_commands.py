@@ -85,7 +85,7 @@ def test_a_design_of_a_study_is_solved_alone_and_written(archsweep: Command, tmp
     chip = load_architecture(architecture, {"Buffer.fanout": [2, 3], "Buffer.size": 2048})
     problem = MappingProblem(chip, load_layer(str(V03 / "problem.yaml")), "energy")
     assert json.loads(ended.stdout)["objective"] == exact.solve(problem, Budget()).objective
-    assert "inter" not in exported.read_text()
+    assert "target: Buffer" in exported.read_text()
     for wrong, words_found in (
         ("Buffer.size", "expected KEY=VALUE"),
         ("Bufer.size=3", "Did you mean Buffer"),
