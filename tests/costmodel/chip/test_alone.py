@@ -198,6 +198,17 @@ def test_a_word_for_one_tile_is_charged_its_way_in_the_mean() -> None:
     assert added[0] - added[1] == pytest.approx(on.noc.hop_pj_per_byte * sum(ways) / len(ways))
 
 
+def test_a_buffer_may_have_the_name_of_memory() -> None:
+    """A library architecture as a tile: its DRAM stands for the tile's buffer."""
+    on = mapped_chip()
+    assert on.tile.architecture is not None
+    inner, outermost = on.tile.architecture.levels
+    named = replace(on.tile.architecture, levels=(inner, replace(outermost, name="DRAM")))
+    whole = whole_architecture(replace(on, tile=replace(on.tile, architecture=named)))
+    assert whole is not None
+    assert [level.name for level in whole.levels] == ["registers", "DRAM", "chip's DRAM"]
+
+
 def test_tiles_without_architecture_have_no_loops() -> None:
     bare = mapped_chip()
     bare = replace(bare, tile=replace(bare.tile, architecture=None))
