@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import inf
+from typing import Any
 
 from costmodel.chip import ChipEvaluator
 from costmodel.errors import InputError
 from solvers.budget import Budget, Stopwatch
 from solvers.outcome import Outcome
 from solvers.schedule.chip_model import ChipModel
-from solvers.schedule.kapla.candidates import Candidates, pruned_schemes
+from solvers.schedule.kapla.candidates import Candidates, Pruned, pruned_schemes
 from solvers.schedule.kapla.chains import Chain, best_chain
 from solvers.schedule.kapla.costing import Costing, Limit
 from solvers.schedule.kapla.estimate import Estimates
@@ -94,12 +96,32 @@ def _searched(slicing: Slicing, model: ChipModel, evaluator: ChipEvaluator, limi
     layers = range(len(problem.graph.layers))
     regions = Regions(slicing, [costs.normalized_cycles(number) for number in layers])
     floors = [_floor(problem, number, model) for number in layers]
-    pruned = pruned_schemes(slicing, Estimates(slicing, model.chip, floors, regions), limit.budget.seed)
+    facts = (problem.graph, problem.batch, model.chip, *floors, *regions.normalized)
+    estimates = Estimates(slicing, model.chip, floors, regions)
+    pruned = _pruned(
+        _Pruning((*facts, slicing.passes, slicing.params), limit.budget.seed, slicing, estimates)
+    )
     costing = Costing(regions, evaluator, costs)
     Candidates(slicing, pruned, costing).cost_likely(limit)
     chain = best_chain(costing.found, len(layers), problem.objective)
     note = f"passes={slicing.passes} {pruned.note} {costing.note}"
     return Searched(slicing, chain, note if chain else f"{note}: {costing.reason}")
+
+
+@dataclass(frozen=True)
+class _Pruning:
+    """What pruning starts from; it is the same where the ``facts`` and the seed are."""
+
+    facts: tuple[Any, ...]
+    seed: int
+    slicing: Slicing = field(compare=False)
+    estimates: Estimates = field(compare=False)
+
+
+@lru_cache(maxsize=2)
+def _pruned(asked: _Pruning) -> Pruned:
+    """Once for all rounds of a schedule that asks for costs: they begin anew, often in the same process."""
+    return pruned_schemes(asked.slicing, asked.estimates, asked.seed)
 
 
 def _floor(problem: ScheduleProblem, number: int, model: ChipModel) -> LayerFloor:
