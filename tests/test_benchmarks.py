@@ -97,6 +97,15 @@ def test_tables_of_stored_records() -> None:
     assert any(row[0].startswith("commit") and surroundings["commit"] in row[1] for row in rows)
 
 
+def test_the_page_begins_with_a_line_a_benchmark() -> None:
+    text = written_of(RECORDS)
+    glance = dict(cells(text.split("## At a glance")[1].split("## Conformance")[0]))
+    title = "CoSA on its paper's networks"
+    assert glance[f"[{title}](#cosa-on-its-papers-networks)"].startswith("33 of 33 programs proven")
+    assert f"### {title}\n" in text
+    assert len(glance) == 2 + 3
+
+
 def test_published_numbers_stand_with_their_source() -> None:
     rows = list(cells(written_of(RECORDS)))
     energy = next(row for row in rows if row[0] == "23.485 pJ/MAC")

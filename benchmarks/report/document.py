@@ -27,12 +27,30 @@ def document(
     """The file's text. ``told``: the record of each entry by name, or why there is none."""
     records = [record for record in told.values() if isinstance(record, Record)]
     lines = [HEAD.format(command=command), "", *_surroundings(records), ""]
+    lines += ["## At a glance", "", *_glance(told).markdown(), ""]
     for section, entries in SECTIONS.items():
         lines += [f"## {section}", ""]
         for entry in entries:
             arguments = shown(entry.arguments(effort), places)
             lines += _entry(entry, told.get(entry.name, "it was not run"), arguments)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _glance(told: Mapping[str, Record | str]) -> Table:
+    """A line a benchmark that has one."""
+    rows = [
+        (f"[{entry.title}](#{_anchor(entry.title)})", entry.headline(found.found))
+        for entries in SECTIONS.values()
+        for entry in entries
+        if entry.headline and isinstance(found := told.get(entry.name), Record)
+    ]
+    return Table(("benchmark", "result"), tuple(rows))
+
+
+def _anchor(title: str) -> str:
+    """The address of a heading within the page, as GitHub makes it."""
+    kept = "".join(letter for letter in title.lower() if letter.isalnum() or letter in " -_")
+    return kept.replace(" ", "-")
 
 
 def _surroundings(records: Sequence[Record]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from report import shown_plans, shown_proofs, shown_speed
+from report import headlines, shown_plans, shown_proofs, shown_speed
 from report.table import Table, plain_tables
 
 Effort = Literal["quick", "full"]
@@ -31,6 +31,7 @@ class Entry:
     tables: Callable[[Any], Iterable[Table]]
     full: str | None = None
     published: tuple[str, ...] = ()
+    headline: Callable[[Any], str] | None = None
 
     def arguments(self, effort: Effort) -> str:
         return self.quick if effort == "quick" or self.full is None else self.full
@@ -43,6 +44,7 @@ CONFORMANCE = (
         "conformance",
         "{timeloop}",
         shown_proofs.conformance,
+        headline=headlines.conformance,
     ),
     Entry(
         "set_conformance",
@@ -50,6 +52,7 @@ CONFORMANCE = (
         "set_conformance",
         "{set}",
         shown_proofs.set_conformance,
+        headline=headlines.set_conformance,
     ),
     Entry(
         "kapla_conformance",
@@ -57,6 +60,7 @@ CONFORMANCE = (
         "kapla_conformance",
         "{kapla}",
         plain_tables,
+        headline=headlines.kapla_conformance,
     ),
 )
 PROOFS = (
@@ -67,6 +71,7 @@ PROOFS = (
             "exact_attack",
             f"--kind {kind} --seed {seed} --problems {few} --limit 20000",
             shown_proofs.attack,
+            headline=headlines.attack,
             full=f"--kind {kind} --seed {seed} --problems {many} --limit 60000",
         )
         for kind, seed, few, many in (
@@ -81,6 +86,7 @@ PROOFS = (
         "exact_attack",
         "--bounds --mappings 50000 --solvers cosa exact",
         shown_proofs.attack,
+        headline=headlines.attack,
         full="--bounds --mappings 1000000",
     ),
     Entry(
@@ -89,6 +95,7 @@ PROOFS = (
         "uneven",
         "--attack --problems 6 --limit 500",
         shown_proofs.attack,
+        headline=headlines.attack,
         full="--attack --seed 10 --problems 300 --limit 7000",
     ),
     Entry(
@@ -97,6 +104,7 @@ PROOFS = (
         "chip_bounds",
         "--draws 2000 --beta 1",
         shown_proofs.chip_bounds,
+        headline=headlines.chip_bounds,
         full="",
     ),
     Entry(
@@ -105,6 +113,7 @@ PROOFS = (
         "chip_bounds",
         "--chip set-edge-eyeriss --network kapla-alexnet.training --batch 4 --draws 60 --alone kapla",
         shown_proofs.chip_bounds,
+        headline=headlines.chip_bounds,
     ),
     Entry(
         "layers_alone",
@@ -121,6 +130,7 @@ MAPPINGS = (
         "exact_quality",
         "--peers --wall-seconds 10",
         shown_proofs.exact_peers,
+        headline=headlines.exact_peers,
         full="--peers",
         published=("peers/",),
     ),
@@ -130,6 +140,7 @@ MAPPINGS = (
         "exact_quality",
         "--every 24 --objectives energy edp --others cosa random_search thistle kapla",
         shown_proofs.exact_quality,
+        headline=headlines.exact_quality,
         full="--wall-seconds 200 --others cosa random_search thistle kapla",
     ),
     Entry(
@@ -138,6 +149,7 @@ MAPPINGS = (
         "cosa_quality",
         "--every 6 --multiples 1 10",
         shown_proofs.cosa_quality,
+        headline=headlines.cosa_quality,
         full="",
     ),
     Entry(
@@ -146,6 +158,7 @@ MAPPINGS = (
         "thistle_mapping",
         "--draws 20000 --exact 10",
         shown_proofs.thistle_mapping,
+        headline=headlines.thistle_mapping,
         full="--exact 20",
         published=("thistle/eyeriss",),
     ),
@@ -190,6 +203,7 @@ PLANS = (
         "scratchpad",
         "--graphs {graphs} --only human --cpu-clock",
         shown_plans.scratchpad,
+        headline=headlines.scratchpad,
         full="--graphs {graphs} --cpu-clock",
         published=("cosma/mean_seconds", "cosma/deeplab_seconds"),
     ),
@@ -208,6 +222,7 @@ PLANS = (
         "packing",
         "--folder {packing} --seeds 1 --cpu-clock",
         shown_plans.packing,
+        headline=headlines.packing,
         full="--folder {packing} --seeds 3 --cpu-clock",
         published=("packing/",),
     ),
@@ -220,6 +235,7 @@ SCHEDULES = (
             "set_annealing",
             f"--network {network} --seeds {seeds}",
             shown_plans.set_annealing,
+            headline=headlines.set_annealing,
             full=f"--network {network}",
         )
         for network, seeds in (("resnet", 5), ("goog", 2))
@@ -266,23 +282,48 @@ SEARCHES = (
         "search_quality",
         "--spaces eyeriss --layers 1 --seeds 3 --methods random tpe 'tpe, warm start, bounds'",
         shown_plans.search_quality,
+        headline=headlines.search_quality,
         full="",
     ),
 )
 SPEED = (
-    Entry("product", "The product as a stranger meets it", "product", "--install", shown_speed.product),
+    Entry(
+        "product",
+        "The product as a stranger meets it",
+        "product",
+        "--install",
+        shown_speed.product,
+        headline=headlines.product,
+    ),
     Entry(
         "batch_throughput",
         "Mappings evaluated a second on one core",
         "batch_throughput",
         "--repeat 3",
         shown_speed.batch_throughput,
+        headline=headlines.batch_throughput,
         full="",
     ),
-    Entry("store", "The results store", "store", "--rows 30000", shown_speed.store, full=""),
+    Entry(
+        "store",
+        "The results store",
+        "store",
+        "--rows 30000",
+        shown_speed.store,
+        full="",
+        headline=headlines.store,
+    ),
 )
 SCALING = (
-    Entry("study", "A study on two workers", "study", "--designs 60", shown_speed.study, full=""),
+    Entry(
+        "study",
+        "A study on two workers",
+        "study",
+        "--designs 60",
+        shown_speed.study,
+        full="",
+        headline=headlines.study,
+    ),
     Entry(
         "dispatch_rate",
         "Handing out work",
@@ -301,7 +342,16 @@ SCALING = (
     ),
     Entry("submit", "From submit to results", "submit", "", shown_speed.submit),
 )
-FAULTS = (Entry("faults", "Faults in the middle of a study of 240 solves", "faults", "", shown_speed.faults),)
+FAULTS = (
+    Entry(
+        "faults",
+        "Faults in the middle of a study of 240 solves",
+        "faults",
+        "",
+        shown_speed.faults,
+        headline=headlines.faults,
+    ),
+)
 
 SECTIONS: dict[str, tuple[Entry, ...]] = {
     "Conformance": CONFORMANCE,

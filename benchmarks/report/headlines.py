@@ -1,0 +1,112 @@
+"""The one line that a benchmark's record comes down to, for the table on top of BENCHMARKS.md."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Any
+
+from report.table import written
+
+
+def conformance(found: dict[str, Any]) -> str:
+    return f"{found['equal']} of {found['cases']} cases equal"
+
+
+def set_conformance(found: dict[str, Any]) -> str:
+    kinds = ("trees", "allocations", "intra_tile")
+    parts = [f"{found[f'equal_{kind}']} of {found[kind]} {kind.replace('_', ' ')}" for kind in kinds]
+    return f"equal: {', '.join(parts)}"
+
+
+def kapla_conformance(found: dict[str, Any]) -> str:
+    return f"{found['rows']['equal']} of {found['rows']['rows']} layer schemes equal"
+
+
+def attack(found: dict[str, int]) -> str:
+    """Of exact_attack.py and uneven.py: what was compared, and how often the proof was wrong."""
+    compared = found.get("enumerated", found.get("valid_mappings", 0))
+    what = "problems enumerated" if "enumerated" in found else "valid mappings"
+    return f"{written(compared)} {what}, {found['failures']} failures"
+
+
+def chip_bounds(found: dict[str, Any]) -> str:
+    below = sum(
+        energy < found["bound_energy_pj"] or cycles < found["bound_cycles"]
+        for _, energy, cycles in found["rows"]
+    )
+    return f"{below} of {len(found['rows'])} kinds of trees below a bound"
+
+
+def exact_quality(found: dict[str, dict[str, Any]]) -> str:
+    proven, layers = (sum(row[key] for row in found.values()) for key in ("proven", "layers"))
+    worst = max(row["cpu_worst_seconds"] for row in found.values())
+    return f"{proven} of {layers} optima proven, at most {written(worst)} CPU s each"
+
+
+def exact_peers(found: list[dict[str, Any]]) -> str:
+    proven = [case for case in found if case["status"] == "optimal"]
+    worst = max((case["cpu_seconds"] for case in proven), default=None)
+    return f"{len(proven)} of {len(found)} optima proven, at most {written(worst)} CPU s each"
+
+
+def cosa_quality(found: dict[str, Any]) -> str:
+    rows = [row for row in found.values() if isinstance(row, dict) and "proven" in row]
+    proven, layers = sum(row["proven"] for row in rows), sum(row["layers"] for row in rows)
+    worst = max(row["over_lower_bound"] for row in rows)
+    return f"{proven} of {layers} programs proven; at most {written(worst)} times the lower bound (mean)"
+
+
+def thistle_mapping(found: dict[str, Any]) -> str:
+    return f"at most {written(found['worst_over_best'])} times the best known"
+
+
+def scratchpad(found: dict[str, Any]) -> str:
+    most = written(found["most_cpu_seconds"])
+    return f"{found['proven']} of {found['solved']} plans proven, at most {most} CPU s each"
+
+
+def packing(found: list[dict[str, Any]]) -> str:
+    placed = sum(row["placed"] == row["seeds"] for row in found)
+    return f"{placed} of {len(found)} instances placed with every seed"
+
+
+def set_annealing(found: dict[str, Any]) -> str:
+    values = found["released"].get("values")
+    ratio = found["median"] / median(values) if values else None
+    beside = f"{written(ratio)} of the released program's median" if ratio else "no released values"
+    return f"{beside}, {written(found['median_cpu_seconds'])} CPU s a seed"
+
+
+def search_quality(found: dict[str, Any]) -> str:
+    methods = [
+        (name, method["solves_to"]["0.99"])
+        for row in found.values()
+        for name, method in row["methods"].items()
+    ]
+    best = min((solves, name) for name, solves in methods if solves is not None)
+    return f"99 % of the hypervolume after {written(best[0])} solves ({best[1]})"
+
+
+def batch_throughput(found: dict[str, Any]) -> str:
+    rates = [row["batch_per_second"] for row in found["mappings"]]
+    return f"{written(min(rates))} to {written(max(rates))} mappings a second and core"
+
+
+def store(found: list[dict[str, Any]]) -> str:
+    return "; ".join(f"{row['name']}: {written(round(row['rate']))} {row['unit']}" for row in found[:2])
+
+
+def study(found: dict[str, Any]) -> str:
+    share = written(found["in_solves"])
+    return f"{found['solves']} solves, {share} of the workers' time in solves, {found['failed']} failed"
+
+
+def faults(found: list[dict[str, Any]]) -> str:
+    survived = sum(bool(row["equal"]) for row in found)
+    return f"{survived} of {len(found)} faults survived with all rows equal"
+
+
+def product(found: list[dict[str, Any]]) -> str:
+    first = {row["what"]: row["value"] for row in found if row["unit"] == "wall s"}
+    cold, warm = (written(first.get(f"a layer mapped by cosa, {state}")) for state in ("cold", "warm"))
+    return f"first mapping after {cold} wall s cold, {warm} warm"
