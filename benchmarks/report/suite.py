@@ -180,6 +180,14 @@ MAPPINGS = (
         full="--every 2",
     ),
     Entry(
+        "learned_annealing",
+        "What a learned model is worth to a mapping search",
+        "learned_annealing",
+        "--every 24 --architecture eyeriss --objectives energy --devices kapla-edge --networks mlp",
+        plain_tables,
+        full="",
+    ),
+    Entry(
         "padding",
         "What padding is worth",
         "padding",
