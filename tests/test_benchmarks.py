@@ -108,9 +108,23 @@ def test_the_page_begins_with_a_line_a_benchmark() -> None:
 
 def test_published_numbers_stand_with_their_source() -> None:
     rows = list(cells(written_of(RECORDS)))
-    energy = next(row for row in rows if row[0] == "23.485 pJ/MAC")
-    assert energy[1].startswith("AccelForge 1.0.467")
-    assert "512" in energy[2]
+    theirs = next(row for row in rows if row[0].startswith("AccelForge 1.0.467"))
+    assert "23.485 pJ/MAC (GEMM 512x512x512); 5.2 CPU s (" in theirs[1]
+    assert "over 600 CPU s (ResNet-18 layer 12, not finished)" in theirs[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (None, "--graphs GRAPHS --seeds 3"),
+        (["--graphs", "/elsewhere/graphs", "--seeds", "3"], "--graphs GRAPHS --seeds 3"),
+        (["--graphs", "/elsewhere/graphs", "--seeds", "9"], "--graphs graphs --seeds 9"),
+    ],
+)
+def test_the_command_is_the_one_that_was_run(words: list[str] | None, text: str) -> None:
+    from report.places import taken
+
+    assert taken("--graphs {graphs} --seeds 3", words, {"graphs": Path("/far/away")}) == text
 
 
 def test_what_was_not_run_or_failed_is_a_line_that_says_so(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from published import Number, numbers
+from published import numbers
 from record import Record
 
-from report.places import shown
+from report.places import taken
 from report.suite import SECTIONS, Effort, Entry
 from report.table import Table, written
 
@@ -31,8 +31,9 @@ def document(
     for section, entries in SECTIONS.items():
         lines += [f"## {section}", ""]
         for entry in entries:
-            arguments = shown(entry.arguments(effort), places)
-            lines += _entry(entry, told.get(entry.name, "it was not run"), arguments)
+            found = told.get(entry.name, "it was not run")
+            words = found.arguments if isinstance(found, Record) else None
+            lines += _entry(entry, found, taken(entry.arguments(effort), words, places))
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -90,10 +91,10 @@ def _entry(entry: Entry, told: Record | str, arguments: str) -> Iterator[str]:
 
 
 def _published(entry: Entry) -> Table | None:
-    found = [number for key, number in numbers().items() if key.startswith(entry.published)]
-    rows = tuple(_source(number) for number in found) if entry.published else ()
-    return Table(("published", "by", "where"), rows) if rows else None
-
-
-def _source(number: Number) -> tuple[str, str, str]:
-    return number.text, number.source, number.where
+    """The published numbers to compare with, a line a source."""
+    by_source: dict[str, list[str]] = {}
+    for key, number in numbers().items():
+        if entry.published and key.startswith(entry.published):
+            by_source.setdefault(number.source, []).append(f"{number.text} ({number.where})")
+    rows = tuple((source, "; ".join(texts)) for source, texts in by_source.items())
+    return Table(("published by", "numbers (and where)"), rows) if rows else None

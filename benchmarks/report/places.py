@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Formatter
 
@@ -30,6 +31,22 @@ def shown(arguments: str, where: Mapping[str, Path]) -> str:
     """Arguments as a reader of the checkout would write them: places outside of it by their name."""
     written = {name: _relative(path) or name.upper() for name, path in where.items()}
     return arguments.format(**written)
+
+
+def taken(arguments: str, words: Sequence[str] | None, where: Mapping[str, Path]) -> str:
+    """The words of a run as a reader would write them: those of ``arguments`` if it took these.
+
+    Else they are written one by one, paths by their last part; None: it was not run.
+    """
+    asked = shlex.split(arguments)
+    if words is None or (len(asked) == len(words) and all(map(_is, asked, words))):
+        return shown(arguments, where)
+    return shlex.join(Path(word).name if word.startswith("/") else word for word in words)
+
+
+def _is(asked: str, word: str) -> bool:
+    """Whether a run's word is the one asked for; a place may be anywhere."""
+    return asked == word or "{" in asked
 
 
 def named(arguments: str) -> list[str]:

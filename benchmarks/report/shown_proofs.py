@@ -26,6 +26,21 @@ def set_conformance(found: dict[str, Any]) -> Iterator[Table]:
     yield Table(EQUAL, tuple((kind.replace("_", " "), found[f"equal_{kind}"], found[kind]) for kind in kinds))
 
 
+def kapla_conformance(found: dict[str, Any]) -> Iterator[Table]:
+    rows, words, training = found["rows"], found["directives"], found["training"]
+    counted = (
+        ("layer schemes, all accesses, cycles and energy", rows["equal"], rows["rows"]),
+        ("directives: cycles and words from DRAM", words["equal_outside"], words["expressed"]),
+        ("directives: all accesses", words["equal_everywhere"], words["expressed"]),
+        (
+            "backward layers derived",
+            sum(row["derived"] for row in training),
+            sum(r["layers"] for r in training),
+        ),
+    )
+    yield Table(EQUAL, counted)
+
+
 def attack(found: dict[str, int]) -> Iterator[Table]:
     """Tallies of exact_attack.py and uneven.py."""
     yield Table(tuple(key.replace("_", " ") for key in found), (tuple(found.values()),))

@@ -59,7 +59,7 @@ CONFORMANCE = (
         "nn-dataflow's layer schemes and training graphs reproduced",
         "kapla_conformance",
         "{kapla}",
-        plain_tables,
+        shown_proofs.kapla_conformance,
         headline=headlines.kapla_conformance,
     ),
 )

@@ -51,7 +51,8 @@ def written(value: Any) -> str:
     if isinstance(value, float):
         return _number(value)
     if isinstance(value, list | tuple):
-        return ", ".join(map(written, value)) if value else "none"
+        between = "; " if any(isinstance(inner, list | tuple) for inner in value) else ", "
+        return between.join(map(written, value)) if value else "none"
     return str(value).replace("|", "\\|").replace("\n", " ")
 
 
@@ -75,20 +76,24 @@ def plain_tables(found: Any, title: str = "") -> Iterator[Table]:
     if isinstance(found, list) and found and all(isinstance(row, dict) for row in found):
         yield from _records(found, title)
     elif isinstance(found, dict):
-        numbers = {key: value for key, value in found.items() if not _nested(value)}
+        numbers = [key for key, value in found.items() if not _nested(value)]
         if numbers:
-            yield Table(("what", "value"), tuple(numbers.items()), title)
+            yield Table(("what", "value"), tuple((_words(key), found[key]) for key in numbers), title)
         if _alike(inner := {key: value for key, value in found.items() if _nested(value)}):
             rows = [{"": key} | value for key, value in inner.items()]
             yield from _records(rows, title)
             return
         for key, value in inner.items():
-            yield from plain_tables(value, ", ".join(filter(None, (title, str(key)))))
+            yield from plain_tables(value, ", ".join(filter(None, (title, _words(key)))))
 
 
 def _records(rows: list[dict[str, Any]], title: str) -> Iterator[Table]:
     keys = dict.fromkeys(key for row in rows for key, value in row.items() if not _nested(value))
-    yield Table.of(rows, {key: key.replace("_", " ") for key in keys}, title)
+    yield Table.of(rows, {key: _words(key) for key in keys}, title)
+
+
+def _words(key: str) -> str:
+    return key.replace("_", " ")
 
 
 def _nested(value: Any) -> bool:
