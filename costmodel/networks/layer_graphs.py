@@ -73,8 +73,9 @@ def _forward_graph(name: str) -> LayerGraph:
         return load_graph(_OF_THE_PAPER.get(name, name))
     if name in _OF_KAPLA:
         from costmodel.conventions.nn_dataflow.networks import load_network as load_kapla_network
+        from costmodel.networks.order import local_layers_next
 
-        return load_kapla_network(_OF_KAPLA[name])
+        return local_layers_next(load_kapla_network(_OF_KAPLA[name]))
     if name.endswith((".json", ".json.gz")) and "layers" in (content := _json(name)):
         return graph_from_json(content, name)
     if not name.endswith((".onnx", ".json", ".json.gz", ".yaml", ".yml")) and name not in network_names():
