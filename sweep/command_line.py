@@ -41,7 +41,9 @@ Dashboard = Annotated[
 ]
 JobId = Annotated[str, typer.Argument(help="A job's id, as submit prints it.", metavar="JOB")]
 StudyName = Annotated[str, typer.Argument(help="A built-in study or a study file.", metavar="STUDY")]
-RunPath = Annotated[Path, typer.Argument(help="A run folder, such as runs/quickstart.", metavar="RUN")]
+RunPlace = Annotated[
+    str, typer.Argument(help="A run folder, such as runs/quickstart, or its URI.", metavar="RUN")
+]
 
 MemoryLimit = Annotated[
     int | None,
@@ -156,17 +158,22 @@ def stop(job: JobId, address: Dashboard) -> None:
 
 
 @app.command()
-def report(run_folder: RunPath) -> None:
-    """Draw the report of a run again."""
-    from results.report import write_report
-    from results.store import RunFolder
+def report(
+    run: RunPlace,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Of a URI: folder here for the copy; default runs/NAME."),
+    ] = None,
+) -> None:
+    """Draw the report of a run again; of a URI in a copy of its results here."""
+    from sweep.command_line_run import draw_report
 
-    print(write_report(RunFolder(run_folder).check().path))
+    draw_report(run, output)
 
 
 @app.command()
 def pareto(
-    run_folder: RunPath,
+    run: RunPlace,
     x: Annotated[str, typer.Option(help="First objective.")] = "energy_pj",
     y: Annotated[str, typer.Option(help="Second objective.")] = "cycles",
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
@@ -174,7 +181,7 @@ def pareto(
     """Print the Pareto front of a run over two objectives."""
     from sweep.command_line_run import show_front
 
-    show_front(run_folder, [x, y], csv)
+    show_front(run, [x, y], csv)
 
 
 @app.command()

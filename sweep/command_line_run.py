@@ -24,7 +24,7 @@ from results.remote import is_uri
 from results.report import write_report
 from results.store import RunFolder
 from sweep.command_line import WorkFailedError
-from sweep.output import read_from, written_to
+from sweep.output import brought_home, name_of, read_from, run_at, written_to
 from sweep.plan import Plan, plan
 from sweep.prediction import predict
 from sweep.run import Observer
@@ -221,17 +221,30 @@ def show_plan(name: str, workers: int, output: str | None, as_json: bool) -> Non
     Console().print(table)
 
 
-def show_front(path: Path, objectives: list[str], csv: bool) -> None:
+def show_front(run: str, objectives: list[str], csv: bool) -> None:
     """``archsweep pareto``."""
-    folder = RunFolder(path).check()
-    try:
-        check_objectives(objectives)
-    except WrongRowError as error:
-        raise InputError("pareto", f"objectives of a design. {error.remedy}", ", ".join(objectives)) from None
-    if csv:
-        sys.stdout.write(front_table(folder, objectives).to_csv(index=False))
+    with run_at(run) as path:
+        folder = RunFolder(path).check()
+        try:
+            check_objectives(objectives)
+        except WrongRowError as error:
+            expected = f"objectives of a design. {error.remedy}"
+            raise InputError("pareto", expected, ", ".join(objectives)) from None
+        if csv:
+            sys.stdout.write(front_table(folder, objectives).to_csv(index=False))
+        else:
+            _print_front(folder, objectives, f"{path.name}: Pareto front")
+
+
+def draw_report(run: str, output: Path | None) -> None:
+    """``archsweep report``; what lies at a URI is brought to ``output``, default runs/NAME."""
+    if is_uri(run):
+        path = brought_home(run, output or Path("runs") / name_of(run))
+    elif output is not None:
+        raise InputError("--output", "none for a run folder, whose report is drawn into it", output)
     else:
-        _print_front(folder, objectives, f"{path.name}: Pareto front")
+        path = Path(run)
+    print(write_report(RunFolder(path).check().path))
 
 
 def _print_front(folder: RunFolder, objectives: list[str], title: str) -> None:

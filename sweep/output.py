@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from costmodel.errors import InputError
 from results.errors import ResultsError
 from results.remote import RemoteFolder, is_uri, mirrored
 from results.report import write_report
@@ -41,6 +42,31 @@ def read_from(study: Study, output: str | None) -> Iterator[Path]:
             yield folder
     else:
         yield _local(study, output)
+
+
+@contextmanager
+def run_at(place: str) -> Iterator[Path]:
+    """A finished run's folder to look into; of a URI a copy that is gone after the block."""
+    if not is_uri(place):
+        yield Path(place)
+        return
+    with tempfile.TemporaryDirectory(prefix="archsweep-") as temporary:
+        yield brought_home(place, Path(temporary) / name_of(place))
+
+
+def brought_home(uri: str, folder: Path) -> Path:
+    """``folder`` with what lies at a URI; InputError if that is no run."""
+    remote = RemoteFolder(uri)
+    if not remote.names():
+        raise InputError(uri, "the results of a run", "none")
+    folder.mkdir(parents=True, exist_ok=True)
+    remote.pull(folder)
+    return folder
+
+
+def name_of(uri: str) -> str:
+    """The last part of its path, which is what the study is called unless someone chose another name."""
+    return uri.partition("?")[0].rstrip("/").rpartition("/")[2]
 
 
 def _local(study: Study, output: str | None) -> Path:

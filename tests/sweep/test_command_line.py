@@ -43,7 +43,7 @@ def test_run_ends_with_table_and_report(archsweep: Command, write_study: Callabl
     path = str(write_study())
     first = archsweep("run", path, "--in-process")
     assert first.status == 0
-    assert "SRAM.size" in first.out
+    assert {"SRAM", ".size", ".fanout"} <= set(first.out.split())
     assert first.out.rstrip().endswith("report: runs/tiny/report.html")
     assert Path("runs/tiny/report.html").stat().st_size > 100_000
     assert "4 distinct solves, 0 in the store, 4 to solve" in first.err

@@ -35,6 +35,30 @@ def test_a_run_goes_on_from_what_a_uri_holds(
     assert len(there.read_rows("layers")) == 6
 
 
+def test_results_at_a_uri_are_looked_at_and_brought_home(
+    write_study: WriteStudy,
+    tmp_path: Path,
+    command_line: Callable[..., tuple[int, str, str]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    uri = f"file://{tmp_path}/shared/run"
+    run_and_report(str(write_study()), RunOptions(uri, HERE, True))
+    capsys.readouterr()
+    status, front, _ = command_line("pareto", str(tmp_path / "shared" / "run"), "--csv")
+    assert status == 0
+    assert command_line("pareto", uri, "--csv") == (0, front, "")
+    assert not (tmp_path / "runs" / "run").exists()
+    for words, folder in (([], "runs/run"), (["-o", "elsewhere"], "elsewhere")):
+        assert command_line("report", uri, *words) == (0, f"{folder}/report.html\n", "")
+        assert len(RunFolder(tmp_path / folder).read_rows("designs")) == 4
+        assert (tmp_path / folder / "report.html").is_file()
+    for words in (["report", f"{uri}s"], ["pareto", f"{uri}s"]):
+        status, _, said = command_line(*words)
+        assert status == 2
+        assert f"{uri}s: expected the results of a run" in said
+    assert command_line("report", "elsewhere", "-o", "twice")[0] == 2
+
+
 def test_a_stopped_run_leaves_rows_and_report_at_the_uri(
     write_study: WriteStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
