@@ -11,7 +11,10 @@ from __future__ import annotations
 import ast
 import hashlib
 import os
+import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,9 @@ from numba import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 
 APPLICATION = "archsweep"
+KEPT = "machine_code"
+UNUSED_DAYS = 60
+"""Machine code of sources that no process has imported for so long is removed when new code comes."""
 
 
 class SourceLocator(_CacheLocator):
@@ -39,11 +45,19 @@ class SourceLocator(_CacheLocator):
         for folder in _folders(path):
             locator = cls(py_func, path, folder)
             try:
-                locator.ensure_cache_path()  # type: ignore[no-untyped-call]
+                locator.ensure_cache_path()
             except OSError:
                 continue
             return locator
         return None
+
+    def ensure_cache_path(self) -> None:
+        """Make the folder, and say that it is in use. Errors: ``OSError``."""
+        folder = Path(self.get_cache_path())
+        if self._folder.name == KEPT and not folder.is_dir():
+            _remove_unused(self._folder)
+        super().ensure_cache_path()  # type: ignore[no-untyped-call]
+        os.utime(folder)
 
     def get_cache_path(self) -> str:
         return str(self._folder / self._stamp[:16])
@@ -134,12 +148,21 @@ def _top_folders(module: str, path: Path) -> dict[str, Path]:
     return tops
 
 
+def _remove_unused(folder: Path) -> None:
+    """Remove the code of sources that nobody has used lately."""
+    oldest = time.time() - UNUSED_DAYS * 24 * 3600
+    for kept in folder.glob("*"):
+        with suppress(FileNotFoundError):  # another process does the same
+            if kept.stat().st_mtime < oldest:
+                shutil.rmtree(kept, ignore_errors=True)
+
+
 def _folders(path: Path) -> Iterator[Path]:
     """Where machine code may be kept, best first: as asked for, the user's cache, beside the source."""
     if asked := config.CACHE_DIR:  # type: ignore[attr-defined]
-        yield Path(asked) / APPLICATION
+        yield Path(asked) / APPLICATION / KEPT
         return
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if os.path.isabs(home):
-        yield Path(home) / APPLICATION / "machine_code"
+        yield Path(home) / APPLICATION / KEPT
     yield path.parent / "__pycache__"

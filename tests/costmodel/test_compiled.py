@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -117,10 +118,15 @@ def test_equal_checkouts_share_machine_code_and_changed_helpers_renew_it(tmp_pat
     assert first
     assert filled(checkout(tmp_path / "two"), home) == "12"
     assert kept(home) == first
+    unused, lately = (home / "archsweep" / "machine_code" / name for name in ("unused", "lately"))
+    for folder, days in ((unused, 61), (lately, 59)):
+        folder.mkdir()
+        os.utime(folder, (time.time() - days * 86400,) * 2)
     # the kernel's own file is the same: what it inlines and what constants it has are not
     assert filled(checkout(tmp_path / "three", HELPER.replace("3 *", "5 *")), home) == "18"
     assert filled(checkout(tmp_path / "four", HELPER.replace("FACTOR = 1", "FACTOR = 2")), home) == "15"
     assert set(kept(home)) > set(first)
+    assert (unused.is_dir(), lately.is_dir()) == (False, True)
     assert not [*tmp_path.glob("*/tinypackage/__pycache__/*.nb*")]
 
 
