@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from costmodel.architecture import Architecture
 from costmodel.chip.alone import AloneCost, alone_cost
 from costmodel.frontends.reference_mapping import mapping_from_json
-from costmodel.workload import Layer
 from results.answers import find_matching
 from results.schema import LAYERS
 from sweep.schedule_task import TiledChip
@@ -28,37 +28,35 @@ class AloneTable:
     store: Path | None = None
     _found: dict[str, Any] = field(default_factory=dict)
     """Mappings as JSON by task; None of tasks that found none."""
-    _asked: set[str] = field(default_factory=set)
     _looked_up: set[str] = field(default_factory=set)
     """The architectures whose mappings the store was searched for."""
     _costs: dict[tuple[str, str], AloneCost | None] = field(default_factory=dict)
     """By chip and task."""
 
-    def open_tasks(self, on: TiledChip, nests: Iterable[Layer]) -> list[MappingTask]:
-        """The tasks that the layers still wait for."""
-        tasks = {task.id: task for task in (on.alone_task(nest) for nest in nests)}
-        if tasks:
-            self._look_up(on)
-        return [task for task in tasks.values() if task.id not in self._found]
+    def open_tasks(self, tasks: Iterable[MappingTask]) -> list[MappingTask]:
+        """Those whose mappings are not known yet, each once."""
+        distinct = {task.id: task for task in tasks}
+        for architecture in dict.fromkeys(task.architecture for task in distinct.values()):
+            self._look_up(architecture)
+        return [task for task in distinct.values() if task.id not in self._found]
 
     def record(self, task: MappingTask, row: ReadOnlyDict[str, Any]) -> None:
         """What came back for a task; a failed one stays open, for whoever asks again."""
         if row["status"] != "failed":
             self._found[task.id] = row.get("mapping")
 
-    def cost(self, on: TiledChip, nest: Layer) -> AloneCost | None:
+    def cost(self, on: TiledChip, task: MappingTask) -> AloneCost | None:
         """What the layer takes by the mapping found, None without one; KeyError where it is still open."""
-        task = on.alone_task(nest)
-        key = on.id, task.id
+        key, nest = (on.id, task.id), task.layer
         if key not in self._costs:
             found = self._found[task.id]
             mapping = None if found is None else mapping_from_json(task.architecture, nest, found, "mapping")
             self._costs[key] = None if mapping is None else alone_cost(on.chip, nest, mapping)
         return self._costs[key]
 
-    def _look_up(self, on: TiledChip) -> None:
-        """Enter what the store knows of the chip; read once for all its layers, networks and batches."""
-        identity = architecture_id(on.whole)
+    def _look_up(self, architecture: Architecture) -> None:
+        """Enter what the store knows of a chip; read once for all its layers, networks and batches."""
+        identity = architecture_id(architecture)
         if self.store is None or identity in self._looked_up:
             return
         self._looked_up.add(identity)

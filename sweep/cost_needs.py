@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from costmodel.workload import Layer
 from solvers.schedule.tile_shares import Request, Share, batches_of, requested_shares
 from sweep.alone_table import AloneTable
 from sweep.known_costs import KnownCosts
@@ -19,18 +18,20 @@ from sweep.tile_task import TileTask
 
 CostTask = TileTask | MappingTask
 """Shares of layers on a tile, or a layer alone on the chip."""
+AloneTasks = dict[tuple[int, int], MappingTask]
+"""By number of the layer and batch."""
 
 
 @dataclass
 class _Course:
     """How far a schedule is: what it was told it may ask, and what its solves have taken.
 
-    ``nests``: layers alone, by number and batch. ``rounds`` of a solver that asks as it goes begin anew with
-    all that is known, so the last one alone is the whole solve.
+    ``alone``: tasks of layers alone on the chip, by number and batch. Every round of a solver that asks as it
+    goes begins anew with all that is known, so the last one is a whole solve.
     """
 
     shares: Collection[Share] = ()
-    nests: dict[tuple[int, int], Layer] = field(default_factory=dict)
+    alone: AloneTasks = field(default_factory=dict)
     cpu_seconds: float = 0.0
     wall_seconds: float = 0.0
     asked_in_vain: bool = False
@@ -60,23 +61,23 @@ class CostNeeds:
         """The solves that ``task`` waits for and no other asked for; without any at all it is ready."""
         course = self._course(task)
         tiles = self._tiles.tasks(task.on.source, course.shares)
-        return self._wait(task, [*tiles, *self._alone.open_tasks(task.on, course.nests.values())])
+        return self._wait(task, [*tiles, *self._alone.open_tasks(course.alone.values())])
 
     def asked(self, task: ScheduleTask, answer: ReadOnlyDict[str, Any]) -> list[CostTask]:
         """The same once a worker has said that it cannot go on: one task a request at least."""
         course = self._course(task)
         course.cpu_seconds += answer["cpu_seconds"]
         course.wall_seconds += answer["wall_seconds"]
-        told = len(course.shares) + len(course.nests)
+        told = len(course.shares) + len(course.alone)
         known, needed = dict.fromkeys(course.shares), list[CostTask]()
         for request in (Request(*numbers) for numbers in answer["needs"]):
-            shares, nests = _asked_for(task, request)
+            shares, alone = _asked_for(task, request)
             known |= dict.fromkeys(shares)
-            course.nests |= nests
+            course.alone |= alone
             needed += self._tiles.tasks(task.on.source, shares)
-            needed += self._alone.open_tasks(task.on, nests.values())
+            needed += self._alone.open_tasks(alone.values())
         course.shares = known
-        course.asked_in_vain = told == len(course.shares) + len(course.nests)
+        course.asked_in_vain = told == len(course.shares) + len(course.alone)
         return self._wait(task, needed)
 
     def _wait(self, task: ScheduleTask, needed: Iterable[CostTask]) -> list[CostTask]:
@@ -116,7 +117,7 @@ class CostNeeds:
         if course.asked_in_vain:
             return f"{task.solve.solver} asked again for costs that it had"
         shares = len(self._tiles.open_shares(task.on.source, course.shares))
-        layers = len(self._alone.open_tasks(task.on, course.nests.values()))
+        layers = len(self._alone.open_tasks(course.alone.values()))
         said = [f"{shares} tile costs"] if shares else []
         said += [f"{layers} layers alone on the chip"] if layers else []
         return f"{' and '.join(said)} could not be had" if said else ""
@@ -125,7 +126,7 @@ class CostNeeds:
         """What travels to a worker, of a ready task; ``states`` as for :meth:`ScheduleTask.payload`."""
         course = self._course(task)
         shares = self._tiles.share_costs(task.on.source, course.shares)
-        alone = {key: self._alone.cost(task.on, nest) for key, nest in course.nests.items()}
+        alone = {key: self._alone.cost(task.on, one) for key, one in course.alone.items()}
         return task.payload(KnownCosts(shares, alone if task.on.alone else None), states)
 
     def finished(self, task: ScheduleTask, row: ReadOnlyDict[str, Any]) -> dict[str, Any]:
@@ -145,22 +146,23 @@ class CostNeeds:
 
 def _whole_table(task: ScheduleTask) -> _Course:
     """All that a schedule may ask for."""
-    nests: dict[tuple[int, int], Layer] = {}
+    alone: AloneTasks = {}
     if task.on.alone:
         numbers = range(len(task.network.graph.layers))
         for request in (Request(n, batch, 0) for n in numbers for batch in batches_of(task.batch)):
-            nests |= _nests(task, request)
-    return _Course(task.demand.shares(), nests)
+            alone |= _alone(task, request)
+    return _Course(task.demand.shares(), alone)
 
 
-def _asked_for(task: ScheduleTask, request: Request) -> tuple[list[Share], dict[tuple[int, int], Layer]]:
+def _asked_for(task: ScheduleTask, request: Request) -> tuple[list[Share], AloneTasks]:
+    """What answers a request: shares of the layer, or the layer alone."""
     demand = task.demand
-    return requested_shares(demand.graph, request, demand.tile, demand.pruning), _nests(task, request)
+    return requested_shares(demand.graph, request, demand.tile, demand.pruning), _alone(task, request)
 
 
-def _nests(task: ScheduleTask, request: Request) -> dict[tuple[int, int], Layer]:
-    """The loop nest to be mapped for a layer alone, by its number and batch; none without products."""
+def _alone(task: ScheduleTask, request: Request) -> AloneTasks:
+    """The task of a layer alone; none for one without products, which needs no mapping."""
     layer = task.network.graph.layers[request.layer]
     if not (request.alone and layer.has_weights):
         return {}
-    return {(request.layer, request.batch): layer.nest(request.batch)}
+    return {(request.layer, request.batch): task.on.alone_task(layer.nest(request.batch))}

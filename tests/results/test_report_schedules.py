@@ -48,6 +48,11 @@ def test_rectangles_compute_every_sample_of_every_layer_once(make_schedule: Make
         assert len(overlaps) == 1
 
 
+def test_layers_that_had_the_chip_to_themselves_are_told_apart() -> None:
+    leaf = {"layer": "fc", "samples": 4, "tiles": [0, 4], "cycles": 50, "starts": [0]}
+    assert [r.layer for r in rectangles([leaf, leaf | {"alone": True}])] == ["fc", "fc (alone from DRAM)"]
+
+
 def test_the_chart_has_the_rectangles_in_columns(make_schedule: Make) -> None:
     content = chart_content(make_schedule()["spatial_temporal"])
     assert (content["tiles"], content["hidden"], len(content["places"])) == (4, 0, 10)

@@ -18,6 +18,8 @@ from clusters.in_process import InProcessRuntime
 from costmodel.chip import LayerGraph, Tile
 from costmodel.chips import load_chip
 from costmodel.networks.layer_graphs import load_layer_graph
+from results.report import build_page
+from results.report_data import RunData
 from results.store import RunFolder, RunWriter
 from solvers.catalogue import solver
 from solvers.schedule.chip_model import ChipModel
@@ -207,8 +209,15 @@ def test_layers_alone_are_mapped_on_the_whole_chip_and_counted_again(study: Stud
         assert 0 < row["cycles_bound"] <= row["cycles"]
         ran_alone += sum(leaf.get("alone", False) for leaf in row["spatial_temporal"])
     assert ran_alone
+    assert "alone from DRAM" in build_page(RunData.read(folder.path))
     known = plan(changed, tmp_path / "runs")
     assert (known.open, known.cost_solves, known.asking) == (0, 0, 0)
+    # another seed is another schedule, of layers that are known
+    later = changed.model_copy(update={"schedule": schedule.model_copy(update={"seed": 1})})
+    assert plan(later, tmp_path / "runs").cost_solves == 0
+    other = run_study(later, tmp_path / "runs" / "later", HERE)
+    assert {row["status"] for row in other.read_rows("designs")} == {"complete"}
+    assert other.read_rows("layers") == other.read_rows("tile_costs") == []
 
 
 KAPLA = """
@@ -265,6 +274,9 @@ def test_kapla_asks_for_a_part_of_the_table(kapla: tuple[Study, RunFolder]) -> N
     # and no layer alone twice on a chip
     alone = folder.read_rows("layers")
     assert len({(row["architecture_id"], str(row["layer_shape"])) for row in alone}) == len(alone) > 0
+    for design in folder.read_rows("designs"):
+        assert 0 < design["energy_bound_pj"] <= design["energy_pj"]
+        assert 0 < design["cycles_bound"] <= design["cycles"]
 
 
 def test_plans_say_that_schedules_ask_and_rehearse_how_much(
