@@ -235,7 +235,8 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            help="solvers, networks, architectures, chips, chip-networks, studies, layers/NETWORK or schema."
+            help="solvers, networks, architectures, chips, chip-networks, studies, layers/NETWORK "
+            "(of the library or a file) or schema."
         ),
     ],
     as_json: JsonOut = False,

@@ -17,7 +17,10 @@ Seed = Annotated[int, typer.Option(help="Random seed.")]
 @solve_app.command("mapping")
 def solve_mapping(
     architecture: Annotated[str, typer.Option(help="A library architecture or a file.")],
-    layer: Annotated[str, typer.Option(help="A library layer (resnet50/NAME), a file, or inline JSON.")],
+    layer: Annotated[
+        str,
+        typer.Option(help="NETWORK/LAYER (library or file: net.onnx/conv1), a file of one, or inline JSON."),
+    ],
     solver: Annotated[str, typer.Option(help="See 'archsweep list solvers'.")] = "cosa",
     objective: Annotated[str, typer.Option(help="energy, cycles or edp.")] = "edp",
     wall_seconds: Annotated[float, typer.Option(help="Time limit of the solve.")] = 60.0,

@@ -188,7 +188,7 @@ def show_plan(name: str, workers: int, output: str | None, as_json: bool) -> Non
         planned = plan(study, folder.parent)
         prediction = predict(study, planned, folder.parent)
     forecast = prediction.on(workers)
-    row = {
+    row: dict[str, Any] = {
         "study": study.name,
         "designs": len(planned.designs),
         "infeasible_designs": planned.infeasible,
@@ -211,13 +211,12 @@ def show_plan(name: str, workers: int, output: str | None, as_json: bool) -> Non
     if as_json:
         print(json.dumps(row))
         return
-    for warning in planned.warnings:
-        NOTES.print(f"warning: {warning}", markup=False)
+    for warning in row.pop("warnings"):
+        NOTES.print(f"warning: {warning}", markup=False, soft_wrap=True)
     table = Table(show_header=False, box=None)
     for key, value in row.items():
-        if key == "warnings":
-            continue
-        table.add_row(key.replace("_", " "), f"{value:.4g}" if isinstance(value, float) else str(value))
+        if value or isinstance(value, float) or key == "open_solves":  # the study has none of what else is 0
+            table.add_row(key.replace("_", " "), f"{value:.4g}" if isinstance(value, float) else str(value))
     Console().print(table)
 
 
