@@ -26,7 +26,7 @@ from solvers.schedule.kapla.solver import VERSION
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution
 from solvers.schedule.tile_costs import TileMapper, solved_costs, tile_solver
-from solvers.schedule.tile_shares import Demand
+from solvers.schedule.tile_shares import FEW_PARTITIONS, Demand, Pruning
 
 CHIP = "kapla-16x16-released"
 WARM_UP = "kapla-mlp-s"
@@ -35,10 +35,14 @@ PARTS = ENERGY_PARTS
 
 @dataclass(frozen=True)
 class Method:
-    """How segments are searched, and which mapping solver answers for layers (a letter of METHODS)."""
+    """How segments are searched, and which mapping solver answers for layers (a letter of METHODS).
+
+    ``pruning``: how many partitions of a layer among its tiles are looked at; by default as studies do.
+    """
 
     mapper: str = "K"
     params: kapla.Params = field(default_factory=kapla.Params)
+    pruning: Pruning = field(default_factory=lambda: Pruning(most=FEW_PARTITIONS))
     mapper_params: Any = None
     mapper_budget: Budget = field(default_factory=Budget)
     wall_seconds: float = 3600.0
@@ -80,7 +84,7 @@ def problem_of(case: ScheduleCase, method: Method) -> ScheduleProblem:
     """A problem that knows no costs yet, so that no solve profits from another's."""
     chip, graph = load_chip(CHIP), case.graph
     mapper = TileMapper(METHODS[method.mapper], case.objective, method.mapper_params, method.mapper_budget)
-    costs = solved_costs(Demand(graph, chip.tile, chip.tiles, case.batch), mapper, chip)
+    costs = solved_costs(Demand(graph, chip.tile, chip.tiles, case.batch, method.pruning), mapper, chip)
     return ScheduleProblem(graph, ChipModel(chip, costs), case.batch, Objective.named(case.objective))
 
 

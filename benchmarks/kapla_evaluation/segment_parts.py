@@ -13,6 +13,7 @@ from kapla_evaluation.tables import Table, number, percent
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.schedule.kapla import Params
+from solvers.schedule.tile_shares import Pruning
 
 KS = (1, 2, 4, 8, 16)
 """Of Fig 11, ranked once as in the paper."""
@@ -32,12 +33,12 @@ class SegmentRun:
     file: CellFile
 
     def method(self, letter: str) -> Method:
-        """The paper's S costs everything; R a part, drawn; M asks its annealing about layers."""
+        """S costs all segments and partitions; R a part, drawn; M asks its annealing about layers."""
         if letter == "S":
-            return Method("S", Params(chains=0), mapper_budget=Budget(self.effort.wall_seconds))
+            return Method("S", Params(chains=0), Pruning(), mapper_budget=Budget(self.effort.wall_seconds))
         if letter == "R":
             drawn = solver(METHODS["R"], "mapping").load().Params(victory=DRAWS_OF_A_SHARE)
-            return Method("R", Params(probability=self.effort.probability), drawn)
+            return Method("R", Params(probability=self.effort.probability), mapper_params=drawn)
         if letter == "M":
             annealing = solver(METHODS["M"], "mapping").load().Params(batches=self.effort.batches)
             return Method("M", mapper_params=annealing)
