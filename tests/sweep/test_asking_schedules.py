@@ -30,6 +30,7 @@ from solvers.schedule.tile_shares import Pruning, Request, Share, batches_of, re
 from sweep.plan import plan
 from sweep.prediction import predict
 from sweep.run import Observer, Run
+from sweep.schedule_bounds import bounds_before
 from sweep.schedule_task import ScheduleSolve, ScheduleTask
 from sweep.search import designs, search_of
 from sweep.session import Place, run_study
@@ -277,6 +278,17 @@ def test_kapla_asks_for_a_part_of_the_table(kapla: tuple[Study, RunFolder]) -> N
     for design in folder.read_rows("designs"):
         assert 0 < design["energy_bound_pj"] <= design["energy_pj"]
         assert 0 < design["cycles_bound"] <= design["cycles"]
+
+
+def test_what_is_bounded_before_anything_is_asked_is_below_what_is_found(
+    kapla: tuple[Study, RunFolder],
+) -> None:
+    study, folder = kapla
+    tasks = schedule_tasks(study)
+    for row in folder.read_rows("schedules"):
+        energy_pj, cycles = bounds_before(tasks[row["task_id"]])
+        assert 0 < energy_pj <= row["energy_bound_pj"] * (1 + 1e-9)
+        assert 0 < cycles <= row["cycles_bound"] * (1 + 1e-9)
 
 
 def test_plans_say_that_schedules_ask_and_rehearse_how_much(
