@@ -171,6 +171,15 @@ def test_a_failing_benchmark_is_told_with_its_last_words(tmp_path: Path) -> None
     assert told(tmp_path, CONFORMANCE[0]) == reason
 
 
+def test_a_benchmark_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    from report.running import told
+    from report.suite import CONFORMANCE
+
+    runs = replace(session(tmp_path, timeloop=ROOT / "tests" / "data" / "timeloop"), wall_minutes=1e-4)
+    assert runs.run(CONFORMANCE[0]) == "it was ended after 0.0001 minutes"
+    assert told(tmp_path, CONFORMANCE[0]) == "it was ended after 0.0001 minutes"
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -100,5 +101,7 @@ def _status(command: list[str], log: TextIO, wall_seconds: float) -> int | str:
         try:
             return process.wait(wall_seconds)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 9)
             return f"it was ended after {wall_seconds / 60:g} minutes"
+        finally:
+            if process.poll() is None:  # too long, or interrupted: with all that it started
+                os.killpg(process.pid, signal.SIGKILL)
