@@ -7,6 +7,7 @@ from typing import Any
 
 from costmodel.chip import Chip, NetworkLayer
 from costmodel.chip.alone import AloneCost
+from solvers.budget import Stopwatch
 from solvers.schedule.tile_costs import ShareCost
 from solvers.schedule.tile_shares import Request, Share, batches_of, requested_shares
 from sweep.known_costs import KnownCosts
@@ -20,21 +21,21 @@ from sweep.tile_task import TileTask
 class Rehearsal:
     """A schedule by a solver that asks as it goes, which is answered with ideal costs.
 
-    A round has ``wall_seconds`` at most, and less to ask for if it needs them all.
+    It ends with the round in which ``wall_seconds`` are over: then no more is known of what would be asked.
     """
 
     def __init__(self, task: ScheduleTask, wall_seconds: float) -> None:
-        self._task = task
-        limit = task.solve.budget
-        self._budget = asdict(replace(limit, wall_seconds=min(wall_seconds, limit.wall_seconds)))
+        self._task, self._watch = task, Stopwatch()
+        self._budget = task.solve.budget
+        self._seconds = min(wall_seconds, self._budget.wall_seconds)
         self._shares: dict[Share, ShareCost | None] = {}
         self._alone: dict[tuple[int, int], AloneCost | None] = {}
         self.asked: list[TileTask | MappingTask] = []
         """What would have been solved, in the order in which it was asked for."""
 
     def run(self) -> None:
-        """All rounds, the last of which is a whole solve."""
-        while needs := self._round().get("needs"):
+        """All rounds, the last of which is a whole solve, or as many as there is time for."""
+        while (needs := self._round().get("needs")) and self._watch.wall_seconds < self._seconds:
             before = len(self.asked)
             for request in needs:
                 self._answer(Request(*request))
@@ -44,7 +45,8 @@ class Rehearsal:
     def _round(self) -> dict[str, Any]:
         alone = self._alone if self._task.on.alone else None
         payload = self._task.payload(KnownCosts(self._shares, alone))
-        return run_schedule_task(payload | {"budget": self._budget})
+        left = max(0.1, self._seconds - self._watch.wall_seconds)
+        return run_schedule_task(payload | {"budget": asdict(replace(self._budget, wall_seconds=left))})
 
     def _answer(self, request: Request) -> None:
         demand, on = self._task.demand, self._task.on
