@@ -1,4 +1,4 @@
-"""Pareto fronts of designs: masks, ranks and hypervolume by moocore, and a run's front as a table.
+"""Pareto fronts of designs: masks and hypervolume by moocore, and a run's front as a table.
 
 Every objective is minimised. A point with a NaN or infinite objective is never on a front.
 """
@@ -54,18 +54,6 @@ def front_mask(points: ArrayLike) -> NDArray[np.bool_]:
     if mask.any():
         mask[mask] = moocore.is_nondominated(values[mask], keep_weakly=True)
     return mask
-
-
-def front_ranks(points: ArrayLike) -> NDArray[np.int64]:
-    """0 for the front, 1 for the front of the rest, and so on; -1 for points without finite objectives."""
-    import moocore
-
-    values = _points(points)
-    ranks = np.full(len(values), -1, dtype=np.int64)
-    finite = np.isfinite(values).all(axis=1)
-    if finite.any():
-        ranks[finite] = moocore.pareto_rank(values[finite])
-    return ranks
 
 
 def reference_point(points: ArrayLike) -> Points:

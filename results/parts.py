@@ -42,7 +42,7 @@ def to_arrow(table: Table, encoded: Sequence[Mapping[str, Any]]) -> pyarrow.Tabl
     return pyarrow.Table.from_pylist(list(encoded), schema=table.arrow_schema())
 
 
-def write_part(table: Table, rows: pyarrow.Table, path: Path) -> None:
+def write_part(rows: pyarrow.Table, path: Path) -> None:
     """Write a part so that ``path`` is either absent or complete, whenever the process or machine dies."""
     import pyarrow
     from pyarrow import parquet

@@ -25,7 +25,8 @@ from results.pareto import (
 )
 from results.report_html import chart_text
 from results.report_units import NOTHING, TIMES, Scale, percent, scale_for
-from results.schema import DESIGNS, LAYERS, SCHEDULES
+from results.schema import DESIGNS, LAYERS
+from results.schema_chips import SCHEDULES
 from results.store import RunFolder
 
 if TYPE_CHECKING:

@@ -221,7 +221,7 @@ class RunWriter:
         # rows leave the buffer only once they are on disk, so an interrupt here repeats rows, never loses any
         if rows := self._rows[table]:
             described = table_named(table)
-            write_part(described, to_arrow(described, rows), next_part(self.path / table))
+            write_part(to_arrow(described, rows), next_part(self.path / table))
             self._rows[table] = []
             if table in self._journals:
                 self._journals[table].clear()
@@ -262,7 +262,7 @@ def compact(path: Path, table: str, rows_per_part: int) -> None:
     columns = _all_columns(described.names(), small)
     pieces = [read_part(described, part, columns) for part in small]
     joined = pyarrow.concat_tables(pieces, promote_options="permissive")
-    write_part(described, _last_per_key(joined, described.key), small[-1])
+    write_part(_last_per_key(joined, described.key), small[-1])
     for part in small[:-1]:
         part.unlink()
 

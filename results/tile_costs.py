@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from results.answers import find_matching
-from results.schema import TILE_COSTS
+from results.schema_chips import TILE_COSTS
 
 Costs = dict[str, dict[tuple[int, ...], tuple[float | None, int | None, bool]]]
 """By source, then by a share's numbers: energy in pJ, cycles, whether they are proven the least."""

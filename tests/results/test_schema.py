@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from results.errors import WrongRowError
-from results.schema import ANSWERED, DESIGNS, LAYERS, SCHEMA_VERSION, TABLES, schema_markdown, table_named
+from results.schema import ANSWERED, DESIGNS, LAYERS, TABLES, schema_markdown, table_named
+from results.schema_columns import SCHEMA_VERSION
 
 
 def test_every_column_is_documented_once() -> None:

@@ -24,7 +24,7 @@ from results.errors import (
     NotARunError,
     WrongRowError,
 )
-from results.schema import SCHEMA_VERSION
+from results.schema_columns import SCHEMA_VERSION
 from results.store import Buffering, RunFolder, RunWriter
 
 VERSION_1 = Path(__file__).parents[1] / "data" / "results" / "version_1"
