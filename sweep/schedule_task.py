@@ -67,6 +67,10 @@ class ScheduledNetwork:
         return content_hash(self.content)
 
 
+RANKING = "2"
+"""Version of the order in which partitions are worth a look, where not all are."""
+
+
 @dataclass(frozen=True, eq=False)
 class TiledChip:
     """A chip, what maps layers on its tiles, and which partitions are worth a look.
@@ -84,8 +88,9 @@ class TiledChip:
         """What answers depend on, as plain JSON data: no name, clock, or inside of a tile but its source."""
         bare = replace(self.chip, name="", frequency_ghz=1.0, tile=replace(self.chip.tile, architecture=None))
         content = {"chip": bare.to_json(), "tile_source": self.source.id, "pruning": asdict(self.pruning)}
-        # without layers alone it is what it was before there were any
-        return content | {"alone": True} if self.alone else content
+        # without layers alone, and with all partitions, it is what it was before there was either
+        content |= {"alone": True} if self.alone else {}
+        return content | ({"partitions_ranked_by": RANKING} if self.pruning.most is not None else {})
 
     @cached_property
     def id(self) -> str:
