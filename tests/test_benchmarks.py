@@ -211,3 +211,33 @@ def test_any_json_becomes_tables() -> None:
     assert "| a | 1.5 |" in lines
     assert "| b |  |" in lines
     assert lines[-1] == "| x | 1 |"
+
+
+def test_kaplas_evaluation_shows_methods_side_by_side() -> None:
+    from report.shown_kapla import kapla_paper
+
+    k = {
+        "overhead_proven": 0.01,
+        "overhead_at_most": 0.02,
+        "cpu_seconds": 3.0,
+        "objective": 8.0,
+        "energy_pj": 8.0,
+    }
+    row = {
+        "network": "mlp",
+        "batch": 64,
+        "proven": 2,
+        "distinct": 3,
+        "methods": {"S": {"cpu_seconds": 9.0}, "K": k},
+    }
+    whole = {"network": "mlp", "step": ".training", "methods": {"S": None, "K": k, "R": {"objective": 10.0}}}
+    found = {
+        "fig7": {"title": "training", "networks": [row]},
+        "whole": {"whole": [whole]},
+        "table6": {"x": 1},
+    }
+    layers, networks, other = kapla_paper(found)
+    assert dict(zip(layers.headings, layers.rows[0], strict=True))["K above S, at most"] == 0.02
+    shown = dict(zip(networks.headings, networks.rows[0], strict=True))
+    assert (shown["network"], shown["S over K"], shown["R over K"]) == ("mlp.training", None, 1.25)
+    assert other.rows == (("x", 1),)

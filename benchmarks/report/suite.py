@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from report import headlines, shown_plans, shown_proofs, shown_speed
+from report import headlines, shown_kapla, shown_plans, shown_proofs, shown_speed
 from report.table import Table, plain_tables
 
 Effort = Literal["quick", "full"]
@@ -279,7 +279,7 @@ SCHEDULES = (
         "kapla_paper",
         "--networks mlp lstm --parts fig7 fig10 whole --exact-networks mlp --wall-seconds 5"
         " --cells {scratch}/kapla_paper.jsonl",
-        plain_tables,
+        shown_kapla.kapla_paper,
         full="--cells {scratch}/kapla_paper.jsonl",
         published=("kapla/",),
     ),
