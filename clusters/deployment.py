@@ -8,6 +8,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""A machine's own addresses, which no other one reaches."""
+
 
 @dataclass(frozen=True)
 class Finding:

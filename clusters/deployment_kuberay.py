@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from clusters.deployment import Finding, at, nearest
+from clusters.deployment import LOOPBACK, Finding, at, nearest
 
 KINDS = ["RayCluster", "RayJob"]
 CLUSTER_KEYS = [
@@ -49,7 +49,6 @@ JOB_KEYS = [
 ]
 PLACEHOLDER = "registry.example.com/"
 OLDEST_WITH_TOKEN = (2, 52)
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def check_manifest(document: dict[str, Any]) -> list[Finding]:

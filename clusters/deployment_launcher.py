@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-from clusters.deployment import Finding, at, nearest
+from clusters.deployment import LOOPBACK, Finding, at, nearest
 from clusters.deployment_schema import PROVIDERS, prepared, schema_findings
 
 PLACEHOLDERS = ip_network("192.0.2.0/24")
 """Addresses for documentation (RFC 5737): nobody's, and what our onprem file has until it is filled in."""
 
-LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 TOKEN_FILE = "~/.ray/auth_token"
 CLUSTER_PORTS = (6379, 8265, 10001)
 """GCS, dashboard with jobs, Ray client: whoever reaches one of these needs the token only to run code."""

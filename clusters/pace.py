@@ -13,6 +13,9 @@ CALL_SHARE = 0.1
 SHORTEST_CALL = 0.7
 """Seconds: with few workers, calls of 0.5 to 1 s already cost them under 1 %."""
 
+DISPATCH_SECONDS = 0.05
+"""How long workers may wait for new calls while the driver is busy with completions."""
+
 MOST_HELD = 32_768
 """Items that all workers hold together, about 100 MB of payloads in the driver."""
 

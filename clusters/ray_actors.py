@@ -11,16 +11,13 @@ from typing import Any, Self
 
 from clusters.execution import ItemReport, completion_of, wall_limit_failure
 from clusters.ledger import Item, Ledger
-from clusters.pace import pace_for
+from clusters.pace import DISPATCH_SECONDS, pace_for
 from clusters.ray_pool import Actor, Answer, Loss, RayPool
 from clusters.ray_session import RaySession
 from clusters.runtime import POISONOUS, Completion, Failure, RuntimeSettings, Work
 
 TICK_SECONDS = 0.25
 """Longest wait for a result before limits and the number of workers are looked at again."""
-
-DISPATCH_SECONDS = 0.05
-"""How long workers may wait for new calls while the caller is busy with completions."""
 
 
 class RayRuntime:

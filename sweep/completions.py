@@ -23,7 +23,7 @@ def answer_row(completion: Completion) -> dict[str, Any]:
     """The columns of a row that the solve decides; an error makes a failed row."""
     row = {"worker": completion.worker, "attempts": completion.attempts}
     if completion.error is None:
-        return {**row, **_now(), **completion.value}
+        return {**row, **_made_now(), **completion.value}
     error = completion.error
     spent = {"wall_seconds": completion.wall_seconds, "cpu_seconds": completion.cpu_seconds}
     return {**row, **failed_row(f"{error.type}: {error.message}"), **spent}
@@ -31,8 +31,8 @@ def answer_row(completion: Completion) -> dict[str, Any]:
 
 def failed_row(error: str) -> dict[str, Any]:
     """The columns of a row whose solve failed, or could not begin, for this reason."""
-    return {"status": "failed", "error": error, **_now()}
+    return {"status": "failed", "error": error, **_made_now()}
 
 
-def _now() -> dict[str, Any]:
+def _made_now() -> dict[str, Any]:
     return {"cached": False, "finished_at": datetime.now(UTC)}

@@ -62,10 +62,6 @@ class Plan:
     asking: int = 0
     """Open schedules whose solver asks for costs as it goes."""
 
-    @property
-    def requested(self) -> int:
-        return sum(self.asked.values())
-
 
 def plan(study: Study, store: Path | None = None) -> Plan:
     """Count the study's work; ``store`` is the folder of run folders whose answers are reused.

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 DESIGNS_PER_ASK = 64
 """Designs of a fixed list that are handed out, and looked up in the store, at once."""
 
-
 LOOKED_AT = 1000
 """Random designs among which a plan of an Optuna search looks for such as meet the constraints."""
 

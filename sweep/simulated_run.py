@@ -9,10 +9,7 @@ from heapq import heappop, heappush
 from random import Random
 
 from clusters.ledger import Item, Ledger
-from clusters.pace import pace_for
-
-DISPATCH_SECONDS = 0.05
-"""As in clusters/ray_actors.py: how long the driver is busy with answers before it hands out work again."""
+from clusters.pace import DISPATCH_SECONDS, pace_for
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ class AxisChoices(Keys):
             return self.choices
         assert self.start is not None
         assert self.to is not None
-        numbers = list(range(self.start, self.to + 1, self.step or 1)) if self.step else []
+        numbers = list(range(self.start, self.to + 1, self.step)) if self.step else []
         if self.powers_of_two:
             numbers = [self.start << k for k in range(64) if self.start << k <= self.to]
         return tuple(f"{number} {self.unit}" for number in numbers) if self.unit else tuple(numbers)

@@ -27,7 +27,6 @@ AREA_QUANTILES = (0.25, 0.5, 1.0)
 SAMPLED_DESIGNS = 64
 """Random designs from which the family's areas are known."""
 
-
 KEY, REMEDY = "search.warm_start", "Leave warm_start out."
 
 

@@ -20,7 +20,7 @@ HERE = Place(in_process=True)
 
 def test_plan_counts_and_predicts(tiny: Study, tmp_path: Path) -> None:
     planned = plan(tiny, tmp_path)
-    assert (len(planned.designs), planned.requested, planned.distinct, planned.open) == (4, 4, 4, 4)
+    assert (len(planned.designs), planned.asked, planned.distinct, planned.open) == (4, {"layers": 4}, 4, 4)
     prediction = predict(tiny, planned, tmp_path)
     assert "pilot" in prediction.source
     assert prediction.core_hours * 3600 == pytest.approx(4 * prediction.seconds_per_solve)
@@ -57,7 +57,12 @@ def test_designs_are_made_anew_and_equal(tiny: Study) -> None:
 
 def test_infeasible_designs_are_counted_and_cost_nothing(tiny: Study) -> None:
     planned = plan(tiny.model_copy(update={"constraints": ("mac_units <= 4",)}))
-    assert (len(planned.designs), planned.infeasible, planned.requested, planned.distinct) == (4, 2, 2, 2)
+    assert (len(planned.designs), planned.infeasible, planned.asked, planned.distinct) == (
+        4,
+        2,
+        {"layers": 2},
+        2,
+    )
 
 
 RARE = """
