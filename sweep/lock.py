@@ -27,6 +27,7 @@ PACKAGES = (
     "ortools",
     "pyarrow",
     "ray",
+    "scikit-learn",
 )
 
 
@@ -45,7 +46,7 @@ def lock_content(study: Study) -> dict[str, Any]:
             "python": platform.python_version(),
             **{name: _version(name) for name in PACKAGES},
             "cost model": MODEL_VERSION,
-            **{f"solver {name}": solver(name).load().VERSION for name in study.solvers},
+            **_solver_versions(study),
         },
         "platform": platform.platform(),
         "commit": _commit(),
@@ -56,6 +57,12 @@ def lock_content(study: Study) -> dict[str, Any]:
             "schedule": study.schedule and study.schedule.seed,
         },
     }
+
+
+def _solver_versions(study: Study) -> dict[str, str]:
+    """Of the mapping solver, too, where it only tells schedulers what layers cost."""
+    names = (study.mapping.solver, *study.solvers)
+    return {f"solver {name}": solver(name).load().VERSION for name in names}
 
 
 def _version(package: str) -> str:

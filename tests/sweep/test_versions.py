@@ -10,10 +10,12 @@ import pytest
 from clusters.in_process import InProcessRuntime
 from clusters.runtime import WorkersUnavailableError
 from results.store import RunFolder, RunWriter
+from solvers.catalogue import solver
 from sweep import VERSION
+from sweep.lock import lock_content
 from sweep.run import Observer, Run
 from sweep.search import search_of
-from sweep.study import Study
+from sweep.study import Study, load_study
 from sweep.task import run_task
 
 Start = Callable[[Callable[[Any], Any]], InProcessRuntime]
@@ -22,6 +24,13 @@ Start = Callable[[Callable[[Any], Any]], InProcessRuntime]
 def test_the_version_is_the_package_s() -> None:
     pyproject = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
     assert tomllib.loads(pyproject)["project"]["version"] == VERSION
+
+
+def test_the_lock_file_has_the_version_of_every_solver_of_a_study_of_chips() -> None:
+    versions = lock_content(load_study("kapla-16x16"))["versions"]
+    for name in ("kapla", "kapla_schedule"):
+        assert versions[f"solver {name}"] == solver(name).load().VERSION
+    assert "scikit-learn" in versions
 
 
 @pytest.mark.parametrize("key", ["archsweep_version", "model_version", "solver_version"])
