@@ -22,6 +22,7 @@ Int = Any
 
 @called
 def clear(flows: Flows) -> None:
+    """No bytes anywhere."""
     flows.east[:] = 0
     flows.west[:] = 0
     flows.south[:] = 0

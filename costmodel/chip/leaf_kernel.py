@@ -40,10 +40,6 @@ Int = Any
 Real = Any
 """A 64-bit float of compiled code."""
 
-INLINES = "75da3d2f0884e247"
-"""Digest of the modules whose functions become part of this one's: compiled code is kept as long as this file
-stays the same, and a test says when it has to change with them."""
-
 
 @entry
 def search(room: Room, leaf: Leaf, table: Table, prices: Prices, answer: Answer) -> None:

@@ -82,11 +82,13 @@ def fill_ranges(shape: Shape, sizes: Four, parts: Array, ranges: Ranges) -> None
 
 @inlined
 def bound(length: Int, parts: Int, part: Int) -> Int:
+    """Where a part begins: the first whole number from ``part`` equal shares on."""
     return length - length * (parts - part) // parts
 
 
 @inlined
 def ceil_divided(value: Int, divisor: Int) -> Int:
+    """The quotient rounded up."""
     return (value + divisor - 1) // divisor
 
 
@@ -156,11 +158,13 @@ def _slide(shape: Shape, parts: Array, ranges: Ranges) -> None:
 
 @inlined
 def distinct(ranges: Ranges, kind: Int, axis: Int, parts: Array) -> Int:
+    """How many different ranges a kind of data has along an axis of the partition."""
     return parts[axis] if ranges.follows[kind, axis] else 1
 
 
 @inlined
 def copies(ranges: Ranges, kind: Int, axis: Int, parts: Array) -> Int:
+    """How many parts along an axis of the partition need the same range."""
     return 1 if ranges.follows[kind, axis] else parts[axis]
 
 

@@ -21,9 +21,6 @@ from costmodel.compiled import entry
 
 Array = NDArray[Any]
 
-INLINES = "63cfce907035e1de"
-"""Digest of ranges_kernel.py, as in leaf_kernel.py."""
-
 
 @entry
 def volumes(shape: Shape, sizes: Four, parts: Array, ranges: Ranges, found: Array) -> None:

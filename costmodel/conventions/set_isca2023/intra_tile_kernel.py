@@ -36,10 +36,6 @@ SPLITS = np.array([[C, K], [C, B], [B, K], [C, W], [H, K], [H, W]])
 ENERGY, CYCLES, SHARED, BUFFERS, BUS, MACS = 0, 1, 2, 3, 4, 5
 """Where ``best`` holds the energies (pJ) and cycles of the cheapest nest."""
 
-INLINES = "9b8717805839c71c"
-"""Digest of the modules whose functions become part of this one's: compiled code is kept as long as this file
-stays the same, and a test says when it has to change with them."""
-
 
 @inlined
 def _low32(value: Int) -> Int:
@@ -155,7 +151,7 @@ def _try_sharing(problem: Problem, spread: Spread, block: Block, best: Array) ->
 
 
 @inlined
-def _rounds(work: Workload, spread: Spread, block: Block, sharing: Sharing) -> Rounds:
+def _rounds(spread: Spread, block: Block, sharing: Sharing) -> Rounds:
     k, w, h = _ceil(spread.vectors_k, block.k), _ceil(spread.w, block.w), _ceil(spread.h, block.h)
     share_w, share_a = spread.pe_h * spread.pe_w * spread.pe_b, spread.pe_k
     shared_k, shared_w = min(k, share_w), min(w, share_a)
@@ -255,7 +251,7 @@ def _cycles(problem: Problem, spread: Spread, shared_read: Int, second_read: Int
 def _try(problem: Problem, spread: Spread, block: Block, sharing: Sharing, best: Array) -> None:
     """Energy and cycles of one nest; keep it if it is cheaper than ``best``."""
     tile, work, exponent = problem.tile, problem.work, problem.exponent
-    rounds = _rounds(work, spread, block, sharing)
+    rounds = _rounds(spread, block, sharing)
     if not _fits_bus(problem, spread, block, sharing, rounds.shared_k):
         return
     a = _activations(work, spread, block, sharing, rounds)

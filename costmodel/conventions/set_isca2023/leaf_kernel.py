@@ -42,10 +42,6 @@ Int64 = numba.int64
 Best = tuple[float, Int, Int, Int]
 """The best placement so far: its value, row of the table, number of the order and hops times bytes."""
 
-INLINES = "045dacce4ffb45e8"
-"""Digest of the modules whose functions become part of this one's: compiled code is kept as long as this file
-stays the same, and a test says when it has to change with them."""
-
 
 @entry
 def search(

@@ -47,10 +47,6 @@ Int = Any
 Real = Any
 """A 64-bit floating-point number of compiled code."""
 
-INLINES = "b782e6c0f760b19c"
-"""Digest of assignment_kernel.py and words_kernel.py, whose functions become part of this module's: compiled
-code is kept as long as this file stays as it is."""
-
 
 @entry
 def bound_of_assignment(space: Space, room: Assignment, lattice: Lattice, any_order: bool) -> float:

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-INLINES = "2111c27a7ad1daa1"
-"""Digest of assignment_kernel.py, as in bound_kernel.py."""
-
 
 @entry
 def spread_bounds(space: Space, spatial: Array, chains: Chains, room: Assignment, bounds: Array) -> None:

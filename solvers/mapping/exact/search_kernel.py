@@ -20,9 +20,6 @@ Array = NDArray[Any]
 Int = Any
 """A 64-bit integer of compiled code."""
 
-INLINES = "d12b9e66fa787a8b"
-"""Digest of bound_kernel.py, delivery_kernel.py and words_kernel.py, as there."""
-
 
 @entry
 def begin(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, limit: float) -> None:

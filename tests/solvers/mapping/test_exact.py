@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -14,8 +12,8 @@ from costmodel.errors import InputError
 from costmodel.evaluate import evaluate
 from costmodel.workload import Layer, Tensor, batched_matmul, convolution, gemm
 from solvers.budget import Budget
-from solvers.mapping import exact, exhaustive
-from solvers.mapping.exact import Params, bound_kernel, choice_kernel, search_kernel, solve
+from solvers.mapping import exhaustive
+from solvers.mapping.exact import Params, solve
 from solvers.mapping.exact.tables import LEAVES
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_of, violations
 from solvers.mapping.random_search import solve as search_randomly
@@ -241,19 +239,3 @@ def test_the_answer_is_the_cost_models(two_levels: Architecture) -> None:
 def test_a_tolerance_is_a_fraction(tolerance: float) -> None:
     with pytest.raises(InputError, match="exact: tolerance: expected a fraction"):
         Params(tolerance=tolerance)
-
-
-@pytest.mark.parametrize(
-    ("module", "inlined"),
-    [
-        (bound_kernel, ["assignment_kernel.py", "words_kernel.py"]),
-        (choice_kernel, ["assignment_kernel.py"]),
-        (search_kernel, ["bound_kernel.py", "delivery_kernel.py", "words_kernel.py"]),
-    ],
-    ids=["bound_kernel", "choice_kernel", "search_kernel"],
-)
-def test_compiled_code_is_renewed_with_what_it_inlines(module: object, inlined: list[str]) -> None:
-    """numba keeps compiled code as long as the module's own file stays the same: put the new digest there."""
-    folder = Path(exact.__file__).parent
-    source = b"".join((folder / name).read_bytes() for name in inlined)
-    assert hashlib.sha256(source).hexdigest()[:16] == module.INLINES  # type: ignore[attr-defined]
