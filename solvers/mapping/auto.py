@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from math import inf, isfinite
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from costmodel.errors import InputError
 from costmodel.mapping import Mapping
 from solvers.budget import Budget
 from solvers.catalogue import Entry, solver
+from solvers.checks import check, is_number
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space_bounds import space_bound
 from solvers.outcome import Outcome, Status
@@ -41,13 +42,11 @@ class Params:
     members: tuple[str, ...] = MEMBERS
 
     def __post_init__(self) -> None:
-        number = isinstance(self.tolerance, (int, float)) and not isinstance(self.tolerance, bool)
-        if not number or not isfinite(self.tolerance) or not 0 <= self.tolerance < 1:
-            raise InputError("auto", "a gap from 0 to below 1", self.tolerance, key="tolerance")
+        right = is_number(self.tolerance, 0, 1) and self.tolerance < 1
+        check("auto", "tolerance", right, "a gap from 0 to below 1", self.tolerance)
         listed = isinstance(self.members, (list, tuple)) and len(self.members) > 0
-        if not listed or not set(self.members) <= set(MEMBERS):
-            expected = f"some of {', '.join(MEMBERS)}"
-            raise InputError("auto", expected, self.members, key="members")
+        known = listed and all(member in MEMBERS for member in self.members)
+        check("auto", "members", known, f"some of {', '.join(MEMBERS)}", self.members)
         object.__setattr__(self, "members", tuple(self.members))
 
 

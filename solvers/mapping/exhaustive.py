@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.batch import BatchEvaluator, MappingBatch
-from costmodel.errors import InputError
 from costmodel.evaluate import evaluate
 from costmodel.mapping import Mapping
 from solvers.budget import Budget, Stopwatch
+from solvers.checks import check_counts
 from solvers.mapping.obstacles import obstacle
 from solvers.mapping.padding import over_padded_sizes
 from solvers.mapping.problem import MappingProblem, objective_of, objective_values
@@ -36,8 +36,7 @@ class Params:
     limit: int = 2_000_000
 
     def __post_init__(self) -> None:
-        if not isinstance(self.limit, int) or isinstance(self.limit, bool) or self.limit < 1:
-            raise InputError("exhaustive", "a whole number of at least 1", self.limit, key="limit")
+        check_counts("exhaustive", self, {"limit": 1})
 
 
 @over_padded_sizes

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.batch import BatchEvaluator, MappingBatch
-from costmodel.errors import InputError
 from costmodel.evaluate import evaluate
 from costmodel.mapping import Mapping
 from solvers.budget import Budget, Stopwatch
+from solvers.checks import check_counts
 from solvers.mapping.obstacles import obstacle
 from solvers.mapping.padding import over_padded_sizes
 from solvers.mapping.problem import MappingProblem, objective_of, objective_values
@@ -34,8 +34,7 @@ class Params:
     victory: int = 200_000
 
     def __post_init__(self) -> None:
-        if not isinstance(self.victory, int) or isinstance(self.victory, bool) or self.victory < 1:
-            raise InputError("random_search", "a whole number of at least 1", self.victory, key="victory")
+        check_counts("random_search", self, {"victory": 1})
 
 
 @over_padded_sizes

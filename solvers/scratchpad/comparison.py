@@ -8,11 +8,11 @@ be retrieved elsewhere for the operator (Section II: the off-chip accesses that 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
-from costmodel.errors import InputError
 from costmodel.scratchpad_plan import IDLE, Plan, Residency, TensorPlan
 from solvers.budget import Budget, Stopwatch
+from solvers.checks import check_choices
 from solvers.outcome import Outcome
 from solvers.scratchpad.arena import Arena
 from solvers.scratchpad.fixed_schedule import Order, ordered
@@ -34,9 +34,7 @@ class Params:
     replacement: Policy = "belady"
 
     def __post_init__(self) -> None:
-        for key, allowed in (("order", Order), ("replacement", Policy)):
-            if getattr(self, key) not in get_args(allowed):
-                raise InputError("comparison", f"one of {get_args(allowed)}", getattr(self, key), key=key)
+        check_choices("comparison", self, {"order": Order, "replacement": Policy})
 
 
 def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:

@@ -10,11 +10,12 @@ reached by the end.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import inf
 
 from costmodel.scratchpad_plan import Plan
 from solvers.budget import Budget, Stopwatch
+from solvers.checks import check_switches
 from solvers.outcome import Outcome
 from solvers.scratchpad import divide
 from solvers.scratchpad.masks import GraphMasks, bits
@@ -43,6 +44,9 @@ class Params:
     divide: bool = True
     safe_chains: bool = True
     estimate: bool = True
+
+    def __post_init__(self) -> None:
+        check_switches("cosma", self, *(field.name for field in fields(self)))
 
 
 @dataclass

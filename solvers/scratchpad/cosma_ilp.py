@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from costmodel.errors import InputError
 from costmodel.scratchpad_plan import Plan, Residency, TensorPlan
 from solvers.budget import Budget, Stopwatch
+from solvers.checks import check_switches
 from solvers.outcome import Outcome
 from solvers.scratchpad.masks import GraphMasks
 from solvers.scratchpad.parts import ancestors_and_descendants
@@ -33,6 +34,9 @@ class Params:
     """``allocation`` off leaves Eqs. 9-11 to a sum of sizes a timestep: then only the bound is returned."""
 
     allocation: bool = True
+
+    def __post_init__(self) -> None:
+        check_switches("cosma_ilp", self, "allocation")
 
 
 def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:

@@ -13,9 +13,9 @@ from itertools import accumulate, pairwise
 from math import inf
 from typing import NamedTuple
 
-from costmodel.errors import InputError
 from costmodel.scratchpad_plan import Plan
 from solvers.budget import Budget, Stopwatch
+from solvers.checks import check_counts
 from solvers.outcome import Outcome
 from solvers.scratchpad.masks import GraphMasks, mask_of
 from solvers.scratchpad.packed import packed
@@ -44,9 +44,8 @@ class Params:
     rounds: int = 8
 
     def __post_init__(self) -> None:
-        for key in ("segment", "boundary_states", "segment_states", "rounds"):
-            if getattr(self, key) < 1:
-                raise InputError("divide", "at least 1", getattr(self, key), key=key)
+        counts = ("segment", "boundary_states", "segment_states", "rounds")
+        check_counts("divide", self, dict.fromkeys(counts, 1))
 
 
 class Divided(NamedTuple):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
-from costmodel.errors import InputError
 from costmodel.scratchpad import OperatorGraph
 from costmodel.scratchpad_plan import Plan
 from solvers.budget import Budget, Stopwatch
+from solvers.checks import check_choices
 from solvers.outcome import Outcome
 from solvers.scratchpad.masks import GraphMasks
 from solvers.scratchpad.packed import packed
@@ -28,8 +28,7 @@ class Params:
     order: Order = "default"
 
     def __post_init__(self) -> None:
-        if self.order not in get_args(Order):
-            raise InputError("fixed_schedule", f"one of {get_args(Order)}", self.order, key="order")
+        check_choices("fixed_schedule", self, {"order": Order})
 
 
 def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:

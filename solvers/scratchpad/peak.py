@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from costmodel.scratchpad import OperatorGraph
 from costmodel.scratchpad_plan import Plan
 from solvers.budget import Budget, Stopwatch
+from solvers.checks import check_switches
 from solvers.outcome import Outcome
 from solvers.scratchpad.masks import GraphMasks, bits
 from solvers.scratchpad.parts import Part, at_positions, positions, same_problem, serial_parts
@@ -35,6 +36,9 @@ class Params:
     """``safe_moves`` off searches every interleaving of operators; the answer is the same."""
 
     safe_moves: bool = True
+
+    def __post_init__(self) -> None:
+        check_switches("peak", self, "safe_moves")
 
 
 class MinimumPeak(NamedTuple):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from dataclasses import dataclass
+from typing import Literal
 
-from costmodel.errors import InputError
 from solvers.catalogue import solver, solver_names
+from solvers.checks import check, check_choices, check_counts, check_switches
 
 ArchitectureRule = Literal["joint", "dominant"]
 """How several layers get one architecture. "dominant": that of the layer which costs most when each has its
 own (section V-A); "joint": one program over all layers, weighted by how often they occur."""
+
+COUNTS = {"neighbours": 1, "judged": 1, "most_programs": 1, "condensed": 0, "rounds": 0}
 
 
 @dataclass(frozen=True)
@@ -41,15 +43,9 @@ class Params:
 
     def __post_init__(self) -> None:
         where = "codesign thistle"
-        if self.rule not in get_args(ArchitectureRule):
-            raise InputError(where, f"one of {', '.join(get_args(ArchitectureRule))}", self.rule, key="rule")
-        for field in fields(self):
-            value = getattr(self, field.name)
-            least = 0 if field.name in ("condensed", "rounds") else 1
-            if field.type == "bool" and not isinstance(value, bool):
-                raise InputError(where, "true or false", value, key=field.name)
-            if field.type == "int" and (type(value) is not int or value < least):
-                raise InputError(where, f"a whole number of at least {least}", value, key=field.name)
-        if solver(self.mapping_solver).family != "mapping":
-            expected = f"one of {', '.join(solver_names('mapping'))}"
-            raise InputError(where, expected, self.mapping_solver, key="mapping_solver")
+        check_choices(where, self, {"rule": ArchitectureRule})
+        check_counts(where, self, COUNTS)
+        check_switches(where, self, "powers_of_two", "split_windows")
+        mapping = solver(self.mapping_solver).family == "mapping"
+        expected = f"one of {', '.join(solver_names('mapping'))}"
+        check(where, "mapping_solver", mapping, expected, self.mapping_solver)

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass, field
-from math import isfinite
-from typing import Any, Literal, get_args
+from functools import partial
+from math import inf
+from typing import Any, Literal
 
 from costmodel.architecture import ALL_ROLES, Architecture
-from costmodel.errors import InputError
 from costmodel.workload import Role
+from solvers.checks import check, check_choices, check_counts, check_switches, is_number
 
 EngineName = Literal["cp-sat", "highs"]
 Surrogate = Literal["weighted-sum", "balanced"]
 Boundaries = Literal["network", "all"]
 Sharing = Literal["auto", "free", "even"]
 
-CHOICES = (
-    ("engine", EngineName),
-    ("surrogate", Surrogate),
-    ("sharing", Sharing),
-    ("boundaries", Boundaries),
-)
+CHOICES = {"engine": EngineName, "surrogate": Surrogate, "sharing": Sharing, "boundaries": Boundaries}
 
 
 @dataclass(frozen=True)
@@ -59,21 +55,12 @@ class Params:
     kicks: int = 16
 
     def __post_init__(self) -> None:
-        for key, allowed in CHOICES:
-            _check(
-                key,
-                getattr(self, key) in get_args(allowed),
-                f"one of {get_args(allowed)}",
-                getattr(self, key),
-            )
+        check_choices("cosa", self, CHOICES)
         for key in ("utilisation_weight", "compute_weight", "traffic_weight"):
             weight = getattr(self, key)
-            _check(key, _is_number(weight) and weight >= 0, "a number of at least 0", weight)
-        for key, least in (("keep_choices", 1), ("kicks", 0)):
-            count = getattr(self, key)
-            right = isinstance(count, int) and not isinstance(count, bool) and count >= least
-            _check(key, right, f"a whole number of at least {least}", count)
-        _check("polish", isinstance(self.polish, bool), "true or false", self.polish)
+            _check(key, is_number(weight, 0, inf), "a number of at least 0", weight)
+        check_counts("cosa", self, {"keep_choices": 1, "kicks": 0})
+        check_switches("cosa", self, "polish")
         _check("shares", isinstance(self.shares, ReadOnlyDict), "fractions per level and role", self.shares)
         for level, shares in self.shares.items():
             _check_shares(f"shares.{level}", shares)
@@ -89,13 +76,7 @@ def _check_shares(key: str, shares: Any) -> None:
     _check(key, isinstance(shares, ReadOnlyDict), "a fraction per role", shares)
     for role, share in shares.items():
         _check(key, role in ALL_ROLES, f"roles among {ALL_ROLES}", role)
-        _check(f"{key}.{role}", _is_number(share) and 0 < share <= 1, "a fraction above 0, at most 1", share)
+        _check(f"{key}.{role}", is_number(share, 0, 1) and share > 0, "a fraction above 0, at most 1", share)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value)
-
-
-def _check(key: str, right: bool, expected: str, found: object) -> None:
-    if not right:
-        raise InputError("cosa", expected, found, key=key)
+_check = partial(check, "cosa")

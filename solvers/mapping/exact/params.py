@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from costmodel.errors import InputError
+from solvers.checks import check, check_switches, is_number
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,6 @@ class Params:
     dominance: bool = True
 
     def __post_init__(self) -> None:
-        number = isinstance(self.tolerance, (int, float)) and not isinstance(self.tolerance, bool)
-        if not number or not 0 <= self.tolerance < 1:
-            raise InputError("exact", "a fraction of at least 0 and below 1", self.tolerance, key="tolerance")
-        if not isinstance(self.dominance, bool):
-            raise InputError("exact", "true or false", self.dominance, key="dominance")
+        right = is_number(self.tolerance, 0, 1) and self.tolerance < 1
+        check("exact", "tolerance", right, "a fraction of at least 0 and below 1", self.tolerance)
+        check_switches("exact", self, "dominance")

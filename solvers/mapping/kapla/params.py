@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
-from typing import Any, Literal, get_args
+from typing import Literal
 
-from costmodel.errors import InputError
+from solvers.checks import check, check_choices, check_counts, check_switches, is_number
 
 Filling = Literal["greedy", "divisors"]
 Stacking = Literal["greedy", "every"]
 
-CHOICES = (("filling", Filling), ("stacking", Stacking))
-COUNTS = (("schemes", 1), ("alike", 1), ("variants", 1), ("stacks", 1), ("starts", 1))
+COUNTS = ("schemes", "alike", "variants", "stacks", "starts")
 
 
 @dataclass(frozen=True)
@@ -42,24 +40,12 @@ class Params:
     starts: int = 32
 
     def __post_init__(self) -> None:
-        for key, choices in CHOICES:
-            value = getattr(self, key)
-            _check(key, value in get_args(choices), f"one of {get_args(choices)}", value)
-        for key, least in COUNTS:
-            count = getattr(self, key)
-            whole = isinstance(count, int) and not isinstance(count, bool)
-            _check(key, whole and count >= least, f"a whole number of at least {least}", count)
-        number = isinstance(self.caution, (int, float)) and not isinstance(self.caution, bool)
-        right = number and isfinite(self.caution) and 0 <= self.caution <= 1
-        _check("caution", right, "a weight from 0 to 1", self.caution)
-        _check("polish", isinstance(self.polish, bool), "true or false", self.polish)
+        check_choices("kapla", self, {"filling": Filling, "stacking": Stacking})
+        check_counts("kapla", self, dict.fromkeys(COUNTS, 1))
+        check("kapla", "caution", is_number(self.caution, 0, 1), "a weight from 0 to 1", self.caution)
+        check_switches("kapla", self, "polish")
 
     @classmethod
     def paper(cls, filling: Filling = "greedy") -> Params:
         """Algorithm 1: one scheme a level, greedy stacking, no polish."""
         return cls(filling, "greedy", schemes=1, alike=1, variants=1, caution=0.0, polish=False)
-
-
-def _check(key: str, right: bool, expected: str, found: Any) -> None:
-    if not right:
-        raise InputError("kapla", expected, found, key=key)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from math import isfinite
+from dataclasses import dataclass
 
-from costmodel.errors import InputError
+from solvers.checks import check, check_counts, check_switches, is_number
+
+SWITCHES = ("spread_windows", "mirror", "carry_over", "prune", "guide", "prove")
+COUNTS = {"keeps": 1, "programs": 1, "classes": 1, "nearest": 1, "candidates": 1, "polish": 0, "kicks": 0}
 
 
 @dataclass(frozen=True)
@@ -41,19 +43,7 @@ class Params:
     prove: bool = True
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.type == "bool":
-                _check(field.name, isinstance(value, bool), "true or false", value)
-            elif field.type == "int":
-                least = 0 if field.name in ("polish", "kicks") else 1
-                whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
-                _check(field.name, whole, f"a whole number of at least {least}", value)
+        check_switches("thistle", self, *SWITCHES)
+        check_counts("thistle", self, COUNTS)
         share = self.least_utilization
-        number = isinstance(share, (int, float)) and not isinstance(share, bool) and isfinite(share)
-        _check("least_utilization", number and 0 <= share <= 1, "a fraction from 0 to 1", share)
-
-
-def _check(key: str, right: bool, expected: str, found: object) -> None:
-    if not right:
-        raise InputError("thistle", expected, found, key=key)
+        check("thistle", "least_utilization", is_number(share, 0, 1), "a fraction from 0 to 1", share)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from costmodel.errors import InputError
+from solvers.checks import check_switches
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,4 @@ class Params:
     """Change the rank that got farthest where it failed; off: every restart takes a fresh rank."""
 
     def __post_init__(self) -> None:
-        for name in ("greedy", "restarts", "repairs"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError("packing", "true or false", getattr(self, name), key=name)
+        check_switches("packing", self, "greedy", "restarts", "repairs")

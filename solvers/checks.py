@@ -1,0 +1,47 @@
+"""Checks of what users set in a solver's Params: an InputError names the solver and the key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as ReadOnlyDict
+from math import isfinite
+from typing import Any, get_args
+
+from costmodel.errors import InputError
+
+
+def check(where: str, key: str, right: bool, expected: str, found: object) -> None:
+    """InputError unless ``right``."""
+    if not right:
+        raise InputError(where, expected, found, key=key)
+
+
+def check_counts(where: str, params: object, least: ReadOnlyDict[str, int]) -> None:
+    """The fields that ``least`` names are whole numbers of at least that."""
+    for key, smallest in least.items():
+        value = getattr(params, key)
+        check(where, key, is_whole(value, smallest), f"a whole number of at least {smallest}", value)
+
+
+def check_switches(where: str, params: object, *keys: str) -> None:
+    """The fields ``keys`` are true or false."""
+    for key in keys:
+        value = getattr(params, key)
+        check(where, key, isinstance(value, bool), "true or false", value)
+
+
+def check_choices(where: str, params: object, choices: ReadOnlyDict[str, Any]) -> None:
+    """The fields that ``choices`` names are among the strings of its literal types."""
+    for key, literal in choices.items():
+        value = getattr(params, key)
+        check(where, key, value in get_args(literal), f"one of {', '.join(get_args(literal))}", value)
+
+
+def is_whole(value: object, least: int) -> bool:
+    """Whether it is a whole number, true and false being none, of at least ``least``."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def is_number(value: Any, least: float, most: float) -> bool:
+    """Whether it is a finite number, true and false being none, from ``least`` to ``most``."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and isfinite(value) and least <= value <= most
