@@ -33,7 +33,8 @@ def metric_rows(run: RunData, design: int) -> Rows:
         if value is not None:
             scale = run.scale(name)
             rows.append(_compared(scale.label, scale.text(value), scale.text(base), _ratio(value, base)))
-    mine, theirs = _networks(run, design), _networks(run, run.baseline)
+    mine = run.networks(design)
+    theirs = {} if run.baseline is None else run.networks(run.baseline)
     if len(mine) > 1:
         for network in mine:
             for name in ("energy_pj", "cycles"):
@@ -54,11 +55,6 @@ def _compared(label: str, mine: str, theirs: str, ratio: float | None) -> list[A
 
 def _baseline_value(run: RunData, name: str) -> float | None:
     return None if run.baseline is None else run.value(run.baseline, name)
-
-
-def _networks(run: RunData, design: int | None) -> Mapping[str, Any]:
-    networks = None if design is None else run.designs["networks"].iloc[design]
-    return networks if isinstance(networks, dict) else {}
 
 
 def _ratio(value: float | None, base: float | None) -> float | None:

@@ -70,15 +70,16 @@ def table(headers: Sequence[object], rows: Iterable[Sequence[Cell | object]], ca
         element("tr", *(cell.html() if isinstance(cell, Cell) else element("td", cell) for cell in row))
         for row in rows
     ]
-    head = element("thead", element("tr", *(element("th", header, scope="col") for header in headers)))
-    inner = element("table", element("caption", caption), head, element("tbody", *body))
-    return element("div", inner, class_="scroll", tabindex=0, role="region", aria_label=caption)
+    return _framed(headers, element("tbody", *body), caption)
 
 
 def live_table(key: str, headers: Sequence[object], caption: str) -> Markup:
     """As ``table``, its rows to be filled in by ``report.js`` when the reader has chosen something."""
+    return _framed(headers, element("tbody", id=key), caption)
+
+
+def _framed(headers: Sequence[object], body: Markup, caption: str) -> Markup:
     head = element("thead", element("tr", *(element("th", header, scope="col") for header in headers)))
-    body = element("tbody", id=key)
     inner = element("table", element("caption", caption), head, body)
     return element("div", inner, class_="scroll", tabindex=0, role="region", aria_label=caption)
 

@@ -32,9 +32,7 @@ def design_layers(run: RunData, design: int) -> list[LayerCost]:
 
     Energies and cycles are of all occurrences in one run of the network; ``solve`` is the ``layers`` row.
     """
-    networks = run.designs["networks"].iloc[design]
-    if not isinstance(networks, dict):
-        return []
+    networks = run.networks(design)
     return [
         _layer(run, f"{network}/{layer['name']}" if len(networks) > 1 else str(layer["name"]), layer)
         for network, content in networks.items()
