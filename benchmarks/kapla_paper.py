@@ -1,7 +1,8 @@
 """KAPLA's evaluation (section VI): its solvers (K), proven optima (S), random (R), learned annealing (M).
 
     python benchmarks/kapla_paper.py [--parts PART ...] [--networks NAME ...] [--methods LETTER ...]
-        [--wall-seconds S] [--probability P] [--most-draws N] [--batches N] [--exact-networks NAME ...]
+        [--wall-seconds S] [--probability P] [--most-draws N] [--batches N]
+        [--steps inference training] [--exact-networks NAME ...]
         [--cells FILE] [--charts FILE.html] [--json FILE]
 
 Parts, each a table or two on the terminal, then one JSON object for all:
@@ -41,7 +42,7 @@ from kapla_evaluation.cells import CellFile
 from kapla_evaluation.layer_parts import LayerRun
 from kapla_evaluation.layers import METHODS, Effort
 from kapla_evaluation.networks import NETWORKS
-from kapla_evaluation.segment_parts import SegmentRun
+from kapla_evaluation.segment_parts import STEPS, SegmentRun
 
 LAYER_PARTS: dict[str, Callable[[LayerRun], dict[str, Any]]] = {
     "fig7": layer_parts.training_energy,
@@ -61,6 +62,7 @@ def arguments() -> Namespace:
     parser, names = record.parser(__doc__), [*LAYER_PARTS, *SEGMENT_PARTS]
     parser.add_argument("--parts", nargs="+", choices=names, default=names)
     parser.add_argument("--networks", nargs="+", default=NETWORKS, metavar="NAME", help="mlp, kapla's others")
+    parser.add_argument("--steps", nargs="+", choices=STEPS, default=list(STEPS), help="of whole networks")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=["S", "R", "K"])
     parser.add_argument("--wall-seconds", type=float, default=10.0, help="of S, for a layer")
     parser.add_argument("--probability", type=float, default=0.1)
@@ -78,7 +80,7 @@ def main() -> int:
     methods = [letter for letter in METHODS if letter in {"S", "K", *options.methods}]
     file = CellFile(options.cells)
     layers = LayerRun(options.networks, methods, effort, file)
-    segments = SegmentRun(options.networks, methods, options.exact_networks, effort, file)
+    segments = SegmentRun(options.networks, options.steps, methods, options.exact_networks, effort, file)
     found = {name: LAYER_PARTS[name](layers) for name in options.parts if name in LAYER_PARTS}
     found |= {name: SEGMENT_PARTS[name](segments) for name in options.parts if name in SEGMENT_PARTS}
     below = [layer for part in found.values() for layer in part.get("below_floors", [])]

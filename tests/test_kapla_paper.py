@@ -70,11 +70,11 @@ def test_cell_that_was_cut_off_is_solved_again(program: Program, tmp_path: Path)
 
 
 def test_whole_network_costs_what_its_parts_do_and_pruning_is_counted(program: Program) -> None:
-    found = program("--parts", "whole", "table6", "--methods", "K")
-    for row in found["whole"]["whole"]:
-        k = row["methods"]["K"]
-        assert k["objective"] == pytest.approx(sum(k["parts_pj"]))
-        assert k["objective"] >= k["bound"]
-        assert not k["below_floors"]
+    found = program("--parts", "whole", "table6", "--methods", "K", "--steps", "inference")
+    (row,) = found["whole"]["whole"]
+    k = row["methods"]["K"]
+    assert k["objective"] == pytest.approx(sum(k["parts_pj"]))
+    assert k["objective"] >= k["bound"]
+    assert not k["below_floors"]
     (counts,) = found["table6"]["pruning"]
     assert counts["schemes"] >= counts["fitting"] >= counts["undominated"] > 0

@@ -25,7 +25,8 @@ from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.kapla.solver import VERSION
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution
-from solvers.schedule.tile_costs import TileMapper, solved_costs, tile_solver
+from solvers.schedule.tile_costs import solved_costs
+from solvers.schedule.tile_mapper import TileMapper, tile_solver
 from solvers.schedule.tile_shares import FEW_PARTITIONS, Demand, Pruning
 
 CHIP = "kapla-16x16-released"

@@ -15,6 +15,9 @@ from solvers.catalogue import solver
 from solvers.schedule.kapla import Params
 from solvers.schedule.tile_shares import Pruning
 
+STEPS = {"inference": "", "training": ".training"}
+"""What is done with a network, and what its name ends with."""
+
 KS = (1, 2, 4, 8, 16)
 """Of Fig 11, ranked once as in the paper."""
 
@@ -24,9 +27,10 @@ DRAWS_OF_A_SHARE = 1000
 
 @dataclass(frozen=True)
 class SegmentRun:
-    """What was asked for: networks, methods, effort; ``exact_networks``: those for which S has a chance."""
+    """What was asked for: networks, of them which of STEPS, methods, effort; S for ``exact_networks``."""
 
     networks: Sequence[str]
+    steps: Sequence[str]
     methods: Sequence[str]
     exact_networks: Sequence[str]
     effort: Effort
@@ -47,17 +51,18 @@ class SegmentRun:
 
 def whole_networks(run: SegmentRun) -> dict[str, Any]:
     """Fig 9 with segments, and training: energy at batch 64, its parts, CPU seconds with layers' solves."""
-    rows = [row for step in ("", ".training") for row in _whole(run, step)]
+    rows = [row for step in run.steps for row in _whole(run, step)]
     return {"whole": rows, "below_floors": _below(row["methods"] for row in rows)}
 
 
 def _whole(run: SegmentRun, step: str) -> list[dict[str, Any]]:
     energies, seconds = ([f"{letter} {unit}" for letter in run.methods] for unit in ("mJ", "CPU s"))
     heads = ("network", "segments", "costed", *energies, "K over S", *seconds, *PARTS)
-    title = f"whole networks, {step[1:] or 'inference'}, batch 64; energy by part in % of K's"
+    title = f"whole networks, {step}, batch 64; energy by part in % of K's"
     table, rows = Table(title, heads), []
     for name in run.networks:
-        found = {letter: _found(run, letter, ScheduleCase(name, step)) for letter in run.methods}
+        case = ScheduleCase(name, STEPS[step])
+        found = {letter: _found(run, letter, case) for letter in run.methods}
         table.line(_line(name, found, run.methods))
         rows.append({"network": name, "step": step, "methods": found})
     return rows
