@@ -16,6 +16,11 @@ from clusters.runtime import RuntimeSettings
 from sweep.command_line import main
 from sweep.study import Study, load_study
 
+HERE = Path(__file__).parent
+if str(HERE) not in sys.path:
+    sys.path.insert(0, str(HERE))
+from ended import Command, Ended  # noqa: E402
+
 TINY = """
 name: tiny
 networks: [problem.yaml]
@@ -25,7 +30,6 @@ axes:
   SRAM.fanout: {choices: [[2, 2], [4, 2]]}
 mapping: {solver: random_search, objective: edp, iterations: 400, wall_seconds: 20}
 """
-HERE = Path(__file__).parent
 PROBLEM = (HERE.parent / "data" / "problems" / "gemm.yaml").read_text(encoding="utf-8")
 
 
@@ -50,11 +54,11 @@ def tiny(write_study: Callable[[str], Path]) -> Study:
 @pytest.fixture
 def command_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., tuple[int, str, str]]:
-    """Runs ``archsweep`` in an empty folder, in this process: exit status, output, errors."""
+) -> Command:
+    """Runs ``archsweep`` in an empty folder, in this process."""
     monkeypatch.chdir(tmp_path)
 
-    def command(*arguments: str) -> tuple[int, str, str]:
+    def command(*arguments: str) -> Ended:
         monkeypatch.setattr(sys, "argv", ["archsweep", *arguments])
         status = 0
         try:
@@ -62,7 +66,7 @@ def command_line(
         except SystemExit as end:
             status = end.code if isinstance(end.code, int) else 0
         printed = capsys.readouterr()
-        return status, printed.out, printed.err
+        return Ended(status, printed.out, printed.err)
 
     return command
 

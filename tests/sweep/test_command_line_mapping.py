@@ -2,11 +2,11 @@
 
 import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
+from ended import Command
 
 from costmodel.architectures import load_architecture
 from costmodel.evaluate import evaluate
@@ -17,19 +17,9 @@ GEMM = '{"shape": "gemm", "dims": {"M": 7, "N": 12, "K": 16}}'
 ON_EYERISS = ("--architecture", "eyeriss", "--layer", GEMM)
 
 
-@dataclass(frozen=True)
-class Ended:
-    status: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Ended]
-
-
 @pytest.fixture
-def solve(command_line: Callable[..., tuple[int, str, str]]) -> Command:
-    return lambda *arguments: Ended(*command_line("solve", "mapping", *arguments))
+def solve(command_line: Command) -> Command:
+    return partial(command_line, "solve", "mapping")
 
 
 @pytest.mark.parametrize("solver", ["auto", "exact", "cosa", "random_search"])

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
+from ended import Command
 
 from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
@@ -23,23 +22,17 @@ from sweep.timeloop_space import constrained_by_timeloop, is_timeloop_constraint
 
 FILES = Path(__file__).parents[1] / "data" / "timeloop_files"
 V03, V04 = FILES / "v03", FILES / "v04"
-Command = Callable[..., CompletedProcess[str]]
 LAYER = convolution("problem", K=12, C=4, P=8, Q=6, R=3, S=1, stride=(2, 1))
 
 
-@pytest.fixture
-def archsweep(command_line: Callable[..., tuple[int, str, str]]) -> Command:
-    return lambda *arguments: CompletedProcess(arguments, *command_line(*arguments))
-
-
-def test_both_versions_evaluate_to_the_same_counts(archsweep: Command) -> None:
+def test_both_versions_evaluate_to_the_same_counts(command_line: Command) -> None:
     lines = []
     for folder in (V03, V04):
-        ended = archsweep("evaluate", *map(str, sorted(folder.iterdir())), "--json")
-        assert ended.returncode == 0, ended.stderr
-        lines.append(json.loads(ended.stdout))
+        ended = command_line("evaluate", *map(str, sorted(folder.iterdir())), "--json")
+        assert ended.status == 0, ended.err
+        lines.append(json.loads(ended.out))
     assert lines[0] == lines[1]
-    header, *rows = archsweep("evaluate", *map(str, sorted(V03.iterdir()))).stdout.splitlines()[1:]
+    header, *rows = command_line("evaluate", *map(str, sorted(V03.iterdir()))).out.splitlines()[1:]
     assert header.split() == ["level", "tensor", "reads", "fills", "updates", "instances"]
     shown = {tuple(row.split()[:2]): [int(count) for count in row.split()[2:]] for row in rows}
     for level in lines[0]["levels"]:
@@ -50,93 +43,93 @@ def test_both_versions_evaluate_to_the_same_counts(archsweep: Command) -> None:
     assert lines[0]["energy_pj"] > 8 * 6 * 12 * 12 * 1.5
 
 
-def test_a_folder_of_timeloop_files_is_told_how_to_be_named(archsweep: Command) -> None:
-    ended = archsweep("evaluate", str(V03))
-    assert ended.returncode == 2
-    assert f"one by one: {V03}/*.yaml" in ended.stderr
+def test_a_folder_of_timeloop_files_is_told_how_to_be_named(command_line: Command) -> None:
+    ended = command_line("evaluate", str(V03))
+    assert ended.status == 2
+    assert f"one by one: {V03}/*.yaml" in ended.err
 
 
-def test_a_solved_mapping_obeys_the_files_and_comes_back(archsweep: Command, tmp_path: Path) -> None:
+def test_a_solved_mapping_obeys_the_files_and_comes_back(command_line: Command, tmp_path: Path) -> None:
     exported = tmp_path / "best.yaml"
     architecture = f"{V03 / 'arch.yaml'}+{V03 / 'ERT.yaml'}"
-    ended = archsweep(
+    ended = command_line(
         *("solve", "mapping", "--architecture", architecture, "--layer", str(V03 / "problem.yaml")),
         *("--constraints", str(V03 / "constraints.yaml"), "--keep", "free", "--solver", "random_search"),
         *("--iterations", "20000", "--timeloop", str(exported), "--timeloop-version", "0.3", "--json"),
     )
-    assert ended.returncode == 0, ended.stderr
-    answer = json.loads(ended.stdout)
+    assert ended.status == 0, ended.err
+    answer = json.loads(ended.out)
     assert "innermost R, S, C" in answer["space"]["name"]
     files = [V03 / name for name in ("arch.yaml", "ERT.yaml", "problem.yaml", "constraints.yaml")]
-    again = archsweep("evaluate", *map(str, files), str(exported), "--json")
-    assert again.returncode == 0, again.stderr
-    counted = json.loads(again.stdout)
+    again = command_line("evaluate", *map(str, files), str(exported), "--json")
+    assert again.status == 0, again.err
+    counted = json.loads(again.out)
     assert counted["energy_pj"] == answer["evaluation"]["energy_pj"]
     assert counted["cycles"] == answer["evaluation"]["cycles"]
 
 
-def test_a_design_of_a_study_is_solved_alone_and_written(archsweep: Command, tmp_path: Path) -> None:
+def test_a_design_of_a_study_is_solved_alone_and_written(command_line: Command, tmp_path: Path) -> None:
     """As a study's axes set it: a point of a front leaves as Timeloop's file."""
     architecture, exported = f"{V03 / 'arch.yaml'}+{V03 / 'ERT.yaml'}", tmp_path / "best.yaml"
     words = ("solve", "mapping", "--architecture", architecture, "--layer", str(V03 / "problem.yaml"))
     design = ("--set", "Buffer.fanout=[2, 3]", "--set", "Buffer.size=2 Kiwords", "--solver", "exact")
-    ended = archsweep(*words, *design, "--objective", "energy", "--timeloop", str(exported), "--json")
-    assert ended.returncode == 0, ended.stderr
+    ended = command_line(*words, *design, "--objective", "energy", "--timeloop", str(exported), "--json")
+    assert ended.status == 0, ended.err
     chip = load_architecture(architecture, {"Buffer.fanout": [2, 3], "Buffer.size": 2048})
     problem = MappingProblem(chip, load_layer(str(V03 / "problem.yaml")), "energy")
-    assert json.loads(ended.stdout)["objective"] == exact.solve(problem, Budget()).objective
+    assert json.loads(ended.out)["objective"] == exact.solve(problem, Budget()).objective
     assert "target: Buffer" in exported.read_text()
     for wrong, words_found in (
         ("Buffer.size", "expected KEY=VALUE"),
         ("Bufer.size=3", "Did you mean Buffer"),
     ):
-        refused = archsweep(*words, "--set", wrong)
-        assert refused.returncode == 2
-        assert words_found in refused.stderr
+        refused = command_line(*words, "--set", wrong)
+        assert refused.status == 2
+        assert words_found in refused.err
 
 
-def test_what_a_table_says_and_nobody_counts_is_a_warning(archsweep: Command, tmp_path: Path) -> None:
+def test_what_a_table_says_and_nobody_counts_is_a_warning(command_line: Command, tmp_path: Path) -> None:
     table = (V03 / "ERT.yaml").read_text()
     leaking = table.replace("{name: mac_random,", "{name: leak, energy: 0.25}\n        - {name: compute,")
     (tmp_path / "ERT.yaml").write_text(leaking)
     files = [*map(str, (V03 / name for name in ("arch.yaml", "problem.yaml", "mapping.yaml"))), "ERT.yaml"]
-    ended = archsweep("evaluate", *files, "--json")
-    assert json.loads(ended.stdout)["energy_pj"] > 0
-    assert ended.stderr.startswith("warning: ERT.yaml: ERT.MAC.leak: 0.25 pJ a cycle: leakage of MAC units")
+    ended = command_line("evaluate", *files, "--json")
+    assert json.loads(ended.out)["energy_pj"] > 0
+    assert ended.err.startswith("warning: ERT.yaml: ERT.MAC.leak: 0.25 pJ a cycle: leakage of MAC units")
 
 
-def test_a_mapping_against_the_constraints_is_refused(archsweep: Command, tmp_path: Path) -> None:
+def test_a_mapping_against_the_constraints_is_refused(command_line: Command, tmp_path: Path) -> None:
     mapping = (V03 / "mapping.yaml").read_text()
     bypass = "keep: [Inputs, Outputs], bypass: [Weights]"
     assert bypass in mapping
     (tmp_path / "mapping.yaml").write_text(mapping.replace(bypass, "keep: [Weights, Inputs, Outputs]"))
     files = [V03 / name for name in ("arch.yaml", "ERT.yaml", "problem.yaml")]
-    assert archsweep("evaluate", *map(str, files), "mapping.yaml").returncode == 0
-    ended = archsweep("evaluate", *map(str, files), str(V03 / "constraints.yaml"), "mapping.yaml")
-    assert ended.returncode == 2
-    assert "a mapping that the constraints allow, found Buffer: keeps" in ended.stderr
+    assert command_line("evaluate", *map(str, files), "mapping.yaml").status == 0
+    ended = command_line("evaluate", *map(str, files), str(V03 / "constraints.yaml"), "mapping.yaml")
+    assert ended.status == 2
+    assert "a mapping that the constraints allow, found Buffer: keeps" in ended.err
 
 
-def test_library_parts_stand_in_for_sections(archsweep: Command, tmp_path: Path) -> None:
+def test_library_parts_stand_in_for_sections(command_line: Command, tmp_path: Path) -> None:
     exported, small = tmp_path / "gemm.yaml", '{"shape": "gemm", "dims": {"M": 8, "N": 6, "K": 4}}'
     chosen = ("--architecture", "C_two_level", "--layer", small)
-    solved = archsweep(
+    solved = command_line(
         *("solve", "mapping", *chosen, "--solver", "random_search", "--iterations", "2000"),
         *("--timeloop", str(exported), "--json"),
     )
-    ended = archsweep("evaluate", str(exported), *chosen, "--json")
-    assert ended.returncode == 0, ended.stderr
-    answer, counted = json.loads(solved.stdout), json.loads(ended.stdout)
+    ended = command_line("evaluate", str(exported), *chosen, "--json")
+    assert ended.status == 0, ended.err
+    answer, counted = json.loads(solved.out), json.loads(ended.out)
     assert counted["energy_pj"] == answer["evaluation"]["energy_pj"]
 
 
-def test_only_the_two_versions_are_written(archsweep: Command, tmp_path: Path) -> None:
-    ended = archsweep(
+def test_only_the_two_versions_are_written(command_line: Command, tmp_path: Path) -> None:
+    ended = command_line(
         *("solve", "mapping", "--architecture", "C_two_level", "--layer", "resnet18/conv1"),
         *("--timeloop", str(tmp_path / "m.yaml"), "--timeloop-version", "0.5"),
     )
-    assert ended.returncode == 2
-    assert "expected 0.3 or 0.4, found 0.5" in ended.stderr
+    assert ended.status == 2
+    assert "expected 0.3 or 0.4, found 0.5" in ended.err
 
 
 def test_constraints_of_nodes_join_those_of_the_study() -> None:
@@ -165,7 +158,7 @@ def test_constraints_hold_for_layers_of_their_kind() -> None:
         constrained_by_timeloop(free, file, [depthwise, product])
 
 
-def test_a_layer_of_a_network_obeys_what_its_network_does(archsweep: Command) -> None:
+def test_a_layer_of_a_network_obeys_what_its_network_does(command_line: Command) -> None:
     """MobileNetV2's depthwise layers lack K; the chip's constraints on it are those of its other layers."""
     words = [
         "solve",
@@ -177,15 +170,15 @@ def test_a_layer_of_a_network_obeys_what_its_network_does(archsweep: Command) ->
         "--solver",
         "kapla",
     ]
-    ended = archsweep(*words, "--json", "--layer", "mobilenet_v2/block1.0.depthwise")
-    assert ended.returncode == 0, ended.stderr
-    name = json.loads(ended.stdout)["space"]["name"]
+    ended = command_line(*words, "--json", "--layer", "mobilenet_v2/block1.0.depthwise")
+    assert ended.status == 0, ended.err
+    name = json.loads(ended.out)["space"]["name"]
     assert "bypass Weights" in name
     assert "K" not in name
     sizes = {"R": 3, "S": 3, "P": 8, "Q": 8, "C": 12, "N": 1}
-    ended = archsweep(*words, "--layer", json.dumps({"shape": "depthwise", "dims": sizes}))
-    assert ended.returncode == 2
-    assert "found K" in ended.stderr
+    ended = command_line(*words, "--layer", json.dumps({"shape": "depthwise", "dims": sizes}))
+    assert ended.status == 2
+    assert "found K" in ended.err
 
 
 def test_constraint_files_are_told_apart(tmp_path: Path) -> None:
@@ -204,7 +197,7 @@ def test_constraint_files_are_told_apart(tmp_path: Path) -> None:
         assert is_timeloop_constraints(path) is theirs
 
 
-def test_a_study_takes_timeloop_files_with_their_constraints(archsweep: Command, tmp_path: Path) -> None:
+def test_a_study_takes_timeloop_files_with_their_constraints(command_line: Command, tmp_path: Path) -> None:
     for file in (V04 / "design.yaml", V03 / "arch.yaml", V03 / "ERT.yaml", V03 / "problem.yaml"):
         shutil.copy(file, tmp_path)
     study = """
@@ -217,8 +210,8 @@ mapping: {{solver: random_search, iterations: 3000, objective: energy, keep: fre
     rows = {}
     for name, architecture in (("nodes", "design.yaml"), ("tree", "arch.yaml+ERT.yaml")):
         (tmp_path / f"{name}.yaml").write_text(study.format(name, architecture))
-        ended = archsweep("run", f"{name}.yaml", "--in-process")
-        assert ended.returncode == 0, ended.stderr
+        ended = command_line("run", f"{name}.yaml", "--in-process")
+        assert ended.status == 0, ended.err
         rows[name] = RunFolder(tmp_path / "runs" / name).read_rows("layers")
     assert len(rows["nodes"]) == len(rows["tree"]) == 2
     for constrained, free in zip(rows["nodes"], rows["tree"], strict=True):
