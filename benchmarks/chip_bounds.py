@@ -35,7 +35,8 @@ from solvers.schedule.problem import ScheduleProblem
 from solvers.schedule.ratree.canonical import sequential_tree
 from solvers.schedule.ratree.operators import WEIGHTS, Current, Operators
 from solvers.schedule.ratree.space import TreeSpace
-from solvers.schedule.tile_costs import TileMapper, solved_costs
+from solvers.schedule.tile_costs import solved_costs
+from solvers.schedule.tile_mapper import TileMapper
 from solvers.schedule.tile_shares import Demand, Pruning
 
 

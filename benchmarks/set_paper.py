@@ -45,7 +45,8 @@ from solvers.schedule.ratree.operators import WEIGHTS, Current, Operators
 from solvers.schedule.ratree.params import SetParams
 from solvers.schedule.ratree.search import Plan, Search
 from solvers.schedule.released_model import ReleasedModel
-from solvers.schedule.tile_costs import TileMapper, solved_costs
+from solvers.schedule.tile_costs import solved_costs
+from solvers.schedule.tile_mapper import TileMapper
 from solvers.schedule.tile_shares import Demand
 
 OBJECTIVES = {"edge": "e2d", "cloud": "ed2"}

@@ -28,7 +28,8 @@ from costmodel.chips import load_chip
 from costmodel.networks.layer_graphs import load_layer_graph
 from results.store import RunWriter
 from solvers.budget import Budget
-from solvers.schedule.tile_costs import ShareCost, ShareCosts, TileMapper
+from solvers.schedule.tile_costs import ShareCosts
+from solvers.schedule.tile_mapper import ShareCost, TileMapper
 from solvers.schedule.tile_shares import Demand, Pruning, Share
 from sweep.tile_table import TileFiling, TileTable, fill, tile_source
 from sweep.work import answer_task

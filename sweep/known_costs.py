@@ -9,7 +9,8 @@ from typing import Any
 from costmodel.chip import Chip, LayerGraph
 from costmodel.chip.alone import AloneCost
 from solvers.schedule.layers_alone import LayersAlone
-from solvers.schedule.tile_costs import ShareCost, ShareCosts, TabledTileCosts
+from solvers.schedule.tile_costs import ShareCosts, TabledTileCosts
+from solvers.schedule.tile_mapper import ShareCost
 from solvers.schedule.tile_shares import Pruning, Share
 
 AloneCosts = ReadOnlyDict[tuple[int, int], AloneCost | None]

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from solvers.catalogue import solver
-from solvers.schedule.tile_costs import tile_solver
+from solvers.schedule.tile_mapper import tile_solver
 from sweep.known_costs import KnownCosts
 from sweep.plan import Plan
 from sweep.rehearsal import Rehearsal, ideal_alone_costs

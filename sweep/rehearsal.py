@@ -8,7 +8,7 @@ from typing import Any
 from costmodel.chip import Chip, NetworkLayer
 from costmodel.chip.alone import AloneCost
 from solvers.budget import Stopwatch
-from solvers.schedule.tile_costs import ShareCost
+from solvers.schedule.tile_mapper import ShareCost
 from solvers.schedule.tile_shares import Request, Share, batches_of, requested_shares
 from sweep.known_costs import KnownCosts
 from sweep.schedule_bounds import ideal_cost

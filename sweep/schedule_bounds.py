@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite, prod
 
 from costmodel.chip import Tile, lower_bounds
-from solvers.schedule.tile_costs import ShareCost
+from solvers.schedule.tile_mapper import ShareCost
 from solvers.schedule.tile_shares import Demand, Share
 from sweep.known_costs import KnownCosts
 from sweep.schedule_task import ScheduleTask

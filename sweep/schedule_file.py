@@ -14,7 +14,8 @@ from costmodel.networks.layer_graphs import load_layer_graph
 from costmodel.ratree import Node, NotPossibleError, parse_tree
 from solvers.schedule.fitting import fitted
 from solvers.schedule.objective import Objective
-from solvers.schedule.tile_costs import TileMapper, solved_costs, tile_solver
+from solvers.schedule.tile_costs import solved_costs
+from solvers.schedule.tile_mapper import TileMapper, tile_solver
 from solvers.schedule.tile_shares import Demand, Pruning
 
 KEYS = ("chip", "network", "objective_name", "tile_solver", "tree")

@@ -16,7 +16,7 @@ from solvers.catalogue import solver
 from solvers.mapping.rules import SpaceRules
 from solvers.schedule.fitting import fitted
 from solvers.schedule.ratree.epochs import EpochOf
-from solvers.schedule.tile_costs import tile_solver
+from solvers.schedule.tile_mapper import tile_solver
 from solvers.schedule.tile_shares import Demand
 from sweep.answers import Answer, ScheduleAnswer
 from sweep.design_row import Row, complete, without_answer

@@ -11,14 +11,8 @@ from typing import Any
 from clusters.runtime import Runtime, complete_all
 from results.store import RunWriter
 from results.tile_costs import Costs, costs_of, stored_tile_costs
-from solvers.schedule.tile_costs import (
-    ShareCost,
-    ShareCosts,
-    TabledTileCosts,
-    TileMapper,
-    architecture_of,
-    tile_solver,
-)
+from solvers.schedule.tile_costs import ShareCosts, TabledTileCosts
+from solvers.schedule.tile_mapper import ShareCost, TileMapper, architecture_of, tile_solver
 from solvers.schedule.tile_shares import Demand, Share
 from sweep.completions import answer_row, check_environment
 from sweep.schedule_choice import TILE_LOT

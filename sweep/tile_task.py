@@ -9,7 +9,7 @@ from typing import Any
 
 from costmodel.architecture import Architecture
 from solvers.budget import Budget, Stopwatch
-from solvers.schedule.tile_costs import ShareCost, TileMapper
+from solvers.schedule.tile_mapper import ShareCost, TileMapper
 from solvers.schedule.tile_shares import Share
 from sweep import VERSION
 from sweep.task import (

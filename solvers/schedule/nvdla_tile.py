@@ -14,7 +14,7 @@ from costmodel.conventions.set_isca2023.intra_tile import TileMapper
 from costmodel.errors import InputError
 from solvers.budget import Budget, Stopwatch
 from solvers.outcome import Outcome, Status
-from solvers.schedule.tile_costs import ShareCost, TileProblem
+from solvers.schedule.tile_mapper import ShareCost, TileProblem
 
 VERSION = "1"
 

@@ -1,4 +1,4 @@
-"""The tile cost table (section 4.2.2): what every share of a layer costs on a tile, by any mapping solver."""
+"""The tile cost table (section 4.2.2): what layers cost on tiles, from shares that are known or solved."""
 
 from __future__ import annotations
 
@@ -8,21 +8,13 @@ from functools import cached_property, partial
 from math import inf
 from typing import Any
 
-from costmodel.architecture import Architecture
-from costmodel.chip.alone import AloneCost, alone_cost
+from costmodel.chip.alone import AloneCost
 from costmodel.chip.geometry import same_shapes
 from costmodel.chip.hardware import Chip, Tile
 from costmodel.chip.layers import LayerGraph, NetworkLayer
 from costmodel.chip.tile_costs import TileCosts, TileFloor, TileRows, table_floor
-from costmodel.chip.whole_chip import whole_architecture
-from costmodel.errors import InputError, did_you_mean
-from costmodel.evaluate import evaluate
-from costmodel.workload import Layer
-from solvers.budget import Budget
-from solvers.catalogue import Entry, solver, solver_names
-from solvers.mapping.problem import MappingProblem, Objective, executed_layer
-from solvers.outcome import Outcome
 from solvers.schedule.layers_alone import LayersAlone
+from solvers.schedule.tile_mapper import ShareCost, TileMapper, architecture_of, tile_solver
 from solvers.schedule.tile_shares import (
     Demand,
     Pruning,
@@ -33,83 +25,8 @@ from solvers.schedule.tile_shares import (
     vector_operations,
 )
 
-
-@dataclass(frozen=True)
-class ShareCost:
-    """Energy (pJ) and cycles of one tile for its share; ``proven``: no mapping is better by the objective."""
-
-    energy_pj: float
-    cycles: int
-    proven: bool = False
-
-
-@dataclass(frozen=True)
-class TileProblem:
-    """Compute ``share`` on a tile with the least ``objective``, energy in pJ, cycles, or their product."""
-
-    architecture: Architecture
-    share: Share
-    objective: Objective = "edp"
-
-
 ShareCosts = Mapping[Share, ShareCost | None]
 """None: proven or found to have no mapping on the tile."""
-
-
-@dataclass(frozen=True)
-class TileMapper:
-    """A solver of :func:`tile_solver`, asked for the least ``objective`` within ``budget`` for every share.
-
-    ``params`` are the solver's; its defaults if None.
-    """
-
-    solver: str = "cosa"
-    objective: Objective = "edp"
-    params: Any = None
-    budget: Budget = field(default_factory=lambda: Budget(wall_seconds=10.0))
-
-    def cost(self, architecture: Architecture, share: Share) -> ShareCost | None:
-        """The cost model's numbers of the mapping found, or the tile solver's; None where there is none."""
-        entry = tile_solver(self.solver)
-        params = entry.load().Params() if self.params is None else self.params
-        if entry.family == "tile":
-            own = TileProblem(architecture, share, self.objective)
-            found: Outcome[ShareCost] = entry.load().solve(own, self.budget, params)
-            return found.solution
-        problem = MappingProblem(architecture, share.layer(), self.objective)
-        outcome = entry.load().solve(problem, self.budget, params)
-        if outcome.solution is None:
-            return None
-        executed = executed_layer(problem, outcome.solution)
-        evaluation = evaluate(architecture, executed, outcome.solution)
-        return ShareCost(evaluation.energy_pj, evaluation.cycles, outcome.status == "optimal")
-
-    def alone(self, chip: Chip, nest: Layer) -> AloneCost | None:
-        """A layer alone from DRAM by the mapping found for the whole chip; None where there is none.
-
-        InputError for a tile solver, and for a chip whose tiles no mapping solver can use.
-        """
-        entry, whole = tile_solver(self.solver), whole_architecture(chip)
-        if entry.family == "tile" or whole is None:
-            expected = "a mapping solver and tiles with an architecture, for layers alone from DRAM"
-            raise InputError(f"chip {chip.name}", expected, self.solver, key="alone")
-        params = entry.load().Params() if self.params is None else self.params
-        problem = MappingProblem(whole, nest, self.objective)
-        outcome = entry.load().solve(problem, self.budget, params)
-        if outcome.solution is None:
-            return None
-        return alone_cost(chip, executed_layer(problem, outcome.solution), outcome.solution)
-
-    def costs(self, architecture: Architecture, shares: Iterable[Share]) -> dict[Share, ShareCost | None]:
-        return {share: self.cost(architecture, share) for share in shares}
-
-
-def tile_solver(name: str) -> Entry:
-    """A solver that tile costs can be from: one for mappings, or one of the family "tile" for shares."""
-    names = [*solver_names("tile"), *solver_names("mapping")]
-    if name not in names:
-        raise InputError("tile solver", f"one of {', '.join(names)}", name, did_you_mean(name, names))
-    return solver(name)
 
 
 class MissingShareError(LookupError):
@@ -290,13 +207,6 @@ def need(costs: TileCosts, requests: Iterable[Request]) -> None:
 def offers_alone(costs: TileCosts) -> bool:
     """Whether layers may run alone from DRAM; only tables offer that."""
     return isinstance(costs, TabledTileCosts) and costs.offers_alone
-
-
-def architecture_of(tile: Tile) -> Architecture:
-    """What mapping solvers map shares on; InputError for a tile without."""
-    if tile.architecture is None:
-        raise InputError("tile", "an architecture to map layers on", "none", key="architecture")
-    return tile.architecture
 
 
 def solved_costs(demand: Demand, mapper: TileMapper, chip: Chip | None = None) -> TabledTileCosts:

@@ -25,7 +25,8 @@ from solvers.catalogue import solver
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem
-from solvers.schedule.tile_costs import TileMapper, solved_costs
+from solvers.schedule.tile_costs import solved_costs
+from solvers.schedule.tile_mapper import TileMapper
 from solvers.schedule.tile_shares import Pruning, Request, Share, batches_of, requested_shares
 from sweep.plan import plan
 from sweep.prediction import predict

@@ -31,7 +31,8 @@ from solvers.schedule.problem import ScheduleProblem
 from solvers.schedule.ratree.exchange import anneal_together
 from solvers.schedule.ratree.search import Plan as Searching
 from solvers.schedule.set_annealing import Params
-from solvers.schedule.tile_costs import TileMapper, solved_costs
+from solvers.schedule.tile_costs import solved_costs
+from solvers.schedule.tile_mapper import TileMapper
 from solvers.schedule.tile_shares import Demand, Pruning
 from sweep.plan import plan
 from sweep.prediction import predict

@@ -13,7 +13,8 @@ from clusters.runtime import RuntimeSettings
 from costmodel.chip import LayerGraph, NetworkLayer
 from costmodel.chips import load_chip
 from results.store import RunFolder, RunWriter
-from solvers.schedule.tile_costs import MissingShareError, TileMapper, solved_costs
+from solvers.schedule.tile_costs import MissingShareError, solved_costs
+from solvers.schedule.tile_mapper import TileMapper
 from solvers.schedule.tile_shares import Demand, Pruning
 from sweep.tile_table import TileFiling, TileTable, fill, tile_source
 from sweep.tile_task import TileSource

@@ -7,7 +7,8 @@ from costmodel.chips import load_chip
 from costmodel.networks.layer_graphs import load_layer_graph
 from costmodel.ratree import Cut, Leaf
 from solvers.schedule.fitting import fitted
-from solvers.schedule.tile_costs import TileMapper, solved_costs
+from solvers.schedule.tile_costs import solved_costs
+from solvers.schedule.tile_mapper import TileMapper
 from solvers.schedule.tile_shares import Demand
 
 EDGE = load_chip("set-edge")

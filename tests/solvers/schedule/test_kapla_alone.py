@@ -27,14 +27,8 @@ from solvers.schedule.kapla.segments import Scheme, Segment
 from solvers.schedule.layers_alone import LayersAlone, NestShape
 from solvers.schedule.partition_ranking import busy_macs
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, violations
-from solvers.schedule.tile_costs import (
-    ShareCost,
-    TabledTileCosts,
-    TileCostsNeeded,
-    TileMapper,
-    architecture_of,
-    solved_costs,
-)
+from solvers.schedule.tile_costs import TabledTileCosts, TileCostsNeeded, solved_costs
+from solvers.schedule.tile_mapper import ShareCost, TileMapper, architecture_of
 from solvers.schedule.tile_shares import Demand, Pruning, Request, Share, requested_shares
 
 CHIP = load_chip("kapla-16x16-released", {"mesh": [2, 2], "stripe": 2})

@@ -20,7 +20,8 @@ from costmodel.conventions.set_isca2023.tile_costs import NvdlaTileCosts
 from costmodel.errors import InputError
 from solvers.budget import Budget
 from solvers.schedule.nvdla_tile import Params, nvdla_tile
-from solvers.schedule.tile_costs import ShareCost, TabledTileCosts, TileMapper, TileProblem, solved_costs
+from solvers.schedule.tile_costs import TabledTileCosts, solved_costs
+from solvers.schedule.tile_mapper import ShareCost, TileMapper, TileProblem
 from solvers.schedule.tile_shares import (
     Demand,
     Pruning,
