@@ -1,4 +1,4 @@
-"""JSON from strangers, plain or gzipped, bounded in size and depth."""
+"""JSON from strangers, whole files or a value a line, plain or gzipped, bounded in size and depth."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import gzip
 import io
 import json
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from costmodel.errors import InputError
 from costmodel.frontends.safe_yaml import read_bytes
 
 MOST_BYTES = 64 * 1024 * 1024
+GZIPPED = b"\x1f\x8b"
+"""How gzip files begin."""
 
 
 def load_json(path: str | Path) -> Any:
@@ -22,12 +25,36 @@ def load_json(path: str | Path) -> Any:
     """
     where = str(path)
     data = read_bytes(path, MOST_BYTES)
-    if data[:2] == b"\x1f\x8b":
+    if data[:2] == GZIPPED:
         data = _unpacked(data, where)
     try:
         return parse_json(data.decode("utf-8-sig"), where)
     except UnicodeDecodeError as error:
         raise InputError(where, "UTF-8 text", f"a byte that is not, at offset {error.start}") from None
+
+
+def json_lines(path: Path, most_line_bytes: int) -> Iterator[tuple[int, str]]:
+    """The lines of a file that are not empty, unpacked if need be, each with its number.
+
+    Raises InputError naming the file and line for a line that is longer, is not UTF-8 or cannot be read.
+    """
+    number = 0
+    try:
+        with _opened(path) as file:
+            while raw := file.readline(most_line_bytes + 1):
+                number += 1
+                if len(raw) > most_line_bytes:
+                    expected = f"a line of at most {most_line_bytes:,} bytes"
+                    raise InputError(f"{path}:{number}", expected, "a longer one")
+                if raw.strip():
+                    yield number, raw.decode("utf-8-sig")
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{path}:{number + 1}", "a whole gzip file", str(error)) from None
+    except UnicodeDecodeError as error:
+        found = f"a byte that is not, at offset {error.start}"
+        raise InputError(f"{path}:{number}", "UTF-8 text", found) from None
+    except OSError as error:
+        raise InputError(str(path), "a file that can be read", error.strerror or str(error)) from None
 
 
 def keys_of_json_file(path: Path) -> frozenset[str]:
@@ -52,6 +79,12 @@ def parse_json(text: str, where: str) -> Any:
         raise InputError(where, "JSON of ordinary depth", "hundreds of nested brackets") from None
     except ValueError as error:  # a whole number of thousands of digits
         raise InputError(where, "valid JSON", str(error)) from None
+
+
+def _opened(path: Path) -> BinaryIO:
+    with path.open("rb") as file:
+        packed = file.read(2) == GZIPPED
+    return cast(BinaryIO, gzip.open(path)) if packed else path.open("rb")
 
 
 def _unpacked(data: bytes, where: str) -> bytes:

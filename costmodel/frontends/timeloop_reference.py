@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 from costmodel.architecture import Architecture
 from costmodel.errors import InputError, did_you_mean
@@ -23,7 +21,7 @@ from costmodel.frontends.reference_problem import (
     layer_from_problem,
     problem_from_layer,
 )
-from costmodel.frontends.safe_json import load_json, parse_json
+from costmodel.frontends.safe_json import json_lines, load_json, parse_json
 from costmodel.mapping import Mapping
 from costmodel.workload import Layer
 
@@ -91,8 +89,8 @@ def read_cases(path: str | Path) -> Iterator[Case]:
     if (folder / "shapes.json").exists():
         shapes |= read_shapes(folder / "shapes.json")
     for file in files:
-        for where, line in _lines(file):
-            yield _case(line, where, find, shapes)
+        for number, line in json_lines(file, MOST_LINE_BYTES):
+            yield _case(line, f"{file}:{number}", find, shapes)
 
 
 def _finder(own: Path) -> Callable[[str], Architecture]:
@@ -125,35 +123,6 @@ def _case(line: str, where: str, find: Callable[[str], Architecture], shapes: di
     layer = layer_from_problem(field(record, "problem", dict, where), f"{where}: problem", shapes)
     mapping = mapping_from_json(architecture, layer, field(record, "mapping", dict, where), where)
     return Case(field(record, "id", str, where), architecture, layer, mapping, where, record)
-
-
-def _lines(file: Path) -> Iterator[tuple[str, str]]:
-    """The lines of a file, unpacked if need be, without empty ones; each with ``file:number``."""
-    number = 0
-    try:
-        with _opened(file) as stream:
-            while raw := stream.readline(MOST_LINE_BYTES + 1):
-                number += 1
-                if len(raw) > MOST_LINE_BYTES:
-                    raise InputError(
-                        f"{file}:{number}", f"a line of at most {MOST_LINE_BYTES:,} bytes", "a longer one"
-                    )
-                if raw.strip():
-                    yield f"{file}:{number}", raw.decode()
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{file}:{number + 1}", "a whole gzip file", str(error)) from None
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{file}:{number}", "UTF-8 text", f"a byte that is not, at offset {error.start}"
-        ) from None
-    except OSError as error:
-        raise InputError(str(file), "a file that can be read", error.strerror or str(error)) from None
-
-
-def _opened(file: Path) -> BinaryIO:
-    with file.open("rb") as stream:
-        packed = stream.read(2) == b"\x1f\x8b"
-    return cast(BinaryIO, gzip.open(file)) if packed else file.open("rb")
 
 
 def evaluated_line(case: Case) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +13,7 @@ from costmodel.conventions.nn_dataflow.layers import LEVELS, LOOPS, TENSORS, Cou
 from costmodel.conventions.nn_dataflow.row_stationary import ProcessingPass, processing_passes
 from costmodel.errors import InputError
 from costmodel.frontends.json_fields import field, whole_number
-from costmodel.frontends.safe_json import parse_json
+from costmodel.frontends.safe_json import json_lines, parse_json
 
 MOST_LINE_BYTES = 1024 * 1024
 CONVOLUTIONS = ("ConvLayer", "FCLayer")
@@ -89,7 +87,7 @@ def is_scheme_file(path: Path) -> bool:
     if not path.is_file():
         return False
     try:
-        _, line = next(_lines(path), (0, "{}"))
+        _, line = next(json_lines(path, MOST_LINE_BYTES), (0, "{}"))
         first = parse_json(line, str(path))
     except InputError:
         return False
@@ -98,28 +96,12 @@ def is_scheme_file(path: Path) -> bool:
 
 def read_schemes(path: Path) -> Iterator[SchemeCase]:
     """The rows of a file, plain or gzipped; InputError names the line and the key that is wrong."""
-    for number, line in _lines(path):
+    for number, line in json_lines(path, MOST_LINE_BYTES):
         where = f"{path}:{number}"
         try:
             yield _case(parse_json(line, where), where)
         except InputError as error:
             raise error if error.where.startswith(str(path)) else error.at(where) from None
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines that are not empty, with their numbers."""
-    try:
-        with path.open("rb") as raw:
-            zipped = raw.read(2) == b"\x1f\x8b"
-        with gzip.open(path) if zipped else path.open("rb") as file:
-            for number, line in enumerate(iter(lambda: file.readline(MOST_LINE_BYTES + 1), b""), start=1):
-                if len(line) > MOST_LINE_BYTES:
-                    expected = f"at most {MOST_LINE_BYTES:,} bytes"
-                    raise InputError(f"{path}:{number}", expected, "a longer line")
-                if line.strip():
-                    yield number, line.decode("utf-8-sig")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise InputError(str(path), "a file of JSON lines that can be read", str(error)) from None
 
 
 def _case(record: Any, where: str) -> SchemeCase:
