@@ -3,44 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from costmodel.errors import InputError
+from costmodel.errors import InputError, did_you_mean
+from costmodel.frontends.reference_problem import builtin_shapes
 from costmodel.frontends.timeloop_files import parse_timeloop
 from costmodel.workload import Axis, Layer, Role, Tensor
 
-# the shapes that ship with Timeloop, which a problem can name instead of spelling them out
-_NAMED_SHAPES: dict[str, dict[str, Any]] = {
-    "cnn_layer": {
-        "dimensions": ["R", "S", "P", "Q", "C", "K", "N"],
-        "coefficients": [
-            {"name": name, "default": 1} for name in ("Wstride", "Hstride", "Wdilation", "Hdilation")
-        ],
-        "data_spaces": [
-            {"name": "Weights", "projection": ["C", "K", "R", "S"]},
-            {
-                "name": "Inputs",
-                "projection": [
-                    [["N"]],
-                    [["C"]],
-                    [["R", "Wdilation"], ["P", "Wstride"]],
-                    [["S", "Hdilation"], ["Q", "Hstride"]],
-                ],
-            },
-            {"name": "Outputs", "projection": ["N", "K", "Q", "P"], "read_write": True},
-        ],
-    },
-    "gemm_ABZ": {
-        "dimensions": ["M", "N", "K"],
-        "data_spaces": [
-            {"name": "A", "projection": ["M", "K"]},
-            {"name": "B", "projection": ["N", "K"]},
-            {"name": "Z", "projection": ["M", "N"], "read_write": True},
-        ],
-    },
-}
+_NAMED_SHAPES = {"cnn_layer": builtin_shapes()["cnn_layer"], "gemm_ABZ": builtin_shapes()["gemm"]}
+"""The shapes that ship with Timeloop, which a problem can name instead of spelling them out."""
 _WEIGHT_NAMES = ("weight", "filter", "kernel", "b")
 _SHAPE_KEYS = {"name", "dimensions", "coefficients", "data_spaces"}
 _UNUSED = ("H", "W", "Hpad", "Wpad")
@@ -177,6 +149,5 @@ def _only(data: Mapping[str, Any], known: set[str], where: str) -> None:
         if key in ("densities", "commonDensity", "flatten"):
             raise InputError(where, "a dense problem", f"the key {key!r}", _REMEDY_SPARSE, key=key)
         if key not in known:
-            close = get_close_matches(key, known, 1)
-            remedy = f"Did you mean {close[0]!r}?" if close else ""
-            raise InputError(where, f"keys among {sorted(known)}", key, remedy, key=key)
+            expected = f"keys among {sorted(known)}"
+            raise InputError(where, expected, key, did_you_mean(key, sorted(known)), key=key)

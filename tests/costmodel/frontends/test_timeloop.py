@@ -94,7 +94,7 @@ problem:
         ("K: 6", "K: many", "problem.K"),
         ("K: 6", "K: 6.5", "problem.K"),
         ("Wstride: 2", "Wstride: -2", "problem.Wstride: .*found -2"),
-        ("Wstride: 2", "Wstrides: 2", "Did you mean 'Wstride'"),
+        ("Wstride: 2", "Wstrides: 2", "Did you mean Wstride"),
         ("Wstride: 2", "densities: {Inputs: 0.5}", "a dense problem"),
         ("    data-spaces:", "    flatten: []\n    data-spaces:", "a dense problem"),
         ("[P, Wstride]", "[P, Xstride]", "data space Inputs.projection: .*found Xstride"),
