@@ -37,6 +37,14 @@ AtLeastOne = Annotated[int, Field(ge=1, le=2**31)]
 LevelName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")]
 
 
+def _listed(written: Any) -> Any:
+    return [written] if isinstance(written, str) else written
+
+
+Sources = Annotated[list[str], BeforeValidator(_listed)]
+"""Where the numbers of a file are from: a text or a list of texts."""
+
+
 class AccessEnergies(Keys):
     """Energy per access of one block; with ``at_size`` it follows the kind's law when the size moves."""
 
@@ -100,16 +108,12 @@ class ComputeKeys(Keys):
     area: Area | None = None
 
 
-def _listed(written: Any) -> Any:
-    return [written] if isinstance(written, str) else written
-
-
 class ArchitectureKeys(Keys):
     """A whole architecture file; ``levels`` are OUTERMOST FIRST."""
 
     name: Annotated[str, Field(min_length=1)]
     description: str = ""
-    source: Annotated[list[str], BeforeValidator(_listed)] = Field(default_factory=list)
+    source: Sources = Field(default_factory=list)
     technology: str | None = None
     frequency: Frequency = Quantity(1e9, "Hz", "1 GHz")
     word_bits: AtLeastOne | None = None

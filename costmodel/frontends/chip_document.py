@@ -10,7 +10,14 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, Field
 
 from costmodel.errors import InputError, did_you_mean
-from costmodel.frontends.architecture_document import AtLeastOne, Bandwidth, Energy, Frequency, Size
+from costmodel.frontends.architecture_document import (
+    AtLeastOne,
+    Bandwidth,
+    Energy,
+    Frequency,
+    Size,
+    Sources,
+)
 from costmodel.frontends.file_keys import Keys
 from costmodel.frontends.quantities import Quantity
 
@@ -23,10 +30,6 @@ def _columns_and_rows(written: Any) -> Any:
     if not isinstance(written, list) or len(written) != 2:
         raise InputError("", "columns and rows such as [4, 4] or 4x4", repr(written))
     return written
-
-
-def _listed(written: Any) -> Any:
-    return [written] if isinstance(written, str) else written
 
 
 class NocKeys(Keys):
@@ -68,7 +71,7 @@ class ChipKeys(Keys):
 
     name: Annotated[str, Field(min_length=1)]
     description: str = ""
-    source: Annotated[list[str], BeforeValidator(_listed)] = Field(default_factory=list)
+    source: Sources = Field(default_factory=list)
     frequency: Frequency = Quantity(1e9, "Hz", "1 GHz")
     mesh: Annotated[list[AtLeastOne], BeforeValidator(_columns_and_rows)]
     stripe: AtLeastOne = 4

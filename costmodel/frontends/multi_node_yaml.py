@@ -37,7 +37,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from costmodel.errors import InputError, did_you_mean
 from costmodel.frontends.architecture_document import (
@@ -48,17 +48,12 @@ from costmodel.frontends.architecture_document import (
     Leakage,
     LevelName,
     Size,
+    Sources,
 )
 from costmodel.frontends.file_keys import Keys, check_keys
 from costmodel.frontends.quantities import Quantity
 from costmodel.multi_node.template import ArrayMapping, MultiNode, UnitCosts
 
-
-def _listed(written: Any) -> Any:
-    return [written] if isinstance(written, str) else written
-
-
-Sources = Annotated[list[str], BeforeValidator(_listed)]
 Sides = Annotated[list[AtLeastOne], Field(min_length=2, max_length=2)]
 
 
