@@ -21,7 +21,6 @@ import record
 
 from costmodel.conventions.set_isca2023 import (
     NodeCost,
-    NotPossibleError,
     TileTables,
     TreeEvaluator,
     load_graph,
@@ -31,6 +30,7 @@ from costmodel.conventions.set_isca2023.cases import TreeCase, read_trees
 from costmodel.conventions.set_isca2023.hardware import Tile
 from costmodel.conventions.set_isca2023.intra_tile import Share, TileMapper
 from costmodel.frontends.safe_json import load_json
+from costmodel.ratree import NotPossibleError
 
 CLOSE = 1e-9
 

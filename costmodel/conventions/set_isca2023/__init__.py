@@ -5,7 +5,6 @@ read and checked: among others weights are charged once a run although the paper
 that are concatenated on the chip only the first producer's are sent. No study uses this.
 """
 
-from costmodel.chip.layers import LayerGraph, NetworkLayer
 from costmodel.conventions.set_isca2023.evaluator import (
     NodeCost,
     TreeEvaluator,
@@ -14,14 +13,10 @@ from costmodel.conventions.set_isca2023.evaluator import (
 from costmodel.conventions.set_isca2023.hardware import PLATFORMS, Platform, Tile, load_platform
 from costmodel.conventions.set_isca2023.layers import load_graph
 from costmodel.conventions.set_isca2023.tile_tables import TileTables
-from costmodel.ratree import NotPossibleError
 
 __all__ = [
     "PLATFORMS",
-    "LayerGraph",
-    "NetworkLayer",
     "NodeCost",
-    "NotPossibleError",
     "Platform",
     "Tile",
     "TileTables",

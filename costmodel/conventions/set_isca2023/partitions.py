@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from costmodel.chip.layers import NetworkLayer
-from costmodel.chip.partitions import Parts, factorizations, utilization, well_used
+from costmodel.chip.partitions import Parts, factorizations, well_used
 from costmodel.conventions.set_isca2023.hardware import Platform
-
-__all__ = ["Parts", "admitted", "factorizations", "utilization"]
 
 
 def admitted(layer: NetworkLayer, batch: int, tiles: int, platform: Platform) -> tuple[Parts, ...]:

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from costmodel.chip.geometry import kernel_shape, ranges_of, same_shapes
 from costmodel.chip.layers import LayerGraph
+from costmodel.chip.partitions import Parts
 from costmodel.conventions.set_isca2023.hardware import Platform
 from costmodel.conventions.set_isca2023.intra_tile import Share, TileCost, TileMapper
-from costmodel.conventions.set_isca2023.partitions import Parts, admitted
+from costmodel.conventions.set_isca2023.partitions import admitted
 from costmodel.errors import InputError
 
 Array = NDArray[Any]

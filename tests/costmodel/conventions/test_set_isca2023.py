@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from costmodel.chip.layers import LayerGraph
+from costmodel.chip.partitions import factorizations
 from costmodel.chip.streams import Place
 from costmodel.conventions.set_isca2023 import (
     PLATFORMS,
-    LayerGraph,
     NodeCost,
-    NotPossibleError,
     Platform,
     TileTables,
     TreeEvaluator,
@@ -32,11 +32,11 @@ from costmodel.conventions.set_isca2023.hardware import Tile
 from costmodel.conventions.set_isca2023.intra_tile import Share, TileMapper
 from costmodel.conventions.set_isca2023.layers import LIBRARY, graph_from_json
 from costmodel.conventions.set_isca2023.leaf import LeafCost, LeafSearch
-from costmodel.conventions.set_isca2023.partitions import admitted, factorizations
+from costmodel.conventions.set_isca2023.partitions import admitted
 from costmodel.errors import InputError
 from costmodel.frontends.safe_json import load_json
 from costmodel.networks.training import training_graph
-from costmodel.ratree import Cut, Leaf, format_tree, parse_tree
+from costmodel.ratree import Cut, Leaf, NotPossibleError, format_tree, parse_tree
 
 DATA = Path(__file__).parents[2] / "data/set"
 CASES = list(read_trees(DATA / "trees.json.gz"))
