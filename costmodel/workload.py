@@ -249,10 +249,6 @@ def batched_matmul(name: str, *, B: int, M: int, N: int, K: int) -> Layer:  # no
     )
 
 
-def fully_connected(name: str, *, batch: int, inputs: int, outputs: int) -> Layer:
-    return gemm(name, M=batch, N=outputs, K=inputs)
-
-
 ValueKind = Literal["input", "activation", "parameter", "output"]
 
 

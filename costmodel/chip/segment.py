@@ -7,7 +7,7 @@ segment that is one leaf may do without pinned weights, and have its loop nest m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,8 +139,11 @@ class SegmentEvaluation:
         energy, cycles = self._search.exponents
         return float(sum(cost.parts_pj) ** energy * cost.cycles**cycles)
 
-    def _planned(self, node: Node, path: Path, cuts: Any) -> _Planned:
-        """Normalized processing times (section 3.3.2), with fill and drain, and tiles needed."""
+    def _planned(self, node: Node, path: Path, cuts: Iterator[Sequence[int]]) -> _Planned:
+        """Normalized processing times (section 3.3.2), with fill and drain, and tiles needed.
+
+        ``cuts``: the stages of the cuts that come next, from the top and left.
+        """
         if isinstance(node, Leaf):
             return _Planned(node, self._normalized(self._graph.index[node.layer]), 1)
         stages = tuple(next(cuts))

@@ -27,7 +27,7 @@ def product(builder: Builder, node: Node, operands: Sequence[Data], has_weights:
     if has_weights:
         return _heads(builder, node.name, layer, operands[0], None)
     both = [operands[0], operands[-1]]
-    return _heads(builder, node.name, layer, *_unpacked(layer, both, builder))
+    return _heads(builder, node.name, layer, *_unpacked(layer, both))
 
 
 def attention(builder: Builder, node: Node, operands: Sequence[Data]) -> Data:
@@ -113,7 +113,7 @@ def _linear(builder: Builder, name: str, layer: Layer, data: Data) -> Data:
     raise InputError("", f"{m} rows of {k} channels", data.shape)
 
 
-def _unpacked(layer: Layer, operands: Sequence[Data], builder: Builder) -> tuple[Data, Data]:
+def _unpacked(layer: Layer, operands: Sequence[Data]) -> tuple[Data, Data]:
     """Both operands of a product, where queries, keys and values may be packed in one."""
     left, right = operands
     heads = layer.sizes.get("B", 1)
@@ -141,12 +141,9 @@ def _heads(
         left = builder.transposed(f"{name}.left", left, heads)
     if (left.k, left.h * left.w) != (heads * k, m):
         raise InputError("", f"{m} rows of {heads} x {k} channels", left.shape)
-    weights = None if right is None else _weights(builder, name, layer, (left, right), keys)
-    kind = "groupconv" if heads > 1 else "conv"
-    draft = Draft(name, kind, heads * n, left.h, left.w, left.parts, left.h, left.w, groups=heads)
-    if weights is not None:
-        draft = Draft(**{**vars(draft), "weights": weights.parts})
-    return builder.add(draft)
+    weights = () if right is None else _weights(builder, name, layer, (left, right), keys).parts
+    kind, rows = ("groupconv" if heads > 1 else "conv"), (left.h, left.w)
+    return builder.add(Draft(name, kind, heads * n, *rows, left.parts, *rows, groups=heads, weights=weights))
 
 
 def _weights(

@@ -20,7 +20,6 @@ from costmodel.workload import (
     batched_matmul,
     convolution,
     distinct_layers,
-    fully_connected,
     gemm,
 )
 
@@ -90,7 +89,6 @@ def test_products_of_matrices() -> None:
     batched = batched_matmul("b", B=5, M=2, N=3, K=4)
     assert batched.macs == 5 * 24
     assert all("B" in tensor.dims for tensor in batched.tensors)
-    assert fully_connected("f", batch=8, inputs=16, outputs=32).sizes == {"M": 8, "N": 32, "K": 16}
 
 
 @pytest.mark.parametrize(
