@@ -122,7 +122,7 @@ def check_objectives(objectives: Sequence[str]) -> None:
             )
 
 
-def design_frame(run: RunFolder, *, skip_damaged: bool = False) -> pandas.DataFrame:
+def design_frame(run: RunFolder) -> pandas.DataFrame:
     """The designs of a run ordered by id, JSON columns decoded, one column ``axis.NAME`` for every axis.
 
     Where a study was changed and run again into the same folder, designs that only its earlier forms had
@@ -134,7 +134,7 @@ def design_frame(run: RunFolder, *, skip_damaged: bool = False) -> pandas.DataFr
     current = run.read_lock_file().get("study_id")
     rows = [
         row
-        for row in run.read("designs", skip_damaged=skip_damaged).to_pylist()
+        for row in run.read("designs").to_pylist()
         if current is None or row["study_id"] in (None, current)
     ]
     decoded = sorted((DESIGNS.decode(row) for row in rows), key=lambda row: str(row["design_id"]))

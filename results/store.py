@@ -70,21 +70,19 @@ class RunFolder:
             raise NotARunError(self.path, "holds no run", f"Name a folder with {LOCK_FILE} in it")
         return self
 
-    def read(
-        self, table: str, columns: Sequence[str] | None = None, *, skip_damaged: bool = False
-    ) -> pyarrow.Table:
+    def read(self, table: str, columns: Sequence[str] | None = None) -> pyarrow.Table:
         """The rows of a table, the last written one per key, in the order of their writing.
 
         ``columns`` None: all of today's, then those that only parts of newer versions have. A part that
-        cannot be read raises DamagedFileError, or is left out with a warning if ``skip_damaged``.
+        cannot be read raises DamagedFileError.
         """
         described = table_named(table)
         parts = list_parts(self.path / table)
         try:
-            return _read_parts(described, parts, columns, skip_damaged)
+            return _read_parts(described, parts, columns)
         except FileNotFoundError:
             # a writer joined small parts since the listing; its joined part holds their rows
-            return _read_parts(described, list_parts(self.path / table), columns, skip_damaged)
+            return _read_parts(described, list_parts(self.path / table), columns)
 
     def read_rows(self, table: str, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """As ``read``, as plain Python rows with JSON columns decoded."""
@@ -267,13 +265,9 @@ def compact(path: Path, table: str, rows_per_part: int) -> None:
         part.unlink()
 
 
-def _read_parts(
-    table: Table, parts: Sequence[Path], columns: Sequence[str] | None, skip_damaged: bool
-) -> pyarrow.Table:
+def _read_parts(table: Table, parts: Sequence[Path], columns: Sequence[str] | None) -> pyarrow.Table:
     import pyarrow
 
-    if skip_damaged:
-        parts = [part for part in parts if _is_readable(table, part)]
     wanted = list(columns) if columns is not None else _all_columns(table.names(), parts)
     if not parts:
         return table.arrow_schema().empty_table().select([n for n in wanted if n in table.by_name])
@@ -281,15 +275,6 @@ def _read_parts(
     pieces = [read_part(table, part, needed) for part in parts]
     rows = pyarrow.concat_tables(pieces, promote_options="permissive")
     return _last_per_key(rows, table.key).select(wanted)
-
-
-def _is_readable(table: Table, part: Path) -> bool:
-    try:
-        read_part(table, part, table.names())
-    except DamagedFileError as error:
-        warnings.warn(f"left out: {error}", stacklevel=5)
-        return False
-    return True
 
 
 def _all_columns(today: Sequence[str], parts: Sequence[Path]) -> list[str]:
