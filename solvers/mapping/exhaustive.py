@@ -16,6 +16,7 @@ from costmodel.evaluate import evaluate
 from costmodel.mapping import Mapping
 from solvers.budget import Budget, Stopwatch
 from solvers.checks import check_counts
+from solvers.mapping.answers import infeasible
 from solvers.mapping.obstacles import obstacle
 from solvers.mapping.padding import over_padded_sizes
 from solvers.mapping.problem import MappingProblem, objective_of, objective_values
@@ -50,7 +51,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     """
     search = Search(problem)
     if reason := obstacle(search.space):
-        return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reason)
+        return infeasible(reason)
     search.load()
     clock = Stopwatch()
     note = search.run(min(params.limit, budget.iterations or params.limit), clock, budget.wall_seconds)

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.batch import BatchEvaluator, MappingBatch
-from costmodel.evaluate import evaluate
 from costmodel.mapping import Mapping
 from solvers.budget import Budget, Stopwatch
 from solvers.checks import check_counts
+from solvers.mapping.answers import answer, infeasible, unknown
 from solvers.mapping.obstacles import obstacle
 from solvers.mapping.padding import over_padded_sizes
-from solvers.mapping.problem import MappingProblem, objective_of, objective_values
+from solvers.mapping.problem import MappingProblem, objective_values
 from solvers.mapping.space import MappingSpace
 from solvers.mapping.space_bounds import space_bound
-from solvers.outcome import Outcome, Status
+from solvers.outcome import Outcome
 
 VERSION = "2"
 
@@ -47,7 +47,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     """
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)
     if reason := obstacle(space):
-        return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reason)
+        return infeasible(reason)
     search = Search(problem, params.victory)
     search.look_at(space.sample(range(0), budget.seed))
     clock = Stopwatch()
@@ -111,23 +111,5 @@ def _outcome(problem: MappingProblem, search: Search, clock: Stopwatch) -> Outco
     bound = space_bound(problem)
     if search.best is None:
         note = f"none of {search.evaluations} mappings drawn was valid; nothing shows that there is none"
-        return Outcome(
-            Status.UNKNOWN,
-            None,
-            None,
-            bound,
-            clock.cpu_seconds,
-            clock.wall_seconds,
-            note,
-            evaluations=search.evaluations,
-        )
-    objective = objective_of(evaluate(problem.architecture, problem.layer, search.best), problem.objective)
-    return Outcome(
-        Status.OPTIMAL if objective <= bound else Status.FEASIBLE,
-        search.best,
-        objective,
-        bound,
-        clock.cpu_seconds,
-        clock.wall_seconds,
-        evaluations=search.evaluations,
-    )
+        return unknown(note, bound, clock, search.evaluations)
+    return answer(problem, search.best, bound, clock, evaluations=search.evaluations)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
-from costmodel.batch import BatchEvaluator
 from costmodel.evaluate import evaluate
 from costmodel.mapping import LevelMapping, Mapping, loops
 from solvers.budget import Budget, Stopwatch
+from solvers.mapping.answers import answer, infeasible, unknown
 from solvers.mapping.cosa.capacity import Keep, keep_choices, misfit
 from solvers.mapping.cosa.linear import Engine, Goal, IntegerProgram
 from solvers.mapping.cosa.params import Params
@@ -20,12 +18,10 @@ from solvers.mapping.polish import Polish
 from solvers.mapping.problem import MappingProblem, objective_of, violations
 from solvers.mapping.space import MappingSpace
 from solvers.mapping.space_bounds import space_bound
-from solvers.outcome import Outcome, Status
+from solvers.mapping.starts import drawn
+from solvers.outcome import Outcome
 
 VERSION = "2"
-
-DRAWN_BLOCKS = 64
-"""Blocks of random mappings that are looked through for one that fits."""
 
 _LOADED: set[tuple[str, bool]] = set()
 """The engines that this process has loaded, and whether with the polish."""
@@ -44,44 +40,27 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     params.check_levels(problem.architecture)
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)
     if reason := obstacle(space):
-        return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reason)
+        return infeasible(reason)
     choices, reasons = _fitting(space, params)
     if not choices:
-        return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reasons[0])
+        return infeasible(reasons[0])
     serial = _serial(problem, choices[0])
     _load(problem, serial, params)
     clock = Stopwatch()
     solved = list(_solved(space, choices, budget, params, clock))
-    optima = [answer.mapping for answer in solved if answer.mapping is not None]
-    starts = _valid(problem, optima) or _valid(problem, [serial]) or _valid(problem, _drawn(space, budget))
+    optima = [program.mapping for program in solved if program.mapping is not None]
+    starts = _valid(problem, optima) or _valid(problem, [serial]) or [*drawn(space, budget.seed)]
     bound = space_bound(problem)
     if not starts:
-        times = clock.cpu_seconds, clock.wall_seconds
-        return Outcome(Status.UNKNOWN, None, None, bound, *times, "no program found an allowed mapping")
+        return unknown("no program found an allowed mapping", bound, clock)
     best, evaluations = _improved(problem, starts, bound, (budget, params, clock))
-    objective = _cost(problem, best)
-    return Outcome(
-        Status.OPTIMAL if objective <= bound else Status.FEASIBLE,
-        best,
-        objective,
-        bound,
-        clock.cpu_seconds,
-        clock.wall_seconds,
-        program_proven=all(answer.proven for answer in solved),
-        evaluations=evaluations,
-    )
+    proven = all(program.proven for program in solved)
+    return answer(problem, best, bound, clock, evaluations=evaluations, program_proven=proven)
 
 
 def _valid(problem: MappingProblem, mappings: list[Mapping]) -> list[Mapping]:
     """Each of the mappings once that the problem allows: programs know no loop orders asked by the user."""
     return [mapping for mapping in dict.fromkeys(mappings) if not violations(problem, mapping)]
-
-
-def _drawn(space: MappingSpace, budget: Budget) -> list[Mapping]:
-    """One drawn mapping that fits, for constraints that forbid the serial one; none if none of many fits."""
-    batch = space.sample(range(DRAWN_BLOCKS), budget.seed)
-    fitting = np.flatnonzero(BatchEvaluator(space.architecture, space.layer).evaluate(batch).valid)
-    return [batch.mapping(int(row), space.layer) for row in fitting[:1]]
 
 
 def _improved(

@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from costmodel.batch import MappingBatch
-from costmodel.evaluate import evaluate
 from costmodel.mapping import Mapping
 from solvers.budget import Budget, Stopwatch
+from solvers.mapping.answers import answer, infeasible, unknown
 from solvers.mapping.kapla.bottom_up import BottomUp
 from solvers.mapping.kapla.params import Params
 from solvers.mapping.obstacles import obstacle
 from solvers.mapping.padding import over_padded_sizes
 from solvers.mapping.polish import Polish
-from solvers.mapping.problem import MappingProblem, objective_of
+from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space import MappingSpace
 from solvers.mapping.space_bounds import space_bound
 from solvers.mapping.starts import drawn
-from solvers.outcome import Outcome, Status
+from solvers.outcome import Outcome
 
 VERSION = "1"
 
@@ -34,7 +34,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     """
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)
     if reason := obstacle(space):
-        return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reason)
+        return infeasible(reason)
     search = BottomUp(problem, space, params)
     search.load()
     clock = Stopwatch()
@@ -48,22 +48,12 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     starts = starts or list(drawn(space, budget.seed))
     bound = space_bound(problem)
     if not starts:
-        note = "no scheme within the constraints was found"
-        return Outcome(Status.UNKNOWN, None, None, bound, clock.cpu_seconds, clock.wall_seconds, note)
+        return unknown("no scheme within the constraints was found", bound, clock)
     best, polished = starts[0], 0
     if params.polish:
         polish = Polish(problem, bound, in_time)
         best, polished = polish.best(starts, 0, budget.seed), polish.evaluations
-    objective = objective_of(evaluate(problem.architecture, problem.layer, best), problem.objective)
-    return Outcome(
-        Status.OPTIMAL if objective <= bound else Status.FEASIBLE,
-        best,
-        objective,
-        bound,
-        clock.cpu_seconds,
-        clock.wall_seconds,
-        evaluations=search.evaluations + polished,
-    )
+    return answer(problem, best, bound, clock, evaluations=search.evaluations + polished)
 
 
 def _differently_spread(batch: MappingBatch) -> list[int]:

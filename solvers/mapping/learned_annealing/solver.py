@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from costmodel.evaluate import evaluate
 from costmodel.mapping import Mapping
 from solvers.budget import Budget, Stopwatch
+from solvers.mapping.answers import answer, infeasible, unknown
 from solvers.mapping.learned_annealing.params import Params
 from solvers.mapping.learned_annealing.regressor import load_library
 from solvers.mapping.obstacles import obstacle
 from solvers.mapping.padding import over_padded_sizes
-from solvers.mapping.problem import MappingProblem, objective_of
+from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space import MappingSpace
 from solvers.mapping.space_bounds import space_bound
-from solvers.outcome import Outcome, Status
+from solvers.outcome import Outcome
 
 if TYPE_CHECKING:
     from solvers.mapping.learned_annealing.measurements import Measurements
@@ -38,7 +37,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
         load_library()
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)
     if reason := obstacle(space):
-        return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reason)
+        return infeasible(reason)
     search_for(problem, space, Params(batch=1, steps=1, learn=False), Budget(iterations=1)).round()
     clock, bound = Stopwatch(), space_bound(problem)
     search = search_for(problem, space, params, budget)
@@ -52,20 +51,8 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
 def _outcome(
     problem: MappingProblem, measured: Measurements, bound: float, clock: Stopwatch
 ) -> Outcome[Mapping]:
-    note = f"none of {measured.count} mappings measured was valid; nothing shows that there is none"
-    nothing: Outcome[Mapping] = Outcome(
-        Status.UNKNOWN,
-        None,
-        None,
-        bound,
-        clock.cpu_seconds,
-        clock.wall_seconds,
-        note,
-        evaluations=measured.count,
-    )
     if not len(measured.best):
-        return nothing
+        note = f"none of {measured.count} mappings measured was valid; nothing shows that there is none"
+        return unknown(note, bound, clock, measured.count)
     best = measured.best.mapping(0, problem.layer)
-    objective = objective_of(evaluate(problem.architecture, problem.layer, best), problem.objective)
-    status = Status.OPTIMAL if objective <= bound else Status.FEASIBLE
-    return replace(nothing, status=status, solution=best, objective=objective, note="")
+    return answer(problem, best, bound, clock, evaluations=measured.count)
