@@ -87,10 +87,11 @@ class TiledChip:
     def content(self) -> dict[str, Any]:
         """What answers depend on, as plain JSON data: no name, clock, or inside of a tile but its source."""
         bare = replace(self.chip, name="", frequency_ghz=1.0, tile=replace(self.chip.tile, architecture=None))
-        content = {"chip": bare.to_json(), "tile_source": self.source.id, "pruning": asdict(self.pruning)}
+        own = {"chip": bare.to_json(), "tile_source": self.source.id, "pruning": asdict(self.pruning)}
         # without layers alone, and with all partitions, it is what it was before there was either
-        content |= {"alone": True} if self.alone else {}
-        return content | ({"partitions_ranked_by": RANKING} if self.pruning.most is not None else {})
+        alone = {"alone": True} if self.alone else {}
+        ranking = {"partitions_ranked_by": RANKING} if self.pruning.most is not None else {}
+        return own | alone | ranking
 
     @cached_property
     def id(self) -> str:
