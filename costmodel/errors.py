@@ -27,11 +27,11 @@ class InputError(ValueError):
         return _rebuilt, (self.where, self.expected, self.found, self.remedy, self.key)
 
 
-def did_you_mean(found: object, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """A remedy: the name of ``known`` nearest to what was found, case apart; empty when none is near."""
+def did_you_mean(found: object, known: Iterable[str], cutoff: float = 0.6, most: int = 1) -> str:
+    """A remedy: up to ``most`` names of ``known`` nearest to what was found, case apart; empty if none is."""
     by_folded = {name.casefold(): name for name in known}
-    near = get_close_matches(str(found).casefold(), by_folded, 1, cutoff)
-    return f"Did you mean {by_folded[near[0]]}?" if near else ""
+    near = get_close_matches(str(found).casefold(), by_folded, most, cutoff)
+    return f"Did you mean {' or '.join(by_folded[name] for name in near)}?" if near else ""
 
 
 def _rebuilt(where: str, expected: str, found: object, remedy: str, key: str) -> InputError:

@@ -64,7 +64,7 @@ def _from_json(path: str, member: str, overrides: Mapping[str, Any] | None) -> A
     if overrides:
         remedy = "Write the architecture as YAML, where a technology's laws follow the sizes"
         raise InputError(path, "no overrides: this form states every number", ", ".join(overrides), remedy)
-    from costmodel.frontends.timeloop_reference import architecture_from_json
+    from costmodel.frontends.reference_architecture import architecture_from_json
 
     return architecture_from_json(name, data, f"{path}#{member}" if member else path)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from costmodel.errors import InputError
+from costmodel.errors import InputError, did_you_mean
 from costmodel.networks.inception import googlenet
 from costmodel.networks.layer_lists import (
     cosa_alexnet,
@@ -141,10 +140,9 @@ def _unknown(name: str) -> InputError:
         return InputError(
             f"network {name}", f"a file ending in one of {', '.join(_SUFFIXES)}", Path(name).name
         )
-    close = get_close_matches(name.lower().replace("-", "_"), _LIBRARY, 3, 0.5)
-    remedy = f"Did you mean {' or '.join(close)}? " if close else ""
-    known = ", ".join(_LIBRARY)
-    return InputError(f"network {name}", "a built-in network or a file", name, f"{remedy}Built in: {known}")
+    near = did_you_mean(name.replace("-", "_"), _LIBRARY, cutoff=0.5, most=3)
+    remedy = f"{near} Built in: {', '.join(_LIBRARY)}".lstrip()
+    return InputError(f"network {name}", "a built-in network or a file", name, remedy)
 
 
 def _problem_json(text: str, where: str) -> Layer:
@@ -154,7 +152,7 @@ def _problem_json(text: str, where: str) -> Layer:
 
 
 def _layer_from_problem(data: Any, where: str) -> Layer:
-    from costmodel.frontends.timeloop_reference import layer_from_problem
+    from costmodel.frontends.reference_problem import layer_from_problem
 
     if isinstance(data, dict) and isinstance(data.get("problem"), dict):
         data = data["problem"]
@@ -188,11 +186,9 @@ def _named_layer(network: Network, name: str) -> Layer:
     for layer in network.layers:
         if layer.name == name:
             return layer
-    close = get_close_matches(name, [layer.name for layer in network.layers], 3, 0.5)
-    remedy = f"Did you mean {' or '.join(close)}? " if close else ""
-    raise InputError(
-        f"network {network.name}", "the name of one of its layers", name, f"{remedy}It has {_some(network)}"
-    )
+    near = did_you_mean(name, [layer.name for layer in network.layers], cutoff=0.5, most=3)
+    remedy = f"{near} It has {_some(network)}".lstrip()
+    raise InputError(f"network {network.name}", "the name of one of its layers", name, remedy)
 
 
 def _some(network: Network, most: int = 12) -> str:
