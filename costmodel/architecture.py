@@ -72,9 +72,11 @@ class StorageLevel:
 
     @property
     def fanout(self) -> int:
+        """Instances of the next inner level, or MAC units, below each instance."""
         return self.fanout_x * self.fanout_y
 
     def can_keep(self, tensor: Tensor) -> bool:
+        """Whether the level holds tensors of that role."""
         return tensor.role in self.keeps
 
 
@@ -130,6 +132,7 @@ class Architecture:
 
     @cached_property
     def mac_units(self) -> int:
+        """MAC units of the whole hardware."""
         return prod(level.fanout for level in self.levels)
 
     @cached_property
@@ -139,6 +142,7 @@ class Architecture:
         return storage + self.mac_units * self.compute.area_um2
 
     def index(self, level_name: str) -> int:
+        """The level's place, 0 the innermost; InputError for a name that no level has."""
         for index, level in enumerate(self.levels):
             if level.name == level_name:
                 return index
@@ -146,6 +150,7 @@ class Architecture:
         raise InputError(f"architecture {self.name}", f"a level among {names}", level_name)
 
     def to_json(self) -> dict[str, Any]:
+        """Plain data, levels innermost first, in the fields' units: see :meth:`from_json`."""
         data = asdict(self)
         for level in data["levels"]:
             level["keeps"] = list(level["keeps"])
@@ -154,6 +159,7 @@ class Architecture:
 
     @classmethod
     def from_json(cls, data: ReadOnlyDict[str, Any]) -> Architecture:
+        """The architecture of :meth:`to_json`; InputError for numbers that no hardware has."""
         levels = tuple(StorageLevel(**{**level, "keeps": tuple(level["keeps"])}) for level in data["levels"])
         return cls(data["name"], levels, Compute(**data["compute"]), data["frequency_hz"])
 

@@ -30,10 +30,12 @@ class LevelMapping:
 
     @property
     def spatial(self) -> tuple[Loop, ...]:
+        """The loops over both sides of the fan-out, those on X first."""
         return self.spatial_x + self.spatial_y
 
     @property
     def loops(self) -> tuple[Loop, ...]:
+        """All loops of the level, innermost first."""
         return self.spatial + self.temporal
 
 

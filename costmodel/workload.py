@@ -131,6 +131,7 @@ class Layer:
         return next(tensor for tensor in self.tensors if tensor.is_output)
 
     def tensor(self, name: str) -> Tensor:
+        """The tensor of that name; InputError if there is none."""
         for tensor in self.tensors:
             if tensor.name == name:
                 return tensor
@@ -149,6 +150,7 @@ class Layer:
 
     @classmethod
     def from_json(cls, data: ReadOnlyDict[str, Any]) -> Layer:
+        """The layer of :meth:`to_json`; InputError for what is no layer."""
         tensors = tuple(
             Tensor(
                 t["name"],
@@ -330,6 +332,7 @@ class Network:
         return sum(layer.macs for layer in self.layers)
 
     def value(self, name: str) -> Value:
+        """The value of that name; InputError if there is none."""
         for value in self.values:
             if value.name == name:
                 return value

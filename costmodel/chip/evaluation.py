@@ -27,6 +27,7 @@ class ChipEvaluation:
 
     @cached_property
     def parts_pj(self) -> dict[str, float]:
+        """Energy by ENERGY_PARTS over all rounds."""
         sums = (sum(part) for part in zip(*(one.parts_pj for one in self.segments), strict=True))
         return {name: self.rounds * part for name, part in zip(ENERGY_PARTS, sums, strict=True)}
 
@@ -52,6 +53,7 @@ class ChipEvaluation:
 
     @property
     def noc_hop_bytes(self) -> float:
+        """Bytes times links; those of DRAM are spread evenly over its ports."""
         spread = sum(int(segment.links.sum()) for segment in self.segments)
         alone = sum(segment.alone.hop_bytes for segment in self.segments if segment.alone)
         return self.rounds * spread / len(self.chip.ports) + self.rounds * alone

@@ -26,6 +26,7 @@ def same_shapes(graph: LayerGraph) -> list[int]:
 
 
 def kernel_shape(layer: NetworkLayer) -> Any:
+    """The layer for one sample as a :class:`costmodel.chip.ranges_kernel.Shape`."""
     from costmodel.chip.ranges_kernel import Shape
 
     return Shape(

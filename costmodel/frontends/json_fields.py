@@ -23,6 +23,7 @@ def field(data: Any, key: str, kind: type, where: str) -> Any:
 
 
 def whole_number(value: Any, where: str, key: str, least: int = 1) -> int:
+    """The value, which must be a whole number of at least ``least``; else InputError."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise InputError(where, f"a whole number of at least {least}", value, key=key)
     return value

@@ -31,6 +31,7 @@ Parts = tuple[Slice, ...]
 
 
 def channels(parts: Iterable[Slice]) -> int:
+    """How many channels the parts are together."""
     return sum(part.k for part in parts)
 
 

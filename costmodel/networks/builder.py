@@ -48,16 +48,19 @@ class NetworkBuilder:
         self._parameters: list[str] = []
 
     def input(self, name: str, shape: Shape) -> str:
+        """An input of the network, samples first."""
         self._inputs.append(name)
         self._shapes[name] = shape
         return name
 
     def parameter(self, name: str, shape: Shape) -> str:
+        """Weights, or another constant tensor."""
         self._parameters.append(name)
         self._shapes[name] = shape
         return name
 
     def shape(self, value: str) -> Shape:
+        """The shape of a value in elements, that of an image (samples, channels, rows, columns)."""
         return self._shapes[value]
 
     def operator(
@@ -69,6 +72,7 @@ class NetworkBuilder:
         return name
 
     def convolution(self, name: str, x: str, conv: Convolution) -> str:
+        """A convolution of an image, with what is fused to it."""
         batch, channels, *plane = self.shape(x)
         padding = conv.kernel // 2 if conv.padding is None else conv.padding
         rows, columns = ((size + 2 * padding - conv.kernel) // conv.stride + 1 for size in plane)
@@ -80,6 +84,7 @@ class NetworkBuilder:
         return self.operator(name, _fused("conv2d", conv.activation), inputs, shape, layer)
 
     def max_pool(self, name: str, x: str, pool: Pool) -> str:
+        """Max pooling of an image."""
         *outer, rows, columns = self.shape(x)
         spare = pool.stride - 1 if pool.ceil else 0
         rows, columns = (
@@ -105,6 +110,7 @@ class NetworkBuilder:
         return self.operator(name, _fused("linear", activation), inputs, (*rows, outputs), layer)
 
     def add(self, name: str, x: str, y: str, activation: str = "") -> str:
+        """The sum of two values, in the first one's shape."""
         return self.operator(name, _fused("add", activation), (x, y), self.shape(x))
 
     def concatenate(self, name: str, branches: tuple[str, ...]) -> str:

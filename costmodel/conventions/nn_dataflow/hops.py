@@ -138,6 +138,7 @@ def _corners(nodes: Sides) -> list[Sides]:
 
 
 def distance(one: Sides, other: Sides) -> int:
+    """Hops between two places of the mesh, along rows and columns."""
     return abs(one[0] - other[0]) + abs(one[1] - other[1])
 
 

@@ -87,5 +87,6 @@ class LayerShape:
 
 
 def check_size(value: object, where: str, key: str) -> None:
+    """InputError for what is no whole number from 1 to LARGEST."""
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST:
         raise InputError(where, f"a whole number from 1 to {LARGEST}", value, key=key)

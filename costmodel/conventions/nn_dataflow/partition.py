@@ -42,6 +42,7 @@ class Partition:
 
     @property
     def nodes(self) -> Sides:
+        """Rows and columns of nodes that all kinds take together."""
         rows, columns = (prod(sides) for sides in zip(*self.sizes, strict=True))
         return rows, columns
 
@@ -212,4 +213,5 @@ def _window(outputs: Range, stride: int, window: int) -> Range:
 
 
 def words(ranges: tuple[Range, ...]) -> int:
+    """Words in the box of the ranges, none if one of them is empty."""
     return prod(max(0, end - begin) for begin, end in ranges)
