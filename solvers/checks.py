@@ -6,7 +6,7 @@ from collections.abc import Mapping as ReadOnlyDict
 from math import isfinite
 from typing import Any, get_args
 
-from costmodel.errors import InputError
+from costmodel.errors import InputError, did_you_mean
 
 
 def check(where: str, key: str, right: bool, expected: str, found: object) -> None:
@@ -33,7 +33,8 @@ def check_choices(where: str, params: object, choices: ReadOnlyDict[str, Any]) -
     """The fields that ``choices`` names are among the strings of its literal types."""
     for key, literal in choices.items():
         value = getattr(params, key)
-        check(where, key, value in get_args(literal), f"one of {', '.join(get_args(literal))}", value)
+        if value not in (names := get_args(literal)):
+            raise InputError(where, f"one of {', '.join(names)}", value, did_you_mean(value, names), key=key)
 
 
 def is_whole(value: object, least: int) -> bool:

@@ -44,10 +44,10 @@ class ScheduleCase:
         """
         names = ("energy_pj", "latency_cycles", "dram_bytes", "noc_hop_bytes")
         demand = Demand(self.graph, self.chip.tile, self.chip.tiles, self.tree.batch, self.pruning)
-        exponents = self.objective.energy_exponent, self.objective.cycles_exponent
         costs = solved_costs(demand, self.mapper, self.chip if self.alone else None)
         try:
-            cost = ChipEvaluator(self.graph, self.chip, self.tree.batch, costs, exponents).evaluate(self.tree)
+            judge = ChipEvaluator(self.graph, self.chip, self.tree.batch, costs, self.objective.exponents)
+            cost = judge.evaluate(self.tree)
         except NotPossibleError as reason:
             return {**dict.fromkeys(names), "not_possible": str(reason)}
         except InputError as error:

@@ -28,8 +28,7 @@ class ChipModel:
 
     def evaluator(self, graph: LayerGraph, batch: int, objective: Objective) -> ChipEvaluator:
         """For searches: remembers leaves and segments."""
-        exponents = objective.energy_exponent, objective.cycles_exponent
-        return ChipEvaluator(graph, self.chip, batch, self.tile_costs, exponents)
+        return ChipEvaluator(graph, self.chip, batch, self.tile_costs, objective.exponents)
 
     def judge(self, graph: LayerGraph, batch: int, objective: Objective) -> ChipEvaluator:
         """For results: a new evaluator, which remembers nothing of any search."""
@@ -38,9 +37,7 @@ class ChipModel:
     def bound(self, graph: LayerGraph, batch: int, objective: Objective) -> float | None:
         """A proven lower bound on the objective of every tree; None where some layer cannot run at all."""
         bounds = self.bounds(graph, batch)
-        if bounds is None:
-            return None
-        return bounds.product((objective.energy_exponent, objective.cycles_exponent))
+        return None if bounds is None else bounds.product(objective.exponents)
 
     def bounds(self, graph: LayerGraph, batch: int) -> ScheduleBounds | None:
         """Proven lower bounds on energy and cycles of every tree; None where some layer cannot run at all."""

@@ -9,8 +9,7 @@ import numpy as np
 
 from costmodel.chip.hardware import Chip, Tile
 from costmodel.chip.layers import Channels, LayerGraph, NetworkLayer
-from costmodel.chip.partitions import factorizations
-from solvers.schedule.tile_shares import held_bytes
+from solvers.schedule.tile_shares import factorization_array, held_bytes
 
 
 def fitted(graph: LayerGraph, chip: Chip) -> LayerGraph:
@@ -85,6 +84,5 @@ def _cut(layer: NetworkLayer, count: int) -> Iterator[NetworkLayer]:
 
 def _fits(layer: NetworkLayer, tile: Tile, tiles: int) -> bool:
     """Whether some partition of a sample among all tiles fits their buffers."""
-    parts = np.array(factorizations(tiles))
-    held = held_bytes(layer, -(-np.array(layer.sizes(1)) // parts))
+    held = held_bytes(layer, -(-np.array(layer.sizes(1)) // factorization_array(tiles)))
     return bool((held <= tile.buffer.size_bytes - tile.output_stream_bytes).any())

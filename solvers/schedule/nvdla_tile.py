@@ -7,12 +7,14 @@ over a bus, which a stack of levels cannot say. So its costs are its own, and no
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from costmodel.architecture import ALL_ROLES, Architecture, StorageLevel
 from costmodel.conventions.set_isca2023.hardware import Buffer, Tile
 from costmodel.conventions.set_isca2023.intra_tile import TileMapper
 from costmodel.errors import InputError
 from solvers.budget import Budget, Stopwatch
+from solvers.checks import check, check_counts, is_number
 from solvers.outcome import Outcome, Status
 from solvers.schedule.tile_mapper import ShareCost, TileProblem
 
@@ -32,10 +34,9 @@ class Params:
     bus_bytes_per_cycle: int = 16
 
     def __post_init__(self) -> None:
-        if not self.bus_pj_per_byte >= 0:
-            raise InputError("nvdla", "at least 0 pJ", self.bus_pj_per_byte, key="bus_pj_per_byte")
-        if not self.bus_bytes_per_cycle >= 1:
-            raise InputError("nvdla", "at least 1 byte", self.bus_bytes_per_cycle, key="bus_bytes_per_cycle")
+        right = is_number(self.bus_pj_per_byte, 0, inf)
+        check("nvdla", "bus_pj_per_byte", right, "at least 0 pJ", self.bus_pj_per_byte)
+        check_counts("nvdla", self, {"bus_bytes_per_cycle": 1})
 
 
 def solve(problem: TileProblem, budget: Budget, params: Params = Params()) -> Outcome[ShareCost]:

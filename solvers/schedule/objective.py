@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from costmodel.errors import InputError
+from solvers.checks import check, is_number
 
 OBJECTIVES = ("energy", "cycles", "edp", "e2d", "ed2")
 """Objectives by name; any other exponents can be written in the same way."""
@@ -25,8 +26,7 @@ class Objective:
     def __post_init__(self) -> None:
         for key in ("energy_exponent", "cycles_exponent"):
             value = getattr(self, key)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST:
-                raise InputError("objective", f"a number from 0 to {MOST}", value, key=key)
+            check("objective", key, is_number(value, 0, MOST), f"a number from 0 to {MOST}", value)
         if not self.energy_exponent + self.cycles_exponent > 0:
             raise InputError("objective", "an exponent above 0", "E^0 D^0")
 
@@ -39,6 +39,11 @@ class Objective:
         if match := PRODUCT.fullmatch(folded):
             return Objective(float(match[1] or 1), float(match[2] or 1))
         raise InputError("objective", f"one of {', '.join(NAMES)}, or a product such as e2d or ed2", name)
+
+    @property
+    def exponents(self) -> tuple[float, float]:
+        """Of energy and of cycles, as the chip model takes them."""
+        return self.energy_exponent, self.cycles_exponent
 
     def value(self, energy_pj: float, cycles: float) -> float:
         """The number itself; its unit is pJ^n cycles^m."""

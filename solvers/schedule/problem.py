@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from costmodel.chip.layers import LayerGraph
-from costmodel.errors import InputError
 from costmodel.ratree import Node, NotPossibleError, format_tree, parse_tree
 from costmodel.ratree import violations as tree_violations
 from solvers.budget import Stopwatch
+from solvers.checks import check_counts
 from solvers.outcome import Outcome, Status
 from solvers.schedule.objective import Objective
 
@@ -68,8 +68,7 @@ class ScheduleProblem:
     objective: Objective = field(default_factory=Objective)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.batch, int) or isinstance(self.batch, bool) or self.batch < 1:
-            raise InputError("schedule problem", "a whole number of at least 1", self.batch, key="batch")
+        check_counts("schedule problem", self, {"batch": 1})
 
     def evaluator(self) -> Evaluator:
         return self.model.evaluator(self.graph, self.batch, self.objective)
@@ -170,6 +169,4 @@ def no_tree(problem: ScheduleProblem, note: str, watch: Stopwatch) -> Outcome[Sc
 
 def phases_as_json(phases: tuple[Phase, ...]) -> list[Mapping[str, Any]]:
     """Plain lists and dicts of the phases, for a row of results."""
-    from dataclasses import asdict
-
     return [asdict(phase) for phase in phases]

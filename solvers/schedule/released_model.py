@@ -50,7 +50,7 @@ def _tables(graph: LayerGraph, platform: Platform, batch: int, exponent: int) ->
 
 def released_exponent(objective: Objective) -> int:
     """The objective as the released program's argument; InputError for one that it does not have."""
-    n, m = objective.energy_exponent, objective.cycles_exponent
+    n, m = objective.exponents
     if n == int(n) and m == int(m):
         if m == 1:
             return int(n)

@@ -13,8 +13,8 @@ from costmodel.chip.geometry import same_shapes
 from costmodel.chip.hardware import Tile
 from costmodel.chip.layers import LayerGraph, NetworkLayer
 from costmodel.chip.partitions import Parts, factorizations
-from costmodel.errors import InputError
 from costmodel.workload import Layer, convolution
+from solvers.checks import check, is_number, is_whole
 from solvers.schedule.partition_ranking import held_inputs, held_weights, least_inputs, ranked
 
 Array = NDArray[Any]
@@ -99,11 +99,10 @@ class Pruning:
     most: int | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.least_utilization <= 1:
-            expected = "a number between 0 and 1"
-            raise InputError("pruning", expected, self.least_utilization, key="least_utilization")
-        if self.most is not None and self.most < 1:
-            raise InputError("pruning", "at least 1", self.most, key="most")
+        share = self.least_utilization
+        check("pruning", "least_utilization", is_number(share, 0, 1), "a number between 0 and 1", share)
+        right = self.most is None or is_whole(self.most, 1)
+        check("pruning", "most", right, "at least 1", self.most)
 
 
 def useful_partitions(

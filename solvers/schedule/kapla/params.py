@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from costmodel.errors import InputError
+from solvers.checks import check, check_counts, check_switches, is_number
 
 
 @dataclass(frozen=True)
@@ -42,18 +41,9 @@ class Params:
     probability: float = 1.0
 
     def __post_init__(self) -> None:
-        for key in ("chains", "rounds", "most_layers"):
-            count = getattr(self, key)
-            whole = isinstance(count, int) and not isinstance(count, bool)
-            _check(key, whole and count >= 0, "a whole number of at least 0", count)
-        for key in ("spatial", "grouped", "temporal", "all_passes", "prune"):
-            _check(key, isinstance(getattr(self, key), bool), "true or false", getattr(self, key))
+        where = "kapla_schedule"
+        check_counts(where, self, {"chains": 0, "rounds": 0, "most_layers": 0})
+        check_switches(where, self, "spatial", "grouped", "temporal", "all_passes", "prune")
         for key in ("pareto", "probability"):
             share = getattr(self, key)
-            number = isinstance(share, int | float) and not isinstance(share, bool)
-            _check(key, number and 0 <= share <= 1, "a number from 0 to 1", share)
-
-
-def _check(key: str, right: bool, expected: str, found: Any) -> None:
-    if not right:
-        raise InputError("kapla_schedule", expected, found, key=key)
+            check(where, key, is_number(share, 0, 1), "a number from 0 to 1", share)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import inf, log
+from math import log
 from random import Random
 from typing import Any
 
-from costmodel.errors import InputError
 from costmodel.ratree import Node, NotPossibleError
 from solvers.budget import Stopwatch
 from solvers.schedule.objective import Objective
@@ -26,18 +25,12 @@ class Cooling:
     """T = initial (1 - x) / (1 + speed x) after a share x of the rounds; costs are compared relatively.
 
     ``jump_at``: after that share the best tree becomes the current one (1: never), as in the released code.
+    The parameters that it is made from are checked where users set them.
     """
 
     initial: float = 0.07
     speed: float = 8.0
     jump_at: float = 0.9
-
-    def __post_init__(self) -> None:
-        for key in ("initial", "speed"):
-            if not 0 <= getattr(self, key) < inf:
-                raise InputError("cooling", "a number of at least 0", getattr(self, key), key=key)
-        if not 0 < self.jump_at <= 1:
-            raise InputError("cooling", "a share above 0 and at most 1", self.jump_at, key="jump_at")
 
     def temperature(self, share: float) -> float:
         return self.initial * (1 - share) / (1 + self.speed * share)

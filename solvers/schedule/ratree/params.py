@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
-from costmodel.errors import InputError, did_you_mean
+from solvers.checks import check, check_choices, check_counts, is_number
 from solvers.schedule.ratree.annealing import Cooling
-from solvers.schedule.ratree.operators import WEIGHTS
 
 Weights = Literal["paper", "released"]
+WholeSpace = Literal["paper", "released"]
+Start = Literal["sequential", "patterns"]
+
+WHERE = "annealing"
 
 
 @dataclass(frozen=True)
@@ -29,10 +32,17 @@ class PatternParams:
     jump_at: float = 0.9
 
     def __post_init__(self) -> None:
-        if isinstance(self.beta, bool) or not 0 < self.beta < inf:
-            raise InputError("annealing", "a number above 0", self.beta, key="beta")
-        _check_choice("weights", self.weights, tuple(WEIGHTS))
-        _ = self.cooling
+        right = is_number(self.beta, 0, inf) and self.beta > 0
+        check(WHERE, "beta", right, "a number above 0", self.beta)
+        check_choices(WHERE, self, {"weights": Weights})
+        self._check_numbers("initial_temperature", "cooling_speed")
+        right = is_number(self.jump_at, 0, 1) and self.jump_at > 0
+        check(WHERE, "jump_at", right, "a share above 0 and at most 1", self.jump_at)
+
+    def _check_numbers(self, *keys: str) -> None:
+        for key in keys:
+            value = getattr(self, key)
+            check(WHERE, key, is_number(value, 0, inf), "a number of at least 0", value)
 
     @property
     def cooling(self) -> Cooling:
@@ -62,24 +72,16 @@ class SetParams(PatternParams):
 
     initial_temperature: float = 0.2
     pattern_temperature: float = 0.07
-    space: Literal["paper", "released"] = "paper"
+    space: WholeSpace = "paper"
     deepest: int = 0
-    start: Literal["sequential", "patterns"] = "sequential"
+    start: Start = "sequential"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_choice("space", self.space, ("paper", "released"))
-        _check_choice("start", self.start, ("sequential", "patterns"))
-        if not isinstance(self.deepest, int) or isinstance(self.deepest, bool) or self.deepest < 0:
-            raise InputError("annealing", "a whole number of at least 0", self.deepest, key="deepest")
-        _ = self.pattern_cooling
+        check_choices(WHERE, self, {"space": WholeSpace, "start": Start})
+        check_counts(WHERE, self, {"deepest": 0})
+        self._check_numbers("pattern_temperature")
 
     @property
     def pattern_cooling(self) -> Cooling:
         return Cooling(self.pattern_temperature, self.cooling_speed, self.jump_at)
-
-
-def _check_choice(key: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        expected = f"one of {', '.join(choices)}"
-        raise InputError("annealing", expected, value, did_you_mean(value, choices), key=key)

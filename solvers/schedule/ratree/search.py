@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from random import Random
 from typing import Any
@@ -51,8 +51,6 @@ class SearchState:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data from which :meth:`from_json` makes an equal state."""
-        from dataclasses import asdict
-
         progress = self.progress
         return {
             "first": format_tree(self.first),

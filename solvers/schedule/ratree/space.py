@@ -7,6 +7,7 @@ from typing import Literal
 
 from costmodel.errors import InputError, did_you_mean
 from costmodel.ratree import Cut, Leaf, Node, Producers, depth, violations
+from solvers.checks import check_counts
 
 SpaceName = Literal["paper", "released", "layer_sequential", "layer_pipeline"]
 SPACES: dict[SpaceName, str] = {
@@ -35,10 +36,7 @@ class TreeSpace:
         if self.name not in SPACES:
             expected = f"one of {', '.join(SPACES)}"
             raise InputError("RA trees", expected, self.name, did_you_mean(self.name, SPACES), key="space")
-        for key, least in (("batch", 1), ("tiles", 1), ("deepest", 0)):
-            value = getattr(self, key)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise InputError("RA trees", f"a whole number of at least {least}", value, key=key)
+        check_counts("RA trees", self, {"batch": 1, "tiles": 1, "deepest": 0})
 
     def violations(self, tree: Node) -> list[str]:
         """Why ``tree`` is not in this space, invalid or against its rule; empty if it is."""
