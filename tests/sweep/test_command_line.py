@@ -8,10 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from ended import Command
 
 from costmodel.architectures import load_architecture
 from costmodel.evaluate import evaluate
@@ -24,44 +24,29 @@ CASES, ONNX = DATA / "timeloop", DATA / "onnx"
 GEMM = '{"shape": "gemm", "dims": {"M": 8, "N": 12, "K": 16}}'
 
 
-@dataclass(frozen=True)
-class Ended:
-    status: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Ended]
-
-
-@pytest.fixture
-def archsweep(command_line: Callable[..., tuple[int, str, str]]) -> Command:
-    return lambda *arguments: Ended(*command_line(*arguments))
-
-
-def test_run_ends_with_table_and_report(archsweep: Command, write_study: Callable[..., Path]) -> None:
+def test_run_ends_with_table_and_report(command_line: Command, write_study: Callable[..., Path]) -> None:
     path = str(write_study())
-    first = archsweep("run", path, "--in-process")
+    first = command_line("run", path, "--in-process")
     assert first.status == 0
     assert {"SRAM", ".size", ".fanout"} <= set(first.out.split())
     assert first.out.rstrip().endswith("report: runs/tiny/report.html")
     assert Path("runs/tiny/report.html").stat().st_size > 100_000
     assert "4 distinct solves, 0 in the store, 4 to solve" in first.err
-    second = archsweep("run", path)
+    second = command_line("run", path)
     assert "4 in the store, 0 to solve" in second.err
     assert second.out == first.out
 
 
-def test_plan_pareto_and_report(archsweep: Command, write_study: Callable[..., Path]) -> None:
+def test_plan_pareto_and_report(command_line: Command, write_study: Callable[..., Path]) -> None:
     path = str(write_study())
-    planned = archsweep("plan", path, "--workers", "4", "--json")
+    planned = command_line("plan", path, "--workers", "4", "--json")
     row = json.loads(planned.out)
     assert (row["designs"], row["distinct_solves"], row["workers"]) == (4, 4, 4)
     assert row["core_hours"] * 3600 <= row["wall_seconds"] * 4
     assert row["bottleneck"] == "the start of the workers"
     assert not Path("runs").exists()
-    archsweep("run", path, "--in-process")
-    front = archsweep("pareto", "runs/tiny", "--x", "energy_pj", "--y", "area_um2", "--csv")
+    command_line("run", path, "--in-process")
+    front = command_line("pareto", "runs/tiny", "--x", "energy_pj", "--y", "area_um2", "--csv")
     header, *rows = front.out.splitlines()
     assert header.split(",")[:5] == [
         "design_id",
@@ -72,14 +57,14 @@ def test_plan_pareto_and_report(archsweep: Command, write_study: Callable[..., P
     ]
     assert 1 <= len(rows) <= 4
     Path("runs/tiny/report.html").unlink()
-    assert archsweep("report", "runs/tiny").out.strip() == "runs/tiny/report.html"
+    assert command_line("report", "runs/tiny").out.strip() == "runs/tiny/report.html"
     assert Path("runs/tiny/report.html").is_file()
 
 
 @pytest.mark.parametrize("solver", ["cosa", "random_search"])
-def test_solve_mapping_prints_one_object_that_others_can_evaluate(archsweep: Command, solver: str) -> None:
+def test_solve_mapping_prints_one_object_that_others_can_evaluate(command_line: Command, solver: str) -> None:
     arguments = ["--architecture", "eyeriss", "--layer", GEMM, "--solver", solver, "--objective", "energy"]
-    ended = archsweep("solve", "mapping", *arguments, "--iterations", "2000", "--json")
+    ended = command_line("solve", "mapping", *arguments, "--iterations", "2000", "--json")
     assert ended.status == 0
     answer = json.loads(ended.out)
     fields = ["status", "objective", "bound", "gap", "program_proven", "cpu_seconds", "mapping", "evaluation"]
@@ -89,21 +74,21 @@ def test_solve_mapping_prints_one_object_that_others_can_evaluate(archsweep: Com
     assert again.energy_pj == answer["objective"] == answer["evaluation"]["energy_pj"]
     assert answer["evaluation"]["cycles"] == again.cycles
     assert answer["bound"] <= answer["objective"]
-    assert "RegFile" in archsweep("solve", "mapping", *arguments).out
+    assert "RegFile" in command_line("solve", "mapping", *arguments).out
 
 
-def test_an_infeasible_problem_ends_with_the_reason(archsweep: Command, tmp_path: Path) -> None:
+def test_an_infeasible_problem_ends_with_the_reason(command_line: Command, tmp_path: Path) -> None:
     text = (Path(load_architecture.__code__.co_filename).parent / "eyeriss.yaml").read_text()
     (tmp_path / "small.yaml").write_text(text.replace("size: 512", "size: 2"))
     arguments = ["--architecture", "small.yaml", "--layer", GEMM, "--keep", "all"]
-    ended = archsweep("solve", "mapping", *arguments)
+    ended = command_line("solve", "mapping", *arguments)
     assert ended.status == 1
     assert "infeasible" in ended.err
     assert "RegFile" in ended.err
 
 
-def test_evaluate_reads_the_reference_folder(archsweep: Command) -> None:
-    ended = archsweep("evaluate", str(CASES), "--json")
+def test_evaluate_reads_the_reference_folder(command_line: Command) -> None:
+    ended = command_line("evaluate", str(CASES), "--json")
     lines = [json.loads(line) for line in ended.out.splitlines()]
     assert len(lines) > 100
     assert set(lines[0]) >= {"id", "cycles", "energy_pj", "levels"}
@@ -114,14 +99,14 @@ def test_evaluate_reads_the_reference_folder(archsweep: Command) -> None:
 @pytest.mark.parametrize(
     "what", ["solvers", "networks", "architectures", "studies", "layers/alexnet", "schema"]
 )
-def test_list(archsweep: Command, what: str) -> None:
-    ended = archsweep("list", what)
+def test_list(command_line: Command, what: str) -> None:
+    ended = command_line("list", what)
     assert ended.status == 0
     assert ended.out.strip()
 
 
-def test_list_names_its_columns_and_what_it_leaves_out(archsweep: Command, tmp_path: Path) -> None:
-    header, first, *_ = archsweep("list", "networks").out.splitlines()
+def test_list_names_its_columns_and_what_it_leaves_out(command_line: Command, tmp_path: Path) -> None:
+    header, first, *_ = command_line("list", "networks").out.splitlines()
     assert header.split() == ["name", "layers", "distinct", "macs"]
     assert first.split()[0] == "resnet18"
     assert header.index("macs") == first.index(first.split()[3])
@@ -129,7 +114,7 @@ def test_list_names_its_columns_and_what_it_leaves_out(archsweep: Command, tmp_p
     twist = {"name": "odd", "type": "twist", "inputs": ["x"], "outputs": ["y"], "attrs": {}}
     graph = {"name": "made", "tensors": tensors, "ops": [twist]}
     (tmp_path / "made.json").write_text(json.dumps(graph))
-    ended = archsweep("list", "layers/made.json")
+    ended = command_line("list", "layers/made.json")
     assert (ended.status, ended.out) == (0, "")
     assert "operator twist of node odd is kept as an opaque node" in ended.err
 
@@ -213,12 +198,12 @@ WRONG: dict[str, tuple[list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize("kind", WRONG)
-def test_wrong_input_is_one_message_and_status_2(archsweep: Command, tmp_path: Path, kind: str) -> None:
+def test_wrong_input_is_one_message_and_status_2(command_line: Command, tmp_path: Path, kind: str) -> None:
     for name, content in FILES.items():
         written = content()
         (tmp_path / name).write_bytes(written if isinstance(written, bytes) else written.encode())
     command, fragments = WRONG[kind]
-    ended = archsweep(*command)
+    ended = command_line(*command)
     assert ended.status == 2
     assert ended.out == ""
     assert "Traceback" not in ended.err
@@ -229,42 +214,42 @@ def test_wrong_input_is_one_message_and_status_2(archsweep: Command, tmp_path: P
     assert not Path("runs").exists()
 
 
-def test_wrong_objective_of_a_front(archsweep: Command, write_study: Callable[..., Path]) -> None:
-    archsweep("run", str(write_study()), "--in-process")
-    ended = archsweep("pareto", "runs/tiny", "--x", "beauty")
+def test_wrong_objective_of_a_front(command_line: Command, write_study: Callable[..., Path]) -> None:
+    command_line("run", str(write_study()), "--in-process")
+    ended = command_line("pareto", "runs/tiny", "--x", "beauty")
     assert ended.status == 2
     assert "beauty" in ended.err
     assert "energy_pj" in ended.err
 
 
 def test_a_damaged_part_is_named_and_the_rest_survives(
-    archsweep: Command, write_study: Callable[..., Path]
+    command_line: Command, write_study: Callable[..., Path]
 ) -> None:
     path = str(write_study())
-    archsweep("run", path, "--in-process")
+    command_line("run", path, "--in-process")
     (part,) = Path("runs/tiny/designs").glob("*.parquet")
     part.write_bytes(part.read_bytes()[:-100])
-    ended = archsweep("report", "runs/tiny")
+    ended = command_line("report", "runs/tiny")
     assert ended.status == 1
     assert part.name in ended.err
-    again = archsweep("run", path)
+    again = command_line("run", path)
     assert again.status == 0
     assert "4 in the store" in again.err
     assert list(Path("runs/tiny/designs").glob("*.damaged"))
 
 
 def test_an_output_that_cannot_be_written_stops_before_any_solve(
-    archsweep: Command, write_study: Callable[..., Path]
+    command_line: Command, write_study: Callable[..., Path]
 ) -> None:
     Path("taken").write_text("a file")
-    ended = archsweep("run", str(write_study()), "--in-process", "-o", "taken/run")
+    ended = command_line("run", str(write_study()), "--in-process", "-o", "taken/run")
     assert ended.status == 2
     assert "taken" in ended.err
 
 
 @pytest.mark.parametrize("signal_name", ["SIGINT", "SIGTERM"])
 def test_a_stopped_run_keeps_its_answers_and_goes_on(
-    write_study: Callable[..., Path], tmp_path: Path, archsweep: Command, signal_name: str
+    write_study: Callable[..., Path], tmp_path: Path, command_line: Command, signal_name: str
 ) -> None:
     slow = write_study().read_text().replace("iterations: 400", "iterations: 40000000")
     slow = slow.replace("wall_seconds: 20", "wall_seconds: 1.5, params: {victory: 1000000000}")
@@ -285,5 +270,5 @@ def test_a_stopped_run_keeps_its_answers_and_goes_on(
     assert "the same command goes on" in err
     kept = len(folder.read_rows("layers"))
     assert 1 <= kept < 4
-    resumed = archsweep("run", "slow.yaml", "--in-process")
+    resumed = command_line("run", "slow.yaml", "--in-process")
     assert f"{kept} in the store, {4 - kept} to solve" in resumed.err

@@ -26,16 +26,6 @@ from sweep.session import Place, run_study
 from sweep.study import load_study
 from sweep.task import MappingTask, SolveSettings, run_task
 
-TINY = """
-name: tiny
-networks: [problem.yaml]
-architecture: eyeriss
-axes:
-  SRAM.size: {choices: [2 KiB, 4 KiB]}
-  SRAM.fanout: {choices: [[2, 2], [4, 2]]}
-mapping: {solver: random_search, objective: edp}
-"""
-
 FULL = """
 keep: free
 padding: 0.1
@@ -135,7 +125,8 @@ def test_a_study_of_two_kinds_of_layers_takes_constraints_of_one() -> None:
 def test_a_study_with_wrong_names_ends_before_anything_is_solved(
     write_study: Callable[[str], Path],
 ) -> None:
-    text = TINY.replace("objective: edp", "constraints: [{level: SRAM, innermost: [Q]}], objective: edp")
+    constraints = "constraints: [{level: SRAM, innermost: [Q]}], objective: edp"
+    text = write_study().read_text().replace("objective: edp", constraints)
     study = load_study(str(write_study(text)))
     with pytest.raises(InputError, match=r"constraint on SRAM: .*found Q"):
         DesignLedger(study, LayerWork(study, demands(study)))
@@ -207,7 +198,8 @@ def test_the_rows_of_a_study_carry_certificates(write_study: Callable[[str], Pat
   wall_seconds: 20
   constraints: [{level: SRAM, innermost: [K]}]
 """
-    path = write_study(TINY[: TINY.index("mapping:")] + mapping)
+    tiny = write_study().read_text()
+    path = write_study(tiny[: tiny.index("mapping:")] + mapping)
     folder = run_study(load_study(str(path)), tmp_path / "run", Place("", None, True, None))
     rows: list[dict[str, Any]] = RunFolder(folder.path).read("layers").to_pylist()
     assert len(rows) == 4
