@@ -13,7 +13,6 @@ from costmodel.chip.layers import NetworkLayer
 
 Array = NDArray[Any]
 
-
 PJ_AROUND_A_MAC = 2.0
 """What a product takes with its operands within a tile, in energies of a MAC: only for ranking."""
 

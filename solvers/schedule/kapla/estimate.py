@@ -11,7 +11,7 @@ from typing import NamedTuple
 from costmodel.chip import Chip
 from costmodel.ratree import SegmentFlow, Wiring
 from solvers.schedule.kapla.floors import LayerFloor
-from solvers.schedule.kapla.leaf_floors import Leaf, LeafFloor, LeafFloors
+from solvers.schedule.kapla.leaf_floors import LeafFloor, LeafFloors, PlacedLeaf
 from solvers.schedule.kapla.regions import Region, Regions
 from solvers.schedule.kapla.segments import Scheme, Segment, Slicing
 
@@ -101,7 +101,7 @@ class Estimates:
         return sums
 
     def _leaf(self, number: int, tiles: int, subbatches: int) -> LeafFloor | None:
-        return self._leaves.of(Leaf(number, self.slicing.batch // subbatches, tiles, subbatches))
+        return self._leaves.of(PlacedLeaf(number, self.slicing.batch // subbatches, tiles, subbatches))
 
     def _held(self, region: Region, subbatches: int, together: bool) -> int:
         """Bytes that the tiles of a region hold at least.

@@ -28,7 +28,7 @@ class LeafFloor(NamedTuple):
     cycles: float
 
 
-class Leaf(NamedTuple):
+class PlacedLeaf(NamedTuple):
     """``batch`` samples of a layer (number) on ``tiles`` tiles, ``runs`` times with the same weights."""
 
     layer: int
@@ -45,19 +45,19 @@ class LeafFloors:
     chip: Chip
     layers: Sequence[LayerFloor]
     _same: list[int] = field(init=False)
-    _known: dict[Leaf, LeafFloor | None] = field(default_factory=dict)
+    _known: dict[PlacedLeaf, LeafFloor | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_same", same_shapes(self.graph))
 
-    def of(self, leaf: Leaf) -> LeafFloor | None:
+    def of(self, leaf: PlacedLeaf) -> LeafFloor | None:
         """None if no partition fits the buffers."""
         if leaf not in self._known:
             same = leaf._replace(layer=self._same[leaf.layer])
             self._known[leaf] = self._least(leaf) if same == leaf else self.of(same)
         return self._known[leaf]
 
-    def _least(self, leaf: Leaf) -> LeafFloor | None:
+    def _least(self, leaf: PlacedLeaf) -> LeafFloor | None:
         """Parts are as equal as they can be; where a dim has fewer parts than asked for, tiles stay idle.
 
         Cutting K brings inputs to more tiles, cutting anything else weights; halos only add to that.
@@ -79,7 +79,7 @@ class LeafFloors:
             float(largest.prod(axis=1).min()) * floor.tile_cycles / (layer.k * layer.h * layer.w),
         )
 
-    def _filled(self, leaf: Leaf, used: Array) -> tuple[Array, Array]:
+    def _filled(self, leaf: PlacedLeaf, used: Array) -> tuple[Array, Array]:
         """Bytes of inputs and of pinned weights [n] that all tiles take in over all runs."""
         floor = self.layers[leaf.layer]
         inputs = np.full(len(used), leaf.runs * leaf.batch * floor.input_bytes)

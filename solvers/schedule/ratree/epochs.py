@@ -9,7 +9,7 @@ from costmodel.ratree import NotPossibleError
 from solvers.budget import Budget, Stopwatch
 from solvers.outcome import Outcome
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
-from solvers.schedule.ratree.exchange import exchanged
+from solvers.schedule.ratree.exchange import exchanged, rounds_of_epoch
 from solvers.schedule.ratree.search import Plan, Search, SearchState
 
 
@@ -22,8 +22,8 @@ class EpochOf:
     place: int
 
     def rounds(self, total: int) -> int:
-        """Its share of the ``total`` rounds of the search, as in :func:`anneal_together`."""
-        return total * (self.number + 1) // self.count - total * self.number // self.count
+        """Its share of the ``total`` rounds of the search."""
+        return rounds_of_epoch(total, self.number, self.count)
 
 
 def solve_epoch(

@@ -50,12 +50,17 @@ def anneal_together(
     total = plan.rounds * len(plan.spaces)
     waiting = [Epoch(problem, plan, seed, rounds=0) for seed in seeds]
     for number in range(epochs):
-        rounds = total * (number + 1) // epochs - total * number // epochs
+        rounds = rounds_of_epoch(total, number, epochs)
         states = list(run_all([replace(epoch, rounds=rounds) for epoch in waiting]))
         if number < epochs - 1:
             states = exchanged(states, plan)
         waiting = [replace(epoch, state=state) for epoch, state in zip(waiting, states, strict=True)]
     return [epoch.state for epoch in waiting if epoch.state is not None]
+
+
+def rounds_of_epoch(total: int, number: int, epochs: int) -> int:
+    """The share that epoch ``number``, from 0, has of all rounds: as equal as whole numbers can be."""
+    return total * (number + 1) // epochs - total * number // epochs
 
 
 def exchanged(states: Sequence[SearchState], plan: Plan) -> list[SearchState]:
