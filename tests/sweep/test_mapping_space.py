@@ -195,7 +195,7 @@ def test_the_rows_of_a_study_carry_certificates(write_study: Callable[[str], Pat
   objective: energy
   tolerance: 0.05
   padding: 0.05
-  wall_seconds: 20
+  wall_seconds: 200
   constraints: [{level: SRAM, innermost: [K]}]
 """
     tiny = write_study().read_text()
