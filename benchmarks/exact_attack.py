@@ -25,7 +25,7 @@ from costmodel.networks import load_layer
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.mapping import exact, exhaustive
-from solvers.mapping.problem import OBJECTIVES, MappingProblem, bound_of, violations
+from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_of, violations
 from solvers.outcome import Status
 
 PROBLEMS = Path(__file__).parents[1] / "tests" / "solvers" / "mapping"
@@ -95,7 +95,8 @@ def attacked(mappings: int, solvers: list[str]) -> dict[str, Any]:
         attack = Attack(MappingProblem(*pair))
         attack.sample(mappings, seed=0)
         bounds = {
-            (objective, "cost model"): bound_of(lower_bounds(*pair), objective) for objective in OBJECTIVES
+            (objective, "cost model"): objective_of(lower_bounds(*pair), objective)
+            for objective in OBJECTIVES
         }
         for objective in OBJECTIVES:
             for name in solvers:

@@ -139,12 +139,6 @@ class CodesignEvaluation:
     def edp_pj_cycles(self) -> float:
         return self.energy_pj * self.cycles
 
-    def objective(self, name: Objective) -> float:
-        """The number that the problem's objective names."""
-        if name == "energy":
-            return self.energy_pj
-        return float(self.cycles) if name == "cycles" else self.edp_pj_cycles
-
 
 def evaluated(problem: CodesignProblem, solution: CodesignSolution) -> CodesignEvaluation:
     """``solution`` through :func:`costmodel.evaluate.evaluate`; InputError lists violations."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.batch import MappingBatch
+from solvers.mapping.divisors import prime_powers
 from solvers.mapping.space import MappingSpace
 
 Array = NDArray[Any]
@@ -50,7 +50,7 @@ class Neighbourhood:
             [kind * self._levels + level for level in range(self._levels) for kind in range(3)]
         )
         self._places = self._places[self._room[self._places] > 1]
-        primes = [(d, prime) for d, (_, size) in enumerate(layer.dims) for prime in prime_divisors(size)]
+        primes = [(d, prime) for d, (_, size) in enumerate(layer.dims) for prime, _ in prime_powers(size)]
         every = np.array([(d, prime, place) for d, prime in primes for place in self._places], dtype=np.int64)
         self._factors = Factors(*every.reshape(-1, 3).T)
         bits = np.arange(len(layer.tensors))
@@ -138,19 +138,6 @@ class Neighbourhood:
         fewer = (here & ~self._keep_sets).sum(axis=1)
         near = (more <= 1) & (fewer <= 1) & (more + fewer > 0)
         return self._keep_level[near], self._keep_sets[near]
-
-
-def prime_divisors(number: int) -> Iterator[int]:
-    """The primes that divide ``number``, each once, smallest first."""
-    prime = 2
-    while number > 1:
-        if prime * prime > number:
-            prime = number
-        if number % prime == 0:
-            yield prime
-        while number % prime == 0:
-            number //= prime
-        prime += 1
 
 
 def _exchanged(blocks: Array, exchanges: tuple[Factors, Factors]) -> Array:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from heapq import heappop, heappush
-from itertools import product
 from math import inf, prod
 from typing import NamedTuple
 
 from costmodel.bounds import Scope, lower_bounds
-from solvers.mapping.problem import MappingProblem, bound_of
-from solvers.mapping.space import divisors
+from solvers.mapping.divisors import divisors, prime_powers
+from solvers.mapping.problem import MappingProblem, objective_of
 from solvers.mapping.space_bounds import innermost_levels
 
 Sizes = tuple[int, ...]
@@ -20,11 +19,6 @@ Sizes = tuple[int, ...]
 def count_sizes(problem: MappingProblem) -> int:
     """How many layers the padding makes of one, itself among them."""
     return prod(problem.largest_size(dim) - size + 1 for dim, size in problem.layer.dims)
-
-
-def every_size(problem: MappingProblem) -> product[Sizes]:
-    """All sizes within the padding."""
-    return product(*(range(size, problem.largest_size(dim) + 1) for dim, size in problem.layer.dims))
 
 
 def at_sizes(problem: MappingProblem, sizes: Sizes) -> MappingProblem:
@@ -42,6 +36,7 @@ class Box(NamedTuple):
 
     @property
     def is_one_size(self) -> bool:
+        """Whether there is nothing to cut."""
         return self.low == self.high
 
     def halves(self) -> tuple[Box, Box]:
@@ -80,7 +75,7 @@ class OpenBoxes:
         smallest, largest = at_sizes(self._problem, box.low), at_sizes(self._problem, box.high)
         scope = Scope(self._innermost, None if box.is_one_size else largest.layer)
         bounds = lower_bounds(smallest.architecture, smallest.layer, scope)
-        return bound_of(bounds, self._problem.objective)
+        return objective_of(bounds, self._problem.objective)
 
 
 def promising_sizes(problem: MappingProblem, dim: str) -> list[int]:
@@ -94,7 +89,7 @@ def promising_sizes(problem: MappingProblem, dim: str) -> list[int]:
     least = problem.layer.sizes[dim]
     kept: dict[int, tuple[int, ...]] = {}
     for size in range(least, problem.largest_size(dim) + 1):
-        prime, found = _largest_prime(size), divisors(size)
+        prime, found = max((prime for prime, _ in prime_powers(size)), default=1), divisors(size)
         offers = (-prime, *(max(d for d in found if d <= side) for side in sorted(sides)))
         wasteful = size > least and prime * (size - least) >= size
         if not wasteful and not any(_covers(other, offers) for other in kept.values()):
@@ -104,12 +99,3 @@ def promising_sizes(problem: MappingProblem, dim: str) -> list[int]:
 
 def _covers(other: tuple[int, ...], offers: tuple[int, ...]) -> bool:
     return all(theirs >= ours for theirs, ours in zip(other, offers, strict=True))
-
-
-def _largest_prime(size: int) -> int:
-    largest, prime = 1, 2
-    while prime * prime <= size:
-        while size % prime == 0:
-            largest, size = prime, size // prime
-        prime += 1
-    return max(largest, size)

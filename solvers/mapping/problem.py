@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import floor
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from costmodel.architecture import Architecture
 from costmodel.errors import InputError
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from costmodel.batch import BatchEvaluation
-    from costmodel.bounds import Bounds
-    from costmodel.evaluate import Evaluation
 
 Objective = Literal["energy", "cycles", "edp"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
@@ -54,13 +52,24 @@ class MappingProblem:
         return floor(self.layer.sizes[dim] * (1 + self.rules.padding) + 1e-9)
 
 
-def objective_of(evaluation: Evaluation, objective: Objective) -> float:
-    """The cost model's number that ``objective`` names."""
+class Totals(Protocol):
+    """What evaluations and bounds state: energy in pJ, cycles, and a number for their product."""
+
+    @property
+    def energy_pj(self) -> float: ...
+    @property
+    def cycles(self) -> int: ...
+    @property
+    def edp_pj_cycles(self) -> float: ...
+
+
+def objective_of(totals: Totals, objective: Objective) -> float:
+    """The number of an evaluation, or of bounds, that ``objective`` names."""
     if objective == "energy":
-        return evaluation.energy_pj
+        return totals.energy_pj
     if objective == "cycles":
-        return float(evaluation.cycles)
-    return evaluation.edp_pj_cycles
+        return float(totals.cycles)
+    return totals.edp_pj_cycles
 
 
 def objective_values(evaluation: BatchEvaluation, objective: Objective) -> NDArray[np.float64]:
@@ -72,15 +81,6 @@ def objective_values(evaluation: BatchEvaluation, objective: Objective) -> NDArr
     if objective == "cycles":
         return np.where(evaluation.valid, evaluation.cycles, np.inf)
     return evaluation.edp_pj_cycles
-
-
-def bound_of(bounds: Bounds, objective: Objective) -> float:
-    """The proven lower bound on the number that ``objective`` names."""
-    if objective == "energy":
-        return bounds.energy_pj
-    if objective == "cycles":
-        return float(bounds.cycles)
-    return bounds.edp_pj_cycles
 
 
 def executed_layer(problem: MappingProblem, solution: AnyMapping) -> Layer:

@@ -16,6 +16,7 @@ from costmodel.architecture import Architecture
 from costmodel.batch import MappingBatch
 from costmodel.errors import InputError
 from costmodel.workload import Layer
+from solvers.mapping.divisors import divisors
 from solvers.mapping.loop_orders import LoopOrders
 from solvers.mapping.rules import LevelRules, SpaceRules, allowed_keeps
 
@@ -91,6 +92,7 @@ class MappingSpace:
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
+        """Inside out; of a level the spatial slot, if it has a fan-out, before the temporal one."""
         slots = []
         for index, level in enumerate(self.architecture.levels):
             if level.fanout > 1:
@@ -126,6 +128,7 @@ class MappingSpace:
 
     @cached_property
     def tables(self) -> SpaceTables:
+        """The space as compiled code takes it."""
         per_dim = [divisors(size) for _, size in self.layer.dims]
         masks = _padded(self.keep_sets)
         return SpaceTables(
@@ -289,12 +292,6 @@ def _factorings(size: int, slots: tuple[_Place, ...], largest: tuple[int, ...]) 
 
     extend((), 1)
     return np.array(found, np.int64).reshape(-1, len(slots))
-
-
-def divisors(size: int) -> list[int]:
-    """All divisors, ascending."""
-    small = [number for number in range(1, int(size**0.5) + 1) if size % number == 0]
-    return sorted({*small, *(size // number for number in small)})
 
 
 def _padded(rows: Sequence[Sequence[int]]) -> Array:

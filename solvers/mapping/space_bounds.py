@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from costmodel.bounds import Bounds, Scope, lower_bounds
-from solvers.mapping.problem import MappingProblem, bound_of
+from solvers.mapping.problem import MappingProblem, objective_of
 from solvers.mapping.rules import allowed_keeps
 
 
@@ -20,7 +20,7 @@ def space_bounds(problem: MappingProblem) -> Bounds:
 
 def space_bound(problem: MappingProblem) -> float:
     """The bound on the problem's objective."""
-    return bound_of(space_bounds(problem), problem.objective)
+    return objective_of(space_bounds(problem), problem.objective)
 
 
 def innermost_levels(problem: MappingProblem) -> tuple[frozenset[int], ...]:

@@ -14,7 +14,7 @@ from solvers.codesign.problem import CodesignProblem, CodesignSolution, evaluate
 from solvers.codesign.thistle.members import Members, trimmed
 from solvers.codesign.thistle.params import Params
 from solvers.codesign.thistle.relaxation import relaxed_optimum
-from solvers.mapping.problem import MappingProblem
+from solvers.mapping.problem import MappingProblem, objective_of
 from solvers.outcome import Outcome, Status
 
 VERSION = "2"
@@ -85,7 +85,7 @@ class Judge:
     ) -> tuple[float, CodesignSolution]:
         """The architecture without the instances that the mappings leave idle, at the same cost."""
         solution = CodesignSolution(trimmed(self.problem, architecture, mappings), mappings)
-        return evaluated(self.problem, solution).objective(self.problem.objective), solution
+        return objective_of(evaluated(self.problem, solution), self.problem.objective), solution
 
     def _mapped(self, architecture: Architecture) -> tuple[Mapping, ...] | None:
         """A mapping of every layer, or None if the time is up or one has none."""

@@ -12,6 +12,7 @@ from costmodel.architecture import Architecture
 from costmodel.mapping import Loop, loops
 from costmodel.workload import Axis, Tensor
 from solvers.mapping.cosa.linear import IntegerProgram, Terms, summed
+from solvers.mapping.divisors import prime_powers
 from solvers.mapping.space import MappingSpace
 
 Kind = Literal["temporal", "x", "y"]
@@ -37,20 +38,12 @@ class Slot:
 
 def prime_groups(dim: str, size: int) -> Iterator[Group]:
     """The prime factorisation of ``size``, smallest prime first."""
-    prime = 2
-    while size > 1:
-        if prime * prime > size:
-            prime = size
-        count = 0
-        while size % prime == 0:
-            size //= prime
-            count += 1
-        if count:
-            yield Group(dim, prime, count)
-        prime += 1
+    for prime, count in prime_powers(size):
+        yield Group(dim, prime, count)
 
 
 def slots_of(architecture: Architecture) -> Iterator[Slot]:
+    """All places, inside out: of each level the temporal block, then the sides with a fan-out."""
     for index, level in enumerate(architecture.levels):
         yield Slot(index, "temporal")
         if level.fanout_x > 1:
@@ -95,6 +88,7 @@ class Variables:
         }
 
     def at(self, levels: Collection[int], *kinds: Kind) -> list[Slot]:
+        """The places of these kinds at these levels."""
         return [slot for slot in self.slots if slot.level in levels and slot.kind in kinds]
 
     def within(self, level: int) -> list[Slot]:

@@ -17,6 +17,7 @@ from costmodel.evaluate import evaluate
 from costmodel.uneven import AnyMapping
 from costmodel.workload import gemm
 from solvers.budget import Budget, Stopwatch
+from solvers.mapping.divisors import divisors
 from solvers.mapping.exact.aggregate import with_cycles
 from solvers.mapping.exact.assignments import Assignments
 from solvers.mapping.exact.params import Params
@@ -27,7 +28,7 @@ from solvers.mapping.obstacles import obstacle
 from solvers.mapping.padding import over_padded_sizes
 from solvers.mapping.problem import MappingProblem, objective_of, objective_values, violations
 from solvers.mapping.rules import SpaceRules
-from solvers.mapping.space import MappingSpace, divisors
+from solvers.mapping.space import MappingSpace
 from solvers.mapping.space_bounds import space_bound
 from solvers.outcome import Outcome, Status
 

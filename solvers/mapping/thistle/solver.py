@@ -11,13 +11,13 @@ from math import ceil, inf, prod
 import numpy as np
 
 from costmodel.batch import BatchEvaluator, MappingBatch
-from costmodel.evaluate import evaluate
 from costmodel.mapping import Mapping
 from solvers.budget import Budget, Stopwatch
+from solvers.mapping.answers import answer, infeasible, unknown
 from solvers.mapping.obstacles import obstacle
 from solvers.mapping.padding import over_padded_sizes
 from solvers.mapping.polish import Polish
-from solvers.mapping.problem import MappingProblem, Objective, bound_of, objective_of, objective_values
+from solvers.mapping.problem import MappingProblem, Objective, objective_of, objective_values
 from solvers.mapping.space import MappingSpace
 from solvers.mapping.space_bounds import space_bound, space_bounds
 from solvers.mapping.starts import drawn, serial
@@ -29,7 +29,7 @@ from solvers.mapping.thistle.proof import proven_bound
 from solvers.mapping.thistle.rounding import Rounding
 from solvers.mapping.thistle.tiling import Keep, Tiling, WindowPlaces, window_places, without_mirror_images
 from solvers.mapping.thistle.volumes import Volumes
-from solvers.outcome import Outcome, Status
+from solvers.outcome import Outcome
 
 VERSION = "2"
 
@@ -50,27 +50,16 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     """
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)
     if reason := obstacle(space):
-        return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reason)
+        return infeasible(reason)
     _load(space)
     run = _Run(problem, space, budget, params)
     bound = run.bound()
     best = run.best(bound)
-    times = run.clock.cpu_seconds, run.clock.wall_seconds
+    tried, proven = run.evaluations, run.all_classes_solved
     if best is None:
-        note = (
-            f"none of {run.evaluations} candidates was an allowed mapping; nothing shows that there is none"
-        )
-        return Outcome(Status.UNKNOWN, None, None, bound, *times, note, evaluations=run.evaluations)
-    objective = objective_of(evaluate(problem.architecture, problem.layer, best), problem.objective)
-    return Outcome(
-        Status.OPTIMAL if objective <= bound else Status.FEASIBLE,
-        best,
-        objective,
-        bound,
-        *times,
-        program_proven=run.all_classes_solved,
-        evaluations=run.evaluations,
-    )
+        note = f"none of {tried} candidates was an allowed mapping; nothing shows that there is none"
+        return unknown(note, bound, run.clock, tried)
+    return answer(problem, best, bound, run.clock, evaluations=tried, program_proven=proven)
 
 
 def _different(search: ClassSearch, most_each: int) -> Iterator[tuple[Branching, Node]]:
@@ -154,7 +143,7 @@ class _Run:
         return (self.problem.objective,)
 
     def _round_classes(self, bound: float, guide: Objective) -> None:
-        scale = bound_of(space_bounds(self.problem), guide)
+        scale = objective_of(space_bounds(self.problem), guide)
         search = ClassSearch(self._branchings(guide), scale, lambda: self._may_solve(search))
         prune = self.params.prune and guide == self.problem.objective
         share = ceil(self.params.classes / len(search.branchings))

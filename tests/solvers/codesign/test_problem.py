@@ -21,7 +21,7 @@ from solvers.codesign.problem import (
     violations,
 )
 from solvers.mapping import random_search
-from solvers.mapping.problem import MappingProblem
+from solvers.mapping.problem import MappingProblem, objective_of
 
 
 def solution(problem: CodesignProblem, sizes: dict[str, int], pes: int) -> CodesignSolution:
@@ -61,7 +61,7 @@ def test_sums_count_occurrences(network_problem: CodesignProblem) -> None:
     ]
     assert total.energy_pj == pytest.approx(2 * alone[0].energy_pj + alone[1].energy_pj + alone[2].energy_pj)
     assert total.cycles == 2 * alone[0].cycles + alone[1].cycles + alone[2].cycles
-    assert total.objective("edp") == total.energy_pj * total.cycles
+    assert objective_of(total, "edp") == total.energy_pj * total.cycles
 
 
 def test_violations(network_problem: CodesignProblem) -> None:
@@ -118,7 +118,7 @@ def test_nothing_beats_the_bound(network_problem: CodesignProblem, objective: st
     ):
         found = solution(problem, sizes, pes)
         assert violations(problem, found) == []
-        assert evaluated(problem, found).objective(problem.objective) >= bound
+        assert objective_of(evaluated(problem, found), problem.objective) >= bound
 
 
 def test_no_member_has_less_area_than_the_smallest(network_problem: CodesignProblem) -> None:

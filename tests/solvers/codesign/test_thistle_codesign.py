@@ -18,7 +18,7 @@ from solvers.codesign.thistle import Params, relaxed_optimum
 from solvers.codesign.thistle.layer_programs import LayerPrograms
 from solvers.codesign.thistle.members import Members
 from solvers.codesign.thistle.relaxation import Joint
-from solvers.mapping.problem import OBJECTIVES, Objective
+from solvers.mapping.problem import OBJECTIVES, Objective, objective_of
 from solvers.outcome import Status
 
 PAPER = Params(split_windows=False)
@@ -126,7 +126,7 @@ def test_the_cost_model_decides(network_problem: CodesignProblem, objective: Obj
     outcome = thistle.solve(problem, Budget(), FAST)
     assert outcome.solution is not None
     assert violations(problem, outcome.solution) == []
-    assert outcome.objective == evaluated(problem, outcome.solution).objective(objective)
+    assert outcome.objective == objective_of(evaluated(problem, outcome.solution), objective)
     assert outcome.bound == lower_bound(problem)
     assert outcome.bound <= outcome.objective
     assert outcome.evaluations == 2

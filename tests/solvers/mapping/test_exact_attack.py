@@ -22,7 +22,6 @@ from solvers.mapping import exact, exhaustive
 from solvers.mapping.problem import (
     OBJECTIVES,
     MappingProblem,
-    bound_of,
     objective_of,
     violations,
 )
@@ -85,7 +84,7 @@ def bounds_hold(problem: MappingProblem, mappings: int, seed: int) -> None:
             attack.descend(outcome.solution, steps=3)
     proven = lower_bounds(problem.architecture, problem.layer)
     for objective in OBJECTIVES:
-        assert bound_of(proven, objective) * SLACK <= attack.least[objective], (problem, objective)
+        assert objective_of(proven, objective) * SLACK <= attack.least[objective], (problem, objective)
     for name, bound in bounds.items():
         assert bound * SLACK <= attack.least[problem.objective], (name, problem)
 

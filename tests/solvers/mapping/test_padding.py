@@ -21,12 +21,17 @@ from costmodel.mapping import Mapping
 from costmodel.workload import gemm
 from solvers.budget import Budget
 from solvers.mapping import cosa, exact, exhaustive
-from solvers.mapping.padded_sizes import OpenBoxes, at_sizes, count_sizes, every_size, promising_sizes
+from solvers.mapping.padded_sizes import OpenBoxes, at_sizes, count_sizes, promising_sizes
 from solvers.mapping.padding import over_padded_sizes
 from solvers.mapping.problem import MappingProblem, executed_layer, objective_of, padded_dims, violations
 from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules
 from solvers.mapping.space_bounds import space_bound
 from solvers.outcome import Outcome, Status
+
+
+def every_size(problem: MappingProblem) -> product[tuple[int, ...]]:
+    """All sizes within the padding."""
+    return product(*(range(size, problem.largest_size(dim) + 1) for dim, size in problem.layer.dims))
 
 
 def test_sizes_within_the_padding(two_levels: Architecture) -> None:
