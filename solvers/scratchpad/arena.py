@@ -27,13 +27,12 @@ class Arena:
         gaps = [hole for hole in self.holes({}) if hole.end - hole.start >= size]
         if not gaps:
             return None
-        return self.put(name, min(gaps, key=lambda hole: hole.end - hole.start).start, size)
-
-    def put(self, name: str, address: int, size: int) -> int:
+        address = min(gaps, key=lambda hole: hole.end - hole.start).start
         self.blocks[name] = address, size
         return address
 
     def free(self, name: str) -> None:
+        """Take a block out."""
         del self.blocks[name]
 
     def holes(self, evictable: Mapping[str, int]) -> Iterator[Hole]:

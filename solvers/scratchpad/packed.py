@@ -53,7 +53,7 @@ def _exact_fit(
         replacement = best_replacement(schedule, problem.capacity_bytes, left, forbidden)
         if replacement is None:
             return None
-        plan = place(problem, schedule, replacement.away, left).plan
+        plan = place(problem, schedule, replacement.away, left)
         if plan is not None:
             return plan
         forbidden.append(replacement.away)
@@ -69,7 +69,7 @@ def _with_slack(
         capacity = max(least, problem.capacity_bytes * (100 - percent) // 100)
         left = _left(budget, watch)
         replacement = best_replacement(schedule, capacity, left)
-        plan = replacement and place(problem, schedule, replacement.away, left).plan
+        plan = replacement and place(problem, schedule, replacement.away, left)
         if plan:
             return plan
     return None

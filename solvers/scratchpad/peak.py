@@ -50,6 +50,7 @@ class MinimumPeak(NamedTuple):
 
     @property
     def proven(self) -> bool:
+        """Whether no schedule has a lower peak."""
         return self.peak_bytes == self.bound_bytes
 
 
@@ -77,7 +78,7 @@ def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params())
     if found.peak_bytes > problem.capacity_bytes:
         return unknown(f"without spills the peak is {_range(found)} bytes, the budget has less", watch)
     schedule = Schedule(GraphMasks.of(problem.graph), found.order)
-    placed = place(problem, schedule, frozenset(), budget).plan
+    placed = place(problem, schedule, frozenset(), budget)
     if placed is None:
         return unknown("the tensors of the minimum-peak order could not be packed in time", watch)
     return answer(problem, placed, 0.0, watch)

@@ -7,18 +7,10 @@ from typing import NamedTuple
 
 from costmodel.scratchpad_plan import Plan, Residency, TensorPlan
 from solvers.budget import Budget
-from solvers.outcome import Status
 from solvers.scratchpad.packing import Buffer, PackingProblem
 from solvers.scratchpad.packing import solve as pack
 from solvers.scratchpad.problem import ScratchpadProblem
 from solvers.scratchpad.replacement import Gap, Schedule
-
-
-class Placement(NamedTuple):
-    """A plan, or None; ``impossible`` where it is proven that these residencies cannot be packed."""
-
-    plan: Plan | None
-    impossible: bool
 
 
 class _Stay(NamedTuple):
@@ -29,15 +21,17 @@ class _Stay(NamedTuple):
     end: int
 
 
-def place(problem: ScratchpadProblem, schedule: Schedule, away: frozenset[Gap], budget: Budget) -> Placement:
-    """Addresses for the schedule's tensors with those ``away`` in some gaps, and the plan they make."""
+def place(
+    problem: ScratchpadProblem, schedule: Schedule, away: frozenset[Gap], budget: Budget
+) -> Plan | None:
+    """The schedule's plan with those tensors ``away`` in some gaps; None where no addresses were found."""
     stays = stays_of(schedule, away)
     homes = _homes(schedule, stays)
     buffers = _tensor_buffers(schedule, stays, homes) + _parameter_buffers(schedule)
     outcome = pack(PackingProblem(tuple(buffers), problem.capacity_bytes), budget)
     if outcome.solution is None:
-        return Placement(None, outcome.status is Status.INFEASIBLE)
-    return Placement(_plan(schedule, stays, homes, outcome.solution), False)
+        return None
+    return _plan(schedule, stays, homes, outcome.solution)
 
 
 def stays_of(schedule: Schedule, away: frozenset[Gap]) -> tuple[_Stay, ...]:

@@ -130,11 +130,6 @@ class Search:
         """Whether nothing below ``upper_bound`` is left."""
         return not self._heap
 
-    @property
-    def entries(self) -> int:
-        """How many successors are waiting: what bounds the memory in use."""
-        return len(self._heap)
-
     def run(self, wall_seconds: float, most_expanded: float = inf) -> Reached | None:
         """The next cheapest goal state; None when there is none left, or at a limit (see ``bound``)."""
         watch, popped, last = Stopwatch(), 0, self.expanded + most_expanded

@@ -40,8 +40,6 @@ class Space(NamedTuple):
     """[levels, dims] bounds on temporal factors."""
     runs: Array
     """[runs] sets of tensors that one block of loops can leave in place, none first."""
-    run_of: Array
-    """[2**tensors] the place of a set in ``runs``, -1 for no such set."""
     still: Array
     """[runs] the dims whose loops leave all tensors of a set in place."""
     orders: Array
@@ -192,8 +190,6 @@ def space_of(problem: MappingProblem, parts: PartSpace, dominance: bool) -> Spac
     motions = motions_of(layer)
     looping = [index for index, (_, size) in enumerate(layer.dims) if size > 1]
     runs = runs_together(motions, looping)
-    run_of = np.full(1 << len(motions), -1, np.int64)
-    run_of[list(runs)] = range(len(runs))
     temporal = [slot for slot in space.slots if not slot.spatial]
     orders, order_start = _orders(motions, looping, space, dominance)
     return Space(
@@ -205,7 +201,6 @@ def space_of(problem: MappingProblem, parts: PartSpace, dominance: bool) -> Spac
         least=np.array([slot.least for slot in temporal], np.int64),
         most=np.array([slot.most for slot in temporal], np.int64),
         runs=np.array(runs, np.int64),
-        run_of=run_of,
         still=np.array([_still(motions, mask) for mask in runs], np.int64),
         orders=orders,
         order_start=order_start,

@@ -6,7 +6,6 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from costmodel.architecture import Architecture
 from costmodel.workload import Axis, Layer, Tensor
 from solvers.mapping.thistle.signomial import Signomial, monomial, product_of, variable
 
@@ -41,10 +40,6 @@ class Expressions:
     fanned: tuple[bool, ...]
     fixed: tuple[tuple[str, float], ...] = ()
     unseen: frozenset[tuple[str, str]] = frozenset()
-
-    @classmethod
-    def of(cls, architecture: Architecture, layer: Layer) -> Expressions:
-        return cls(layer, tuple(level.fanout > 1 for level in architecture.levels))
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:

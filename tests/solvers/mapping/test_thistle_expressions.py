@@ -102,7 +102,7 @@ def test_equations_1_and_2_of_the_paper() -> None:
 def test_the_cost_model_counts_the_same(name: str, kind: str) -> None:
     """Tensors without sums: every delivery of random mappings, orders with their looped dims."""
     architecture, layer = load_architecture(name), LAYERS[kind]
-    expressions = Expressions.of(architecture, layer)
+    expressions = Expressions(layer, tuple(level.fanout > 1 for level in architecture.levels))
     batch = MappingSpace(architecture, layer).sample(range(1), 3, 40)
     for mapping in (batch.mapping(row, layer) for row in range(len(batch))):
         at, orders = trip_counts(architecture, layer, mapping)
