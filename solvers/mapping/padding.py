@@ -83,6 +83,7 @@ class PaddedSearch(Generic[MappingT]):
         self._best = self._own
 
     def run(self) -> Outcome[MappingT]:
+        """Solve sizes until none can be better or the time is up: see :func:`over_padded_sizes`."""
         self._look_at(self._own, share=2)
         while self._improved():
             pass

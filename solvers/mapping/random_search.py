@@ -81,6 +81,7 @@ class Search:
 
     @property
     def won(self) -> bool:
+        """Whether nothing better turned up for long enough."""
         return self._unbeaten >= self._victory
 
     def look_at(self, batch: MappingBatch) -> None:

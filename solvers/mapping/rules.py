@@ -43,6 +43,7 @@ class FactorRule:
             raise InputError("constraint", "bounds that leave a factor", found, key=self.dim)
 
     def allows(self, factor: int) -> bool:
+        """Whether the factor is within the bounds."""
         return self.least <= factor and (self.most is None or factor <= self.most)
 
     def __str__(self) -> str:
@@ -90,9 +91,11 @@ class LevelRules:
             raise InputError(f"constraint on {self.level}", expected, ", ".join(twice), key=key)
 
     def temporal_rule(self, dim: str) -> FactorRule:
+        """The bounds on the dim's temporal factor; without any, those that allow everything."""
         return next((rule for rule in self.temporal if rule.dim == dim), FactorRule(dim))
 
     def spatial_rule(self, dim: str) -> FactorRule:
+        """The same of its spatial factor."""
         return next((rule for rule in self.spatial if rule.dim == dim), FactorRule(dim))
 
     def allows_side(self, dim: str, side: Literal["x", "y"]) -> bool:
@@ -101,9 +104,11 @@ class LevelRules:
         return dims is None or dim in dims
 
     def must_keep(self, tensor: Tensor) -> bool:
+        """Whether ``keep`` names the tensor or its role."""
         return bool({tensor.name, tensor.role} & set(self.keep))
 
     def may_keep(self, tensor: Tensor) -> bool:
+        """Whether ``bypass`` names neither the tensor nor its role."""
         return not {tensor.name, tensor.role} & set(self.bypass)
 
     def ordered(self, loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
@@ -167,6 +172,7 @@ class LevelRules:
 
     @classmethod
     def from_json(cls, data: ReadOnlyDict[str, Any]) -> LevelRules:
+        """The rules that :meth:`to_json` made ``data`` of."""
         arguments: dict[str, Any] = {name: tuple(items) for name, items in data.items() if name != "level"}
         for kind in ("temporal", "spatial"):
             arguments[kind] = tuple(FactorRule(*bounds) for bounds in arguments.get(kind, ()))
@@ -287,6 +293,7 @@ class SpaceRules:
 
     @classmethod
     def from_json(cls, data: ReadOnlyDict[str, Any]) -> SpaceRules:
+        """The rules that :meth:`to_json` made ``data`` of."""
         levels = tuple(LevelRules.from_json(level) for level in data["levels"])
         padded_dims, uneven_levels = (
             None if (names := data.get(key)) is None else tuple(names)

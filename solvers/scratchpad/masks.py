@@ -17,6 +17,7 @@ def bits(mask: int) -> Iterator[int]:
 
 
 def mask_of(indices: tuple[int, ...] | list[int]) -> int:
+    """The set of these indices as bits."""
     mask = 0
     for index in indices:
         mask |= 1 << index
@@ -47,6 +48,7 @@ class GraphMasks:
 
     @classmethod
     def of(cls, graph: OperatorGraph) -> GraphMasks:
+        """The sets of ``graph``."""
         operators, blocks = graph.operators, tuple(tensor.block_bytes for tensor in graph.tensors)
         readers = tuple(mask_of(consumers) for consumers in graph.consumers)
         kept = [tuple(t for t in operator.outputs if readers[t]) for operator in operators]

@@ -56,10 +56,12 @@ def below_requirement(problem: ScratchpadProblem, watch: Stopwatch) -> Outcome[P
 
 
 def infeasible(note: str, watch: Stopwatch) -> Outcome[Plan]:
+    """There is no plan; the note says why, with its numbers."""
     return Outcome(Status.INFEASIBLE, None, None, None, watch.cpu_seconds, watch.wall_seconds, note)
 
 
 def unknown(note: str, watch: Stopwatch, bound: float | None = None) -> Outcome[Plan]:
+    """No plan was found; ``bound``: bytes that every plan moves at least, if that is proven."""
     return Outcome(Status.UNKNOWN, None, None, bound, watch.cpu_seconds, watch.wall_seconds, note)
 
 

@@ -45,6 +45,7 @@ class Schedule:
 
     @cached_property
     def times(self) -> dict[int, int]:
+        """The step of each operator."""
         return {operator: step for step, operator in enumerate(self.order)}
 
     @cached_property

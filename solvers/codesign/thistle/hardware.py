@@ -29,6 +29,7 @@ class Hardware:
 
     @property
     def base(self) -> Architecture:
+        """The member that the family's file states."""
         return self.family.base
 
     @cached_property

@@ -36,6 +36,7 @@ class RelaxedOptimum:
 
     @classmethod
     def of(cls, found: Relaxed, costs: Sequence[LayerCosts]) -> RelaxedOptimum:
+        """The optimum ``found`` of the program over layers with these ``costs``."""
         return cls(found.objective, found.hardware, tuple(costs), found.layers)
 
     @property

@@ -24,11 +24,13 @@ class Cost(NamedTuple):
     cycles: float
 
     def objective(self, name: Objective) -> float:
+        """The number that the problem's objective names."""
         if name == "energy":
             return self.energy_pj
         return self.cycles if name == "cycles" else self.energy_pj * self.cycles
 
     def times(self, occurrences: int) -> Cost:
+        """What so many runs cost."""
         return Cost(self.energy_pj * occurrences, self.cycles * occurrences)
 
 

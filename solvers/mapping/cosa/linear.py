@@ -31,10 +31,12 @@ class IntegerProgram:
     rows: list[Row] = field(default_factory=list)
 
     def variable(self, upper: int) -> int:
+        """A new variable's index."""
         self.upper.append(upper)
         return len(self.upper) - 1
 
     def require(self, terms: Terms, *, low: float = -inf, high: float = inf) -> None:
+        """Add the row ``low <= terms <= high``."""
         self.rows.append(Row(terms, low, high))
 
 
@@ -57,7 +59,8 @@ class Answer:
 class Engine(Protocol):
     """A solver that holds one program and pursues one goal after another over it."""
 
-    def minimise(self, goal: Goal, seconds: float) -> Answer: ...
+    def minimise(self, goal: Goal, seconds: float) -> Answer:
+        """The best values for the goal that wall ``seconds`` are enough for."""
 
     def require(self, row: Row) -> None:
         """Add a row to the program for all later calls."""
@@ -73,8 +76,10 @@ def added(*parts: tuple[float, Terms]) -> Terms:
 
 
 def summed(parts: Iterable[Terms]) -> Terms:
+    """The sum of expressions."""
     return added(*((1.0, part) for part in parts))
 
 
 def value(terms: Terms, values: Sequence[int]) -> float:
+    """The expression where variable ``i`` is ``values[i]``."""
     return sum(coefficient * values[index] for index, coefficient in terms.items())

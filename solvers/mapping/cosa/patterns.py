@@ -21,6 +21,7 @@ class Pattern:
     free: tuple[tuple[str, frozenset[str]], ...]
 
     def free_dims(self, tensor: str) -> frozenset[str]:
+        """The dims whose loops cause no transfer of the tensor."""
         return dict(self.free)[tensor]
 
     def ordered(self, loops: tuple[Loop, ...]) -> tuple[Loop, ...]:

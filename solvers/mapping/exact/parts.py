@@ -47,6 +47,7 @@ class PartSpace:
 
     @property
     def is_even(self) -> bool:
+        """Whether every level is one part."""
         return len(set(self.places)) == len(self.places)
 
     def solution(self, nest: Mapping) -> AnyMapping:

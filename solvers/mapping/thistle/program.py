@@ -36,6 +36,7 @@ class Posynomial:
 
     @classmethod
     def total(cls, parts: Iterable[Posynomial], variables: int) -> Posynomial:
+        """The sum of posynomials in so many ``variables``."""
         parts = list(parts)
         exponents = [part.exponents for part in parts] or [np.zeros((0, variables))]
         return cls(np.concatenate(exponents), np.concatenate([part.logs for part in parts] or [np.zeros(0)]))
@@ -89,9 +90,11 @@ class GeometricProgram:
     fills: tuple[Posynomial, ...]
 
     def energy_at(self, x: Array) -> float:
+        """The energy in pJ at the logarithms ``x``."""
         return self.energy.at(x) - float(self.saved @ x)
 
     def cycles_at(self, x: Array) -> float:
+        """The cycles there."""
         return max(time.at(x) for time in self.times)
 
     def at(self, x: Array) -> float:

@@ -44,10 +44,12 @@ class Signomial:
 
     @property
     def variables(self) -> frozenset[str]:
+        """The names of all variables."""
         return frozenset(name for powers, _ in self.terms for name, _ in powers)
 
     @property
     def is_posynomial(self) -> bool:
+        """Whether no coefficient is negative."""
         return all(coefficient > 0 for _, coefficient in self.terms)
 
     @property
@@ -92,6 +94,7 @@ def monomial(coefficient: float = 1.0, powers: ReadOnlyDict[str, float] | None =
 
 
 def variable(name: str) -> Signomial:
+    """The variable of that name."""
     return monomial(1.0, {name: 1.0})
 
 

@@ -35,6 +35,7 @@ class Choice:
 
     @property
     def name(self) -> str:
+        """As :meth:`Block.trips` names it."""
         return self.block.trips(self.dim)
 
 

@@ -30,13 +30,16 @@ class Volumes:
         )
 
     def groups(self, tensor: Tensor, level: int) -> Posynomial:
+        """Different tiles of the tensor below one instance of ``level``."""
         return self._once(("groups", tensor.name, level), lambda: self._expressions.groups(tensor, level))
 
     def instances(self, level: int) -> Posynomial:
+        """Instances of ``level`` in use."""
         return self._once(("instances", level), lambda: self._expressions.instances(level))
 
     @cached_property
     def compute_cycles(self) -> Posynomial:
+        """Temporal iterations of all loops."""
         return self._numeric(self._expressions.compute_cycles())
 
     @cached_property
@@ -54,9 +57,11 @@ class Volumes:
         return tuple(found)
 
     def constant(self, value: float) -> Posynomial:
+        """A number as a posynomial in the tiling's variables."""
         return self._numeric(Signomial((((), value),)))
 
     def total(self, parts: list[Posynomial]) -> Posynomial:
+        """The sum of ``parts``."""
         return Posynomial.total(parts, len(self.names))
 
     @property
