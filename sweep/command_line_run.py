@@ -1,4 +1,4 @@
-"""What ``archsweep run``, ``plan`` and ``pareto`` do, with a progress bar and tables on standard error."""
+"""What ``archsweep run``, ``plan``, ``pareto`` and ``report`` do; notes and progress go to standard error."""
 
 from __future__ import annotations
 

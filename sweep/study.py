@@ -242,7 +242,7 @@ class Study(Keys):
 
     @property
     def solvers(self) -> list[str]:
-        """The names of the solvers that answer the study's tasks."""
+        """The names of the solvers whose answers designs ask for; of chips the schedulers."""
         if self.schedule is not None:
             return [scheduler.solver for scheduler in self.schedule.schedulers]
         return [self.mapping.solver, *([self.scratchpad.solver] if self.scratchpad else [])]
