@@ -15,6 +15,7 @@ from costmodel.chip.layers import LayerGraph, NetworkLayer
 from costmodel.chip.partitions import Parts, factorizations
 from costmodel.workload import Layer, convolution
 from solvers.checks import check, is_number, is_whole
+from solvers.schedule.divisors import divisors
 from solvers.schedule.partition_ranking import held_inputs, held_weights, least_inputs, ranked
 
 Array = NDArray[Any]
@@ -164,7 +165,7 @@ def requested_shares(graph: LayerGraph, request: Request, tile: Tile, pruning: P
 
 def batches_of(batch: int) -> tuple[int, ...]:
     """Batches that leaves of an RA tree for ``batch`` samples may have: its divisors."""
-    return tuple(part for part in range(1, batch + 1) if batch % part == 0)
+    return divisors(batch)
 
 
 @dataclass(frozen=True)

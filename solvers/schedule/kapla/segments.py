@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Literal, NamedTuple
 
 from costmodel.ratree import Cut, Leaf, Node, SegmentFlow, Wiring
+from solvers.schedule.divisors import divisors
 from solvers.schedule.kapla.params import Params
 from solvers.schedule.problem import ScheduleProblem
 
 Kind = Literal["turns", "pipeline", "grouped"]
 """All layers take turns on all tiles; each has tiles of its own; layers without weights share those of the
 layer before them, with which they take turns."""
-
-
-@cache
-def divisors(number: int) -> tuple[int, ...]:
-    """Into how many equal parts so many samples or tiles can fall."""
-    return tuple(parts for parts in range(1, number + 1) if number % parts == 0)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from costmodel.errors import InputError
 from solvers.budget import Budget, Stopwatch
 from solvers.outcome import Outcome
 from solvers.schedule.chip_model import ChipModel
+from solvers.schedule.divisors import divisors
 from solvers.schedule.kapla.candidates import Candidates, Pruned, pruned_schemes
 from solvers.schedule.kapla.chains import Chain, best_chain
 from solvers.schedule.kapla.costing import Costing, Limit
@@ -19,7 +20,7 @@ from solvers.schedule.kapla.estimate import Estimates
 from solvers.schedule.kapla.floors import LayerFloor
 from solvers.schedule.kapla.params import Params
 from solvers.schedule.kapla.regions import Regions
-from solvers.schedule.kapla.segments import Slicing, divisors
+from solvers.schedule.kapla.segments import Slicing
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
 from solvers.schedule.tile_costs import need, offers_alone
 from solvers.schedule.tile_shares import Request

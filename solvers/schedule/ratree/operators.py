@@ -10,6 +10,7 @@ from random import Random
 
 from costmodel.errors import InputError
 from costmodel.ratree import Cut, CutKind, Leaf, Node, depth
+from solvers.schedule.divisors import divisors
 from solvers.schedule.ratree.editing import (
     Path,
     alternating,
@@ -161,7 +162,7 @@ class Operators:
     def _parts(self, batch: int, random: Random) -> int:
         """A number of sub-batches: often one or as many as there are samples, else any."""
         share = random.random()
-        return 1 if share < 0.4 else batch if share < 0.8 else random.choice(_divisors(batch))
+        return 1 if share < 0.4 else batch if share < 0.8 else random.choice(divisors(batch))
 
     def _ungroup(self, current: Current, number: int, random: Random) -> Node | None:
         """OP4: a cut other than the root is dissolved; its children become its parent's."""
@@ -243,11 +244,6 @@ def _with_both(left: Path, first: Leaf, right: Path, second: Leaf) -> Node:
 
 
 @cache
-def _divisors(number: int) -> list[int]:
-    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
-
-
-@cache
 def _prime_factors(number: int) -> list[int]:
     """Every prime that divides a number above 1, once."""
-    return [one for one in _divisors(number)[1:] if len(_divisors(one)) == 2]
+    return [one for one in divisors(number)[1:] if len(divisors(one)) == 2]

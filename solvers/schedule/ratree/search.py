@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from costmodel.ratree import Node, NotPossibleError, format_tree, parse_tree
+from solvers.schedule.divisors import divisors
 from solvers.schedule.problem import Evaluator, OperatorCount, Phase, ScheduleProblem
 from solvers.schedule.ratree.annealing import Annealing, Progress
 from solvers.schedule.ratree.canonical import sequential_tree
@@ -125,7 +126,7 @@ class Search:
         """All layers one after the other, with the fewest sub-batches that are possible."""
         batch, layers = self._problem.batch, [layer.name for layer in self._problem.graph.layers]
         reason = ""
-        for subbatches in (parts for parts in range(1, batch + 1) if batch % parts == 0):
+        for subbatches in divisors(batch):
             tree = sequential_tree(layers, batch, subbatches)
             try:
                 self._evaluator.evaluate(tree)

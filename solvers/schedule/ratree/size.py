@@ -12,6 +12,7 @@ from functools import cache
 
 from costmodel.errors import InputError
 from costmodel.ratree import Producers
+from solvers.schedule.divisors import divisors
 from solvers.schedule.ratree.space import SpaceName
 
 GROWTH = 5 + 2 * 6**0.5
@@ -59,7 +60,7 @@ def _all_trees(layers: int, batch: int) -> int:
     def trees(count: int, samples: int) -> int:
         if count == 1:
             return 1
-        return 2 * sum(sequences(count, share, 2) for share in _divisors(samples))
+        return 2 * sum(sequences(count, share, 2) for share in divisors(samples))
 
     sequences = _sequences(trees)
     return trees(layers, batch)
@@ -83,8 +84,8 @@ def _released_trees(layers: int, batch: int) -> int:
 def _segmented_trees(layers: int, batch: int) -> int:
     """A root T cut over segments: 2^(n - 1) of them, times the sub-batches of the root and of each cut."""
     total = 0
-    for share in _divisors(batch):
-        choices = len(_divisors(share))
+    for share in divisors(batch):
+        choices = len(divisors(share))
         # a segment of one layer is a leaf; of two or more a cut, for each of its sub-batches
         ways = [1] + [0] * layers
         for end in range(1, layers + 1):
@@ -107,11 +108,6 @@ def _sequences(trees: Callable[[int, int], int]) -> Callable[[int, int, int], in
         )
 
     return sequences
-
-
-@cache
-def _divisors(number: int) -> tuple[int, ...]:
-    return tuple(divisor for divisor in range(1, number + 1) if number % divisor == 0)
 
 
 @cache
