@@ -17,7 +17,6 @@ from sweep.task import content_hash
 PACKAGES = (
     "archsweep",
     "clarabel",
-    "cvxpy",
     "highspy",
     "moocore",
     "numba",

@@ -119,10 +119,13 @@ def test_inputs_on_the_host_come_back_without_a_spill() -> None:
     assert off_chip_bytes(on_host, plan) == 10
 
 
-def test_an_output_may_take_the_place_of_an_input_that_ends_there() -> None:
+@pytest.mark.parametrize(
+    ("first", "second"), [("relu", "add"), ("LeakyRelu", "Add"), ("Clip", "Mul+HardSwish")]
+)
+def test_an_output_may_take_the_place_of_an_input_that_ends_there(first: str, second: str) -> None:
     settings = ScratchpadSettings(in_place=True)
     values = tuple(Value(name, (8,), "input" if name == "x" else "activation") for name in "xyz")
-    nodes = (Node("one", "relu", ("x",), ("y",)), Node("two", "add", ("x", "y"), ("z",)))
+    nodes = (Node("one", first, ("x",), ("y",)), Node("two", second, ("x", "y"), ("z",)))
     graph = operator_graph(Network("n", nodes, values), settings)
     assert graph.operators[1].overwrites == ((0, 2), (1, 2))
     assert [graph.working_bytes(operator) for operator in graph.operators] == [8, 16]
