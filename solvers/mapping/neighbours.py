@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.batch import MappingBatch
-from solvers.mapping.divisors import prime_powers
+from solvers.divisors import prime_powers
 from solvers.mapping.space import MappingSpace
 
 Array = NDArray[Any]

@@ -7,7 +7,7 @@ from itertools import product
 from math import prod
 
 from costmodel.workload import Layer
-from solvers.mapping.divisors import divisors
+from solvers.divisors import divisors
 from solvers.mapping.rules import LevelRules
 from solvers.mapping.space import MappingSpace, Slot
 

@@ -8,7 +8,7 @@ from math import inf, prod
 from typing import NamedTuple
 
 from costmodel.bounds import Scope, lower_bounds
-from solvers.mapping.divisors import divisors, prime_powers
+from solvers.divisors import divisors, prime_powers
 from solvers.mapping.problem import MappingProblem, objective_of
 from solvers.mapping.space_bounds import innermost_levels
 

@@ -16,7 +16,7 @@ from costmodel.architecture import Architecture
 from costmodel.batch import MappingBatch
 from costmodel.errors import InputError
 from costmodel.workload import Layer
-from solvers.mapping.divisors import divisors
+from solvers.divisors import divisors
 from solvers.mapping.loop_orders import LoopOrders
 from solvers.mapping.rules import LevelRules, SpaceRules, allowed_keeps
 
@@ -162,7 +162,7 @@ class MappingSpace:
             asked.append((first, tuple(d for d in index.values() if d not in {*first, *last}), last))
         return asked
 
-    def _largest(self, per_dim: list[list[int]]) -> Array:
+    def _largest(self, per_dim: list[tuple[int, ...]]) -> Array:
         tensors = self.layer.tensors
         table = np.zeros((len(self.architecture.levels), 2 ** len(tensors), len(per_dim)), np.int64)
         for place, level in enumerate(self.architecture.levels):
@@ -299,7 +299,7 @@ def _padded(rows: Sequence[Sequence[int]]) -> Array:
     return np.array([[*row, *([0] * (width - len(row)))] for row in rows], np.int64)
 
 
-def _quotients(per_dim: list[list[int]]) -> Array:
+def _quotients(per_dim: list[tuple[int, ...]]) -> Array:
     most = max(len(found) for found in per_dim)
     table = np.zeros((len(per_dim), most, most), np.int64)
     for index, found in enumerate(per_dim):

@@ -15,7 +15,7 @@ from costmodel.chip.layers import LayerGraph, NetworkLayer
 from costmodel.chip.partitions import Parts, factorizations
 from costmodel.workload import Layer, convolution
 from solvers.checks import check, is_number, is_whole
-from solvers.schedule.divisors import divisors
+from solvers.divisors import divisors
 from solvers.schedule.partition_ranking import held_inputs, held_weights, least_inputs, ranked
 
 Array = NDArray[Any]

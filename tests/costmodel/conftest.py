@@ -8,6 +8,7 @@ from math import prod
 from pathlib import Path
 
 import pytest
+from hypothesis import reject
 
 from costmodel.architecture import Architecture
 from costmodel.mapping import LevelMapping, Mapping, loops, violations
@@ -42,7 +43,8 @@ def _random_mappings(architecture: Architecture, layer: Layer, count: int, seed:
             yield mapping
         if found == count:
             return
-    assert found, "no valid mapping drawn"
+    if not found:  # a random architecture may hold next to nothing
+        reject()
 
 
 def _draw(architecture: Architecture, layer: Layer, rng: random.Random, outwards: int) -> Mapping:

@@ -11,8 +11,8 @@ from typing import Literal
 from costmodel.architecture import Architecture
 from costmodel.mapping import Loop, loops
 from costmodel.workload import Axis, Tensor
+from solvers.divisors import prime_powers
 from solvers.mapping.cosa.linear import IntegerProgram, Terms, summed
-from solvers.mapping.divisors import prime_powers
 from solvers.mapping.space import MappingSpace
 
 Kind = Literal["temporal", "x", "y"]

@@ -17,7 +17,7 @@ from costmodel.evaluate import evaluate
 from costmodel.uneven import AnyMapping
 from costmodel.workload import gemm
 from solvers.budget import Budget, Stopwatch
-from solvers.mapping.divisors import divisors
+from solvers.divisors import divisors
 from solvers.mapping.exact.aggregate import with_cycles
 from solvers.mapping.exact.assignments import Assignments
 from solvers.mapping.exact.params import Params

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.batch import MappingBatch
-from solvers.mapping.divisors import divisors
+from solvers.divisors import divisors
 from solvers.mapping.thistle.expressions import Order
 from solvers.mapping.thistle.tiling import Choice, Tiling
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from costmodel.chip import Chip
 from costmodel.chip.layers import LayerGraph, NetworkLayer
-from solvers.schedule.divisors import divisors
+from solvers.divisors import divisors
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from costmodel.ratree import Cut, Leaf, Node, SegmentFlow, Wiring
-from solvers.schedule.divisors import divisors
+from solvers.divisors import divisors
 from solvers.schedule.kapla.params import Params
 from solvers.schedule.problem import ScheduleProblem
 

@@ -10,9 +10,9 @@ from typing import Any
 from costmodel.chip import ChipEvaluator
 from costmodel.errors import InputError
 from solvers.budget import Budget, Stopwatch
+from solvers.divisors import divisors
 from solvers.outcome import Outcome
 from solvers.schedule.chip_model import ChipModel
-from solvers.schedule.divisors import divisors
 from solvers.schedule.kapla.candidates import Candidates, Pruned, pruned_schemes
 from solvers.schedule.kapla.chains import Chain, best_chain
 from solvers.schedule.kapla.costing import Costing, Limit

@@ -10,7 +10,7 @@ from random import Random
 
 from costmodel.errors import InputError
 from costmodel.ratree import Cut, CutKind, Leaf, Node, depth
-from solvers.schedule.divisors import divisors
+from solvers.divisors import divisors
 from solvers.schedule.ratree.editing import (
     Path,
     alternating,

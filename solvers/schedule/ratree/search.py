@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from costmodel.ratree import Node, NotPossibleError, format_tree, parse_tree
-from solvers.schedule.divisors import divisors
+from solvers.divisors import divisors
 from solvers.schedule.problem import Evaluator, OperatorCount, Phase, ScheduleProblem
 from solvers.schedule.ratree.annealing import Annealing, Progress
 from solvers.schedule.ratree.canonical import sequential_tree

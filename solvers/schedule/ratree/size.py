@@ -12,7 +12,7 @@ from functools import cache
 
 from costmodel.errors import InputError
 from costmodel.ratree import Producers
-from solvers.schedule.divisors import divisors
+from solvers.divisors import divisors
 from solvers.schedule.ratree.space import SpaceName
 
 GROWTH = 5 + 2 * 6**0.5

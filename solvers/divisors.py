@@ -1,14 +1,17 @@
-"""What a dim's size can be split into: its divisors and its prime factors."""
+"""What a number can be split into: the divisors and prime factors of sizes, samples and tiles."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
+from math import isqrt
 
 
-def divisors(size: int) -> list[int]:
-    """All divisors, ascending."""
-    small = [number for number in range(1, int(size**0.5) + 1) if size % number == 0]
-    return sorted({*small, *(size // number for number in small)})
+@lru_cache(maxsize=4096)
+def divisors(size: int) -> tuple[int, ...]:
+    """All divisors, ascending; searches ask for those of few numbers again and again."""
+    small = [number for number in range(1, isqrt(size) + 1) if size % number == 0]
+    return tuple(sorted({*small, *(size // number for number in small)}))
 
 
 def prime_powers(size: int) -> Iterator[tuple[int, int]]:
