@@ -119,7 +119,7 @@ def test_a_stopped_run_on_ray_is_resumed(
     ) as process:
         wait_for_actors(process.pid)
         journal = folder.path / "layers" / ".journal"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180  # on a busy machine Ray takes a minute to start
         while not (journal.exists() and journal.stat().st_size) and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(number)
