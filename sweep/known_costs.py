@@ -27,17 +27,14 @@ class KnownCosts:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON data that :meth:`from_json` reads back."""
         alone = None if self.alone is None else [[*key, _plain(cost)] for key, cost in self.alone.items()]
-        shares = [[*share, *_numbers(cost)] for share, cost in self.shares.items()]
+        shares = [[*share, *share_numbers(cost)] for share, cost in self.shares.items()]
         return {"tile_costs": shares, "alone_costs": alone}
 
     @staticmethod
     def from_json(content: ReadOnlyDict[str, Any]) -> KnownCosts:
         """The costs in a payload that :meth:`to_json` is a part of."""
         width, alone = len(Share._fields), content["alone_costs"]
-        shares = {
-            Share(*row[:width]): None if row[width] is None else ShareCost(*row[width:])
-            for row in content["tile_costs"]
-        }
+        shares = {Share(*row[:width]): share_cost_of(*row[width:]) for row in content["tile_costs"]}
         if alone is None:
             return KnownCosts(shares)
         return KnownCosts(shares, {(layer, batch): _cost(numbers) for layer, batch, numbers in alone})
@@ -51,8 +48,13 @@ class KnownCosts:
         return TabledTileCosts(graph, chip.tile, self.shares, pruning=pruning, layers_alone=alone)
 
 
-def _numbers(cost: ShareCost | None) -> tuple[Any, ...]:
+def share_numbers(cost: ShareCost | None) -> tuple[float | None, int | None, bool]:
+    """A share's cost as plain JSON data, in payloads as in results; :func:`share_cost_of` reads it back."""
     return (None, None, False) if cost is None else (cost.energy_pj, cost.cycles, cost.proven)
+
+
+def share_cost_of(energy_pj: float | None, cycles: int | None, proven: bool) -> ShareCost | None:
+    return None if energy_pj is None or cycles is None else ShareCost(energy_pj, cycles, proven)
 
 
 def _plain(cost: AloneCost | None) -> list[Any] | None:

@@ -15,6 +15,7 @@ from solvers.schedule.tile_costs import ShareCosts, TabledTileCosts
 from solvers.schedule.tile_mapper import ShareCost, TileMapper, architecture_of, tile_solver
 from solvers.schedule.tile_shares import Demand, Share
 from sweep.completions import answer_row, check_environment
+from sweep.known_costs import share_cost_of
 from sweep.schedule_choice import TILE_LOT
 from sweep.task import SolveSettings, canonical_json
 from sweep.tile_task import TileSource, TileTask
@@ -123,7 +124,4 @@ def _shares(
     costs: ReadOnlyDict[tuple[int, ...], tuple[float | None, int | None, bool]],
 ) -> dict[Share, ShareCost | None]:
     """The costs of the results table as values."""
-    return {
-        Share(*numbers): None if energy is None or cycles is None else ShareCost(energy, cycles, proven)
-        for numbers, (energy, cycles, proven) in costs.items()
-    }
+    return {Share(*numbers): share_cost_of(*cost) for numbers, cost in costs.items()}

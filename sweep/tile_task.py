@@ -9,9 +9,10 @@ from typing import Any
 
 from costmodel.architecture import Architecture
 from solvers.budget import Budget, Stopwatch
-from solvers.schedule.tile_mapper import ShareCost, TileMapper
+from solvers.schedule.tile_mapper import TileMapper
 from solvers.schedule.tile_shares import Share
 from sweep import VERSION
+from sweep.known_costs import share_numbers
 from sweep.task import (
     SolveSettings,
     architecture_content,
@@ -87,13 +88,7 @@ def run_tile_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
     proven = all(cost is not None and cost.proven for cost in costs.values())
     return {
         "status": "optimal" if proven else "feasible",
-        "costs": [_plain(share, cost) for share, cost in costs.items()],
+        "costs": [[list(share), *share_numbers(cost)] for share, cost in costs.items()],
         "cpu_seconds": watch.cpu_seconds,
         "wall_seconds": watch.wall_seconds,
     }
-
-
-def _plain(share: Share, cost: ShareCost | None) -> list[Any]:
-    """One entry of the column ``costs``."""
-    found = (None, None, False) if cost is None else (cost.energy_pj, cost.cycles, cost.proven)
-    return [list(share), *found]
