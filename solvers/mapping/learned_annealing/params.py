@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
-from typing import Any
+from math import inf
 
-from costmodel.errors import InputError
+from solvers.checks import check, check_counts, check_switches, is_number, is_whole
 
-COUNTS = (("batches", 1), ("batch", 1), ("steps", 1), ("trees", 1), ("depth", 1), ("most_rows", 16))
-SWITCHES = ("learn", "avoid_invalid")
+COUNTS = {"batches": 1, "batch": 1, "steps": 1, "trees": 1, "depth": 1, "most_rows": 16}
 FRACTIONS = ("random_share", "elite_share", "refit_growth")
 
 
@@ -44,16 +42,16 @@ class Params:
     depth: int = 4
 
     def __post_init__(self) -> None:
-        for key, least in COUNTS:
-            count = getattr(self, key)
-            _check(key, _is_whole(count, least), f"a whole number of at least {least}", count)
-        for key in SWITCHES:
-            _check(key, isinstance(getattr(self, key), bool), "true or false", getattr(self, key))
+        where = "learned_annealing"
+        check_counts(where, self, COUNTS)
+        check_switches(where, self, "learn", "avoid_invalid")
         for key in FRACTIONS:
-            _check(key, _is_number(getattr(self, key), 1.0), "a number from 0 to 1", getattr(self, key))
-        _check("temperature", _is_number(self.temperature), "a number of at least 0", self.temperature)
-        patient = self.patience is None or _is_whole(self.patience, 1)
-        _check("patience", patient, "a whole number of at least 1, or nothing", self.patience)
+            share = getattr(self, key)
+            check(where, key, is_number(share, 0.0, 1.0), "a number from 0 to 1", share)
+        warm = is_number(self.temperature, 0.0, inf)
+        check(where, "temperature", warm, "a number of at least 0", self.temperature)
+        patient = self.patience is None or is_whole(self.patience, 1)
+        check(where, "patience", patient, "a whole number of at least 1, or nothing", self.patience)
 
     @property
     def chains(self) -> int:
@@ -71,18 +69,3 @@ class Params:
             elite_share=0.0,
             refit_growth=0.0,
         )
-
-
-def _is_whole(value: Any, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
-def _is_number(value: Any, most: float | None = None) -> bool:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not isfinite(value):
-        return False
-    return value >= 0 and (most is None or value <= most)
-
-
-def _check(key: str, right: bool, expected: str, found: Any) -> None:
-    if not right:
-        raise InputError("learned_annealing", expected, found, key=key)
