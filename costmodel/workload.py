@@ -9,6 +9,7 @@ from functools import cached_property
 from math import prod
 from typing import Any, Literal, get_args
 
+from costmodel.attributes import NO_ATTRIBUTES, Attributes
 from costmodel.errors import InputError
 
 Role = Literal["weights", "inputs", "outputs"]
@@ -281,7 +282,8 @@ class Node:
 
     ``layers`` are the loop nests it asks MACs for: one for most, two for fused attention (scores, values),
     none for element-wise, pooling, concatenation and normalisation, or for an operator nobody here
-    knows (``opaque``). ``pooling`` is the window where the source states one.
+    knows (``opaque``). ``pooling`` is the window where the source states one. ``inputs`` are in the
+    operator's order, one that it reads twice twice. ``attributes`` are all that the source states of it.
     """
 
     name: str
@@ -291,6 +293,7 @@ class Node:
     layers: tuple[Layer, ...] = ()
     opaque: bool = False
     pooling: Pooling | None = None
+    attributes: Attributes = NO_ATTRIBUTES
 
 
 @dataclass(frozen=True)

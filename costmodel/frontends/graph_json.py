@@ -8,6 +8,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, get_args
 
+from costmodel.attributes import Attributes
 from costmodel.errors import InputError
 from costmodel.frontends.operators import (
     Shape,
@@ -89,9 +90,9 @@ def _field(data: Any, key: str, kind: type, where: str) -> Any:
 
 
 def _numbers(data: Any, where: str, key: str) -> Shape:
-    """A list of whole numbers (a bare number is a list of one)."""
+    """Whole numbers of at least 0 (a bare one is a list of one)."""
     numbers = [data] if isinstance(data, int) else data
-    if not isinstance(numbers, list) or any(type(n) is not int or n < 0 for n in numbers):
+    if not isinstance(numbers, list | tuple) or any(type(n) is not int or n < 0 for n in numbers):
         raise InputError(where, "whole numbers of at least 0", data, key=key)
     return tuple(numbers)
 
@@ -141,14 +142,15 @@ def _node(data: Any, where: str, shapes: Mapping[str, Shape]) -> Node:
     attrs = data.get("attrs") or {}
     if not isinstance(attrs, dict):
         raise InputError(f"op {name}", "an object", attrs, key="attrs")
+    try:  # null is how an exporter writes that a default holds
+        attributes = Attributes({key: value for key, value in attrs.items() if value is not None})
+    except InputError as error:
+        raise error.at(f"op {name}") from None
     if head not in _LAYERS:
         opaque = not known or head not in _WITHOUT_MACS
-        return Node(name, operator, inputs, outputs, opaque=opaque, pooling=_pooling(name, attrs))
-    layers = _LAYERS[head](name, [shapes[i] for i in inputs], shapes[outputs[0]], attrs)
-    return Node(name, operator, inputs, outputs, layers, opaque=not known)
-
-
-Attributes = Mapping[str, Any]
+        return Node(name, operator, inputs, outputs, (), opaque, _pooling(name, attributes), attributes)
+    layers = _LAYERS[head](name, [shapes[i] for i in inputs], shapes[outputs[0]], attributes)
+    return Node(name, operator, inputs, outputs, layers, opaque=not known, attributes=attributes)
 
 
 def _pooling(name: str, attrs: Attributes) -> Pooling | None:
@@ -160,7 +162,7 @@ def _pooling(name: str, attrs: Attributes) -> Pooling | None:
 def _convolution(name: str, inputs: list[Shape], output: Shape, attrs: Attributes) -> tuple[Layer, ...]:
     weights = _weights(name, inputs, attrs)
     stride, dilation = (_numbers(attrs.get(key, []), f"op {name}", key) for key in ("stride", "dilation"))
-    groups = attrs.get("groups", 1)
+    groups = attrs.number("groups", 1)
     window = Window.of(len(weights) - 2, stride, dilation, groups)
     return (convolution_of(name, inputs[0], weights, output, window),)
 
@@ -168,7 +170,7 @@ def _convolution(name: str, inputs: list[Shape], output: Shape, attrs: Attribute
 def _weights(name: str, inputs: list[Shape], attrs: Attributes) -> Shape:
     """The weight shape: the attribute when given, else the second input; they must agree."""
     second = inputs[1] if len(inputs) > 1 else ()
-    weights = _numbers(attrs.get("weight_shape", list(second)), f"op {name}", "weight_shape")
+    weights = _numbers(attrs.get("weight_shape", second), f"op {name}", "weight_shape")
     if len(weights) < 2 or prod(weights) != prod(second):
         raise InputError(f"op {name}", f"a weight tensor of shape {weights} as second input", second)
     return weights

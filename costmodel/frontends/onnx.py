@@ -7,7 +7,9 @@ from pathlib import Path
 
 import onnx
 
+from costmodel.attributes import Attributes
 from costmodel.errors import InputError
+from costmodel.frontends.onnx_attributes import STANDARD_DOMAINS, attributes_of, constants_of
 from costmodel.frontends.onnx_operators import layers_of, pooling_of
 from costmodel.frontends.onnx_shapes import Shape, graph_inputs, load_model, shapes_of
 from costmodel.workload import Network, Node, Value, ValueKind
@@ -26,20 +28,23 @@ def read_onnx(path: str | Path, batch: int | None = None) -> Network:
     model = load_model(path)
     try:
         shapes = shapes_of(model, batch)
-        return _network(Path(path).stem, model.graph, shapes)
+        return _network(Path(path).stem, model, shapes)
     except UnicodeDecodeError as error:  # names are decoded when they are first looked at
         raise InputError(str(path), "names in UTF-8", error.object.hex()) from None
     except InputError as error:
         raise error.at(str(path), error.where) from None
 
 
-def _network(name: str, graph: onnx.GraphProto, shapes: Mapping[str, Shape]) -> Network:
+def _network(name: str, model: onnx.ModelProto, shapes: Mapping[str, Shape]) -> Network:
+    graph = model.graph
+    opset = max((one.version for one in model.opset_import if one.domain in STANDARD_DOMAINS), default=0)
+    constants = constants_of(graph, shapes, opset)
     parameters = {tensor.name for tensor in graph.initializer}
     parameters |= {tensor.values.name for tensor in graph.sparse_initializer}
     parameters |= {output for node in graph.node if node.op_type == "Constant" for output in node.output}
     names = _names(graph)
     nodes = tuple(
-        _node(node, names[i], shapes, parameters)
+        _node(node, names[i], shapes, parameters, attributes_of(node, constants, opset))
         for i, node in enumerate(graph.node)
         if node.op_type != "Constant"
     )
@@ -69,13 +74,21 @@ def _names(graph: onnx.GraphProto) -> list[str]:
     return names
 
 
-def _node(node: onnx.NodeProto, name: str, shapes: Mapping[str, Shape], parameters: set[str]) -> Node:
+def _node(
+    node: onnx.NodeProto,
+    name: str,
+    shapes: Mapping[str, Shape],
+    parameters: set[str],
+    attributes: Attributes,
+) -> Node:
     outputs = tuple(output for output in node.output if output)
-    inputs = tuple(dict.fromkeys((*filter(None, node.input), *_captured(node, shapes.keys() | parameters))))
+    stated = tuple(filter(None, node.input))
+    captured = dict.fromkeys(_captured(node, shapes.keys() | parameters))
+    inputs = (*stated, *(read for read in captured if read not in stated))
     operands = [shapes.get(value, ()) for value in node.input]
     layers = layers_of(node, name, operands, shapes.get(outputs[0], ()) if outputs else ())
     operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-    return Node(name, operator, inputs, outputs, layers or (), layers is None, pooling_of(node))
+    return Node(name, operator, inputs, outputs, layers or (), layers is None, pooling_of(node), attributes)
 
 
 def _captured(node: onnx.NodeProto, outside: set[str]) -> Iterator[str]:

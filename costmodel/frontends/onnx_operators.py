@@ -8,10 +8,9 @@ from math import prod
 import onnx
 
 from costmodel.errors import InputError
+from costmodel.frontends.onnx_attributes import STANDARD_DOMAINS
 from costmodel.frontends.operators import Shape, Window, convolution_of, einsum_of, matmul_of
 from costmodel.workload import Layer, Pooling, gemm
-
-_STANDARD = ("", "ai.onnx")
 
 _WITHOUT_MACS = frozenset(
     name
@@ -55,7 +54,7 @@ def layers_of(
     ``inputs`` are the shapes by position (() for one left out). Operators of other domains than ONNX's
     own, control flow and calls of local functions are unsupported.
     """
-    if node.domain not in _STANDARD:
+    if node.domain not in STANDARD_DOMAINS:
         return None
     if node.op_type in _WITHOUT_MACS:
         return ()

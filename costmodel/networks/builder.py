@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from costmodel.attributes import Attributes, Plain
 from costmodel.frontends.operators import Shape, Window, convolution_of, linear_of
 from costmodel.workload import Layer, Network, Node, Pooling, Value, batched_matmul
 
@@ -64,10 +65,21 @@ class NetworkBuilder:
         return self._shapes[value]
 
     def operator(
-        self, name: str, operator: str, inputs: tuple[str, ...], shape: Shape, layer: Layer | None = None
+        self,
+        name: str,
+        operator: str,
+        inputs: tuple[str, ...],
+        shape: Shape,
+        layer: Layer | None = None,
+        /,
+        **attributes: Plain,
     ) -> str:
-        """Any operator: ``shape`` is its result's, ``layer`` its multiply-accumulates'."""
-        self._nodes.append(Node(name, operator, inputs, (name,), (layer,) if layer else ()))
+        """Any operator: ``shape`` is its result's, ``layer`` its multiply-accumulates'.
+
+        ``attributes`` have the operator's own names: ``dim`` of ATen's ``cat``, ``axis`` of ``Concat``.
+        """
+        layers = (layer,) if layer else ()
+        self._nodes.append(Node(name, operator, inputs, (name,), layers, attributes=Attributes(attributes)))
         self._shapes[name] = shape
         return name
 
@@ -81,7 +93,9 @@ class NetworkBuilder:
         window = Window.of(2, (conv.stride,), (1,), conv.groups)
         layer = convolution_of(name, self.shape(x), weights, shape, window)
         inputs = (x, self.parameter(f"{name}.weight", weights))
-        return self.operator(name, _fused("conv2d", conv.activation), inputs, shape, layer)
+        operator = _fused("conv2d", conv.activation)
+        stated = {"stride": conv.stride, "padding": padding, "groups": conv.groups}
+        return self.operator(name, operator, inputs, shape, layer, **stated)
 
     def max_pool(self, name: str, x: str, pool: Pool) -> str:
         """Max pooling of an image."""
@@ -91,13 +105,17 @@ class NetworkBuilder:
             (size + 2 * pool.padding - pool.kernel + spare) // pool.stride + 1 for size in (rows, columns)
         )
         window = Pooling((pool.kernel, pool.kernel), (pool.stride, pool.stride))
-        self._nodes.append(Node(name, "max_pool2d", (x,), (name,), pooling=window))
+        stated = {"kernel_size": pool.kernel, "stride": pool.stride, "padding": pool.padding}
+        attributes = Attributes(stated | {"ceil_mode": pool.ceil})
+        self._nodes.append(Node(name, "max_pool2d", (x,), (name,), pooling=window, attributes=attributes))
         self._shapes[name] = (*outer, rows, columns)
         return name
 
     def average_pool(self, name: str, x: str, size: int = 1) -> str:
         """Adaptive average pooling to ``size`` x ``size``."""
-        return self.operator(name, "adaptive_avg_pool2d", (x,), (*self.shape(x)[:2], size, size))
+        return self.operator(
+            name, "adaptive_avg_pool2d", (x,), (*self.shape(x)[:2], size, size), output_size=size
+        )
 
     def linear(self, name: str, x: str, outputs: int, activation: str = "") -> str:
         """A fully connected layer on the last axis; an image is flattened first."""
@@ -117,10 +135,10 @@ class NetworkBuilder:
         """Concatenation of images along their channels."""
         batch, _, *plane = self.shape(branches[0])
         channels = sum(self.shape(branch)[1] for branch in branches)
-        return self.operator(name, "cat", branches, (batch, channels, *plane))
+        return self.operator(name, "cat", branches, (batch, channels, *plane), dim=1)
 
     def layer_norm(self, name: str, x: str) -> str:
-        return self.operator(name, "layer_norm", (x,), self.shape(x))
+        return self.operator(name, "layer_norm", (x,), self.shape(x), normalized_shape=self.shape(x)[-1:])
 
     def attention(self, name: str, projections: tuple[str, ...], heads: int) -> str:
         """Multi-head attention over one sequence: a product for the scores, one for the weighted values.

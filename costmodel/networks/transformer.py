@@ -14,7 +14,7 @@ def bert_base(batch: int = 1, sequence: int = 128) -> Network:
     x = build.layer_norm("embedding.norm", _embedding(build, (batch, sequence), 30522))
     for i in range(_BLOCKS):
         x = _post_norm_block(build, f"block{i}", x)
-    first = build.operator("first_token", "select", (x,), (batch, _WIDTH))
+    first = build.operator("first_token", "select", (x,), (batch, _WIDTH), dim=1, index=0)
     build.linear("pooler", first, _WIDTH, "tanh")
     return build.network()
 
@@ -36,13 +36,13 @@ def vit_b_16(batch: int = 1) -> Network:
     image = build.input("image", (batch, 3, 224, 224))
     x = build.convolution("patches", image, Convolution(_WIDTH, 16, stride=16, padding=0, activation=""))
     token = build.parameter("class_token", (1, 1, _WIDTH))
-    x = build.operator("tokens", "cat", (token, x), (batch, 197, _WIDTH))
+    x = build.operator("tokens", "cat", (token, x), (batch, 197, _WIDTH), dim=1)
     position = build.parameter("position", (1, 197, _WIDTH))
     x = build.add("embedding", x, position)
     for i in range(_BLOCKS):
         x = _pre_norm_block(build, f"block{i}", x, packed=True)
     x = build.layer_norm("norm", x)
-    first = build.operator("first_token", "select", (x,), (batch, _WIDTH))
+    first = build.operator("first_token", "select", (x,), (batch, _WIDTH), dim=1, index=0)
     build.linear("head", first, 1000)
     return build.network()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from itertools import product
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costmodel.attributes import Attributes
 from costmodel.errors import InputError
 from costmodel.workload import (
     Layer,
@@ -197,3 +199,22 @@ def test_unknown_names_are_refused() -> None:
         NODE.layers[0].tensor("Weights")
     with pytest.raises(InputError):
         Network("n", (NODE,), VALUES).value("z")
+
+
+def test_attributes_are_values() -> None:
+    one, same = (Attributes({"axes": axes, "mode": "edge"}) for axes in ([1, 2], (1, 2)))
+    assert one == same
+    assert hash(one) == hash(same)
+    assert pickle.loads(pickle.dumps(one)) == one
+    assert one != Attributes({"axes": (1, 2)})
+    assert (one.numbers("axes"), one.number("axis", 3), one.text("mode", "")) == ((1, 2), 3, "edge")
+    for wrong in (
+        lambda: one.number("axes"),
+        lambda: one.numbers("mode"),
+        lambda: one.numbers("steps"),
+        lambda: one.text("axes", ""),
+        lambda: Attributes({"axes": True}).numbers("axes"),
+        lambda: Attributes({"where": {}}),
+    ):
+        with pytest.raises(InputError):
+            wrong()

@@ -181,6 +181,19 @@ def test_unknown_operator_fused_behind_a_product_keeps_its_layer() -> None:
     assert network.macs == 5 * 7 * 9
 
 
+def test_attributes_are_kept() -> None:
+    attrs = {"dim": -1, "start": 2, "end": None, "scale": 0.5, "mode": "exact", "nested": [[1, 2], [3]]}
+    node = network_of_graph(graph("slice", {"x": [1, 6], "y": [1, 4]}, **attrs)).nodes[0]
+    assert node.attributes == {
+        "dim": -1, "start": 2, "scale": 0.5, "mode": "exact", "nested": ((1, 2), (3,))
+    }  # fmt: skip
+
+
+def test_attributes_of_other_kinds_are_refused() -> None:
+    with pytest.raises(InputError, match=r"op op: attrs.where: expected numbers, text or lists of them"):
+        network_of_graph(graph("slice", {"x": [1, 6], "y": [1, 4]}, where={"dim": 1}))
+
+
 # ---- damage
 
 

@@ -347,6 +347,75 @@ def test_call_of_a_local_function_is_opaque(tmp_path: Path) -> None:
     assert network.nodes[0].opaque
 
 
+# ---- attributes
+
+
+def attributes_of_node(tmp_path: Path, node: onnx.NodeProto, *parameters: onnx.TensorProto) -> dict[str, Any]:
+    network = read_onnx(saved(tmp_path, [node], [value("x", 1, 8, 6, 6)], list(parameters)))
+    return dict(network.nodes[0].attributes)
+
+
+def test_what_a_node_states_is_kept_with_the_defaults_of_its_operator_set(tmp_path: Path) -> None:
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 0, 1, 0], strides=[2, 1], group=2)
+    found = attributes_of_node(tmp_path, node, weights("w", 4, 4, 3, 3))
+    assert found == {"pads": (1, 0, 1, 0), "strides": (2, 1), "group": 2, "auto_pad": "NOTSET"}
+    assert attributes_of_node(tmp_path, helper.make_node("Softmax", ["x"], ["y"])) == {"axis": -1}
+
+
+def test_constant_operands_are_attributes(tmp_path: Path) -> None:
+    node = helper.make_node("Slice", ["x", "from", "to", "along"], ["y"])
+    bounds = integers("from", -4, 1), integers("to", 8, 5), integers("along", 1, -1)
+    found = attributes_of_node(tmp_path, node, *bounds)
+    assert found == {"starts": (-4, 1), "ends": (8, 5), "axes": (1, -1)}
+    node = helper.make_node("Reshape", ["x", "to"], ["y"])
+    assert attributes_of_node(tmp_path, node, integers("to", 0, -1)) == {"allowzero": 0, "shape": (0, -1)}
+    node = helper.make_node("Gather", ["x", "which"], ["y"], axis=1)
+    which = helper.make_tensor("which", TensorProto.INT64, [], [-2])
+    assert attributes_of_node(tmp_path, node, which) == {"axis": 1, "indices": -2}
+
+
+def test_operands_that_follow_from_shapes_are_attributes(tmp_path: Path) -> None:
+    """Half of the channels, as exporters write it: Shape, Gather, Div, and the slice up to there."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Gather", ["shape", "one"], ["channels"]),
+        helper.make_node("Div", ["channels", "two"], ["half"]),
+        helper.make_node("Slice", ["x", "zero", "half", "one"], ["y"]),
+    ]
+    parameters = [integers("zero", 0), integers("one", 1), integers("two", 2)]
+    path = saved(tmp_path, nodes, [value("x", "N", 10, 4, 4)], parameters)
+    assert read_onnx(path).nodes[-1].attributes == {"starts": (0,), "ends": (5,), "axes": (1,)}
+
+
+def test_operands_known_only_when_the_network_runs_are_told_from_those_that_are_missing(
+    tmp_path: Path,
+) -> None:
+    node = helper.make_node("Slice", ["x", "from", "to", "along"], ["y"])
+    start = helper.make_tensor_value_info("from", TensorProto.INT64, (1,))
+    path = saved(tmp_path, [node], [value("x", 1, 8), start], [integers("to", 8), integers("along", 1)])
+    attributes = read_onnx(path).nodes[0].attributes
+    assert attributes == {"starts": None, "ends": (8,), "axes": (1,)}
+    with pytest.raises(InputError, match=r"starts: expected whole numbers, found .* when the network runs"):
+        attributes.numbers("starts")
+    assert attributes.numbers("steps", (1,)) == (1,)
+
+
+def test_an_operand_read_twice_is_an_operand_twice(tmp_path: Path) -> None:
+    node = helper.make_node("Concat", ["x", "x"], ["y"], axis=1)
+    network = read_onnx(saved(tmp_path, [node], [value("x", 1, 8, 6, 6)], []))
+    assert network.nodes[0].inputs == ("x", "x")
+
+
+def test_constants_that_no_operator_can_take_are_refused(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Div", ["one", "none"], ["size"], name="divide"),
+        helper.make_node("Reshape", ["x", "size"], ["y"]),
+    ]
+    path = saved(tmp_path, nodes, [value("x", 1, 3)], [integers("one", 1), integers("none", 0)])
+    with pytest.raises(InputError, match=r"made\.onnx: node divide"):
+        read_onnx(path)
+
+
 # ---- names and kinds
 
 
