@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -12,30 +13,41 @@ from typing import Any
 from results.columns import Table
 from results.errors import CannotWriteError, WrongRowError
 
+NAME = ".journal"
+DAMAGED = ".journal.damaged"
+"""Beside the journal: its whole lines that are no rows of this version, for whoever wants to look into them."""
+
 
 class Journal:
     """``FOLDER/.journal``: one JSON line a row that is in no part yet; for the holder of the lock only.
 
     A row is with the operating system when ``append`` returns: it outlives the process, however that dies,
-    though not a power cut. Opening reads what an earlier process left; a line that was cut short is skipped.
+    though not a power cut. Opening reads the rows that an earlier process left (``left``). It cuts off a last
+    line without an end, whose row was never acknowledged, for the next row would continue that line. Whole
+    lines that are no rows are set aside in ``.journal.damaged``, with a warning.
     """
 
     def __init__(self, folder: Path, table: Table) -> None:
-        path = folder / ".journal"
-        self._times = [column.name for column in table.columns if column.kind == "timestamp"]
-        self._path = path
+        self._path = folder / NAME
         try:
-            self.left = [row for line in _lines(path) if (row := self._decoded(table, line)) is not None]
-            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            whole = _whole_lines(self._path)
+            self.left, damaged = _rows_and_rest(table, whole)
+            if damaged:
+                _set_aside(self._path, damaged)
+            self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            os.ftruncate(self._descriptor, len(whole))
         except OSError as error:
-            raise CannotWriteError(path, f"cannot open: {error.strerror}", "Mend the folder") from error
+            raise CannotWriteError(self._path, f"cannot open: {error.strerror}", "Mend the folder") from error
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Store an encoded row; raises CannotWriteError when it cannot be written whole."""
         line = json.dumps(row, default=datetime.isoformat, separators=(",", ":")).encode() + b"\n"
         try:
+            before = os.fstat(self._descriptor).st_size
             if os.write(self._descriptor, line) == len(line):
                 return
+            # the next row must not continue the beginning of this one
+            os.ftruncate(self._descriptor, before)
             reason = "no space left"
         except OSError as error:
             reason = str(error.strerror)
@@ -48,18 +60,55 @@ class Journal:
     def close(self) -> None:
         os.close(self._descriptor)
 
-    def _decoded(self, table: Table, line: bytes) -> dict[str, Any] | None:
-        """The row of a line; None if it was cut short or is no row of this version of the table."""
-        try:
-            row = json.loads(line)
-            for name in self._times:
-                row[name] = None if row[name] is None else datetime.fromisoformat(row[name])
-            del row["schema_version"]
-            table.encode(table.decode(row))
-        except (ValueError, KeyError, TypeError, AttributeError, WrongRowError):
-            return None
-        return {**row, "schema_version": table.version}
+
+def journalled_rows(folder: Path, table: Table) -> list[dict[str, Any]]:
+    """The encoded rows in the journal of a table's ``folder``, in the order of their writing.
+
+    Anybody may read, while the holder of the lock writes: a row that is being written is not among them.
+    """
+    return _rows_and_rest(table, _whole_lines(folder / NAME))[0]
 
 
-def _lines(path: Path) -> list[bytes]:
-    return path.read_bytes().splitlines() if path.is_file() else []
+def _whole_lines(path: Path) -> bytes:
+    """A journal without what follows its last line end: the beginning of a row; empty if there is none."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return b""
+    return content[: content.rfind(b"\n") + 1]
+
+
+def _rows_and_rest(table: Table, whole: bytes) -> tuple[list[dict[str, Any]], list[bytes]]:
+    """The encoded rows of a journal's whole lines, and the lines that are none."""
+    rows, rest = list[dict[str, Any]](), list[bytes]()
+    for line in whole.split(b"\n")[:-1]:
+        row = _decoded(table, line)
+        if row is None:
+            rest.append(line)
+        else:
+            rows.append(row)
+    return rows, rest
+
+
+def _decoded(table: Table, line: bytes) -> dict[str, Any] | None:
+    """The encoded row of a line; None if it is no row of this version of the table."""
+    try:
+        row = json.loads(line)
+        for name in table.names("timestamp"):
+            row[name] = None if row[name] is None else datetime.fromisoformat(row[name])
+        del row["schema_version"]
+        table.encode(table.decode(row))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, WrongRowError):
+        return None
+    return {**row, "schema_version": table.version}
+
+
+def _set_aside(path: Path, lines: list[bytes]) -> None:
+    aside = path.with_name(DAMAGED)
+    with aside.open("ab") as file:
+        file.write(b"".join(line + b"\n" for line in lines))
+    warnings.warn(
+        f"{path}: {len(lines)} lines are no rows of this version; they are set aside in {aside.name}, and "
+        "their tasks are solved again",
+        stacklevel=5,
+    )

@@ -209,6 +209,7 @@ class RunWriter:
         # what a killed process had not yet made a part of
         self._rows[table.name] = journal.left
         self._write(table.name)
+        journal.clear()
 
     def _release(self) -> None:
         for journal in self._journals.values():

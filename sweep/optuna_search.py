@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import warnings
 from collections import deque
@@ -27,7 +26,7 @@ from sweep.search_choice import OptunaSearch
 from sweep.space import Axis, Design, DesignSpace
 from sweep.study import Study
 from sweep.task import content_hash
-from sweep.trial_journal import mend
+from sweep.trial_journal import append_records, mend
 from sweep.workload import solved_how
 
 Distributions = dict[str, BaseDistribution]
@@ -315,6 +314,4 @@ class _UnsyncedFile(JournalFileBackend):
         self._path = Path(path)
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        lines = [json.dumps(log, separators=(",", ":")) + "\n" for log in logs]
-        with self._path.open("ab") as file:
-            file.write("".join(lines).encode())
+        append_records(self._path, logs)

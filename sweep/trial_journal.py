@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from results.errors import CannotWriteError, DamagedFileError
 
@@ -25,33 +28,54 @@ def mend(path: Path) -> int:
 
     Optuna writes one line of JSON a record and refuses a file that does not end with a whole one, as a killed
     driver, a full disk or a copy made meanwhile leaves it. Every earlier record is kept: what was being
-    written has not happened. For the holder of the run folder's lock only. Raises DamagedFileError where
-    records before the last lines cannot be read, CannotWriteError where the file cannot be cut.
+    written has not happened. One torn record is what a kill leaves; anything more is damage, and a warning
+    says what went. For the holder of the run folder's lock only. Raises DamagedFileError where records before
+    the last lines cannot be read, CannotWriteError where the file cannot be cut.
     """
     if not path.is_file():
         return 0
-    lines = path.read_bytes().splitlines(keepends=True)
-    whole = len(lines)
-    while whole and not _is_record(lines[whole - 1]):
+    *ended, rest = path.read_bytes().split(b"\n")
+    whole = len(ended)
+    while whole and not _is_record(ended[whole - 1]):
         whole -= 1
-    for number, line in enumerate(lines[:whole], start=1):
+    for number, line in enumerate(ended[:whole], start=1):
         if not _is_record(line):
             raise DamagedFileError(
                 path, f"line {number} is no record", "Remove the file: trials start anew, answers are kept"
             )
-    torn = sum(map(len, lines[whole:]))
+    torn = sum(len(line) + 1 for line in ended[whole:]) + len(rest)
     if torn:
         try:
             os.truncate(path, path.stat().st_size - torn)
         except OSError as error:
             raise CannotWriteError(path, f"cannot be mended: {error.strerror}", "Mend the folder") from error
+    if whole < len(ended) or (rest and not rest.startswith(b"{")):
+        warnings.warn(
+            f"{path}: the last {torn} bytes are no records of trials and were cut off; the trials that they "
+            "held are proposed again",
+            stacklevel=2,
+        )
     return torn
 
 
+def append_records(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
+    """Add records of Optuna's, whole or not at all; raises CannotWriteError where they cannot be written."""
+    lines = "".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records).encode()
+    try:
+        with path.open("ab", buffering=0) as file:
+            before = file.seek(0, os.SEEK_END)
+            if file.write(lines) == len(lines):
+                return
+            # what is added next must not continue half a record
+            file.truncate(before)
+            reason = "no space left"
+    except OSError as error:
+        reason = str(error.strerror)
+    raise CannotWriteError(path, f"cannot write: {reason}", "Free space, then resume the run")
+
+
 def _is_record(line: bytes) -> bool:
-    if not line.endswith(b"\n"):
-        return False
     try:
         return isinstance(json.loads(line), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False

@@ -1,11 +1,13 @@
 """Mending the journal of trials: whatever a killed driver leaves, the whole records before it are kept."""
 
+import resource
+import signal
 from pathlib import Path
 
 import pytest
 
-from results.errors import DamagedFileError
-from sweep.trial_journal import NAME, journal_in, mend
+from results.errors import CannotWriteError, DamagedFileError
+from sweep.trial_journal import NAME, append_records, journal_in, mend
 
 RECORDS = [b'{"op_code": 0}\n', b'{"op_code": 4, "study_id": 0}\n', b'{"op_code": 5, "name": "x"}\n']
 
@@ -21,12 +23,54 @@ def test_every_cut_of_a_journal_keeps_the_whole_records_before_it(tmp_path: Path
         assert path.read_bytes() == whole[:kept]
 
 
-@pytest.mark.parametrize("tail", [b"\x00" * 40, b"{]\n", b"7\n", b'{"op_code": 5}', b'{"a": 1\n{"b"\n'])
-def test_a_tail_that_is_no_record_goes(tmp_path: Path, tail: bytes) -> None:
+@pytest.mark.parametrize("records", [0, 3])
+@pytest.mark.parametrize(
+    "tail",
+    [
+        b"\x00" * 40,
+        b"{]\n",
+        b"7\n",
+        b'{"a": 1\n{"b"\n',
+        b'\xff\r{"op_code": 5}\n',
+        b"[" * 100_000 + b"\n",
+        b"\n",
+    ],
+)
+def test_a_tail_that_is_no_record_goes_with_a_warning(tmp_path: Path, records: int, tail: bytes) -> None:
+    path, whole = tmp_path / NAME, b"".join(RECORDS[:records])
+    path.write_bytes(whole + tail)
+    with pytest.warns(UserWarning, match=f"the last {len(tail)} bytes are no records"):
+        assert mend(path) == len(tail)
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("torn", [b'{"op_code": 5}', b"{", b'{"name": "\xc3'])
+def test_the_record_that_a_killed_driver_was_writing_goes_without_a_word(tmp_path: Path, torn: bytes) -> None:
     path = tmp_path / NAME
-    path.write_bytes(b"".join(RECORDS) + tail)
-    assert mend(path) == len(tail)
-    assert path.read_bytes() == b"".join(RECORDS)
+    path.write_bytes(torn)
+    assert mend(path) == len(torn)
+    append_records(path, [{"op_code": 0}])
+    assert path.read_bytes() == RECORDS[0].replace(b" ", b"")
+
+
+def test_records_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    """The file may not grow beyond 1000 bytes: what does not fit leaves no half record behind."""
+    path = tmp_path / NAME
+    append_records(path, [{"op_code": 0}])
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(CannotWriteError, match=f"{NAME}: cannot write: no space left"):
+            append_records(path, [{"name": "x" * 600}, {"name": "y" * 600}])
+        with pytest.raises(CannotWriteError, match=f"{NAME}: cannot write"):
+            append_records(path, [{"name": "x" * 2000}])
+        append_records(path, [{"op_code": 1}])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert path.read_bytes() == b'{"op_code":0}\n{"op_code":1}\n'
 
 
 def test_damage_in_the_middle_is_said_and_left_alone(tmp_path: Path) -> None:
