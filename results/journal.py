@@ -15,7 +15,7 @@ from results.errors import CannotWriteError, WrongRowError
 
 NAME = ".journal"
 DAMAGED = ".journal.damaged"
-"""Beside the journal: its whole lines that are no rows of this version, for whoever wants to look into them."""
+"""Beside the journal: its whole lines that are no rows of this version, for whoever wants to look."""
 
 
 class Journal:
