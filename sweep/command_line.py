@@ -14,7 +14,7 @@ import typer
 from clusters.runtime import ClusterRefusedError, WorkersUnavailableError
 from costmodel.errors import InputError
 from results.errors import CannotWriteError, FolderInUseError, NotARunError, ResultsError
-from sweep.command_line_problems import JsonOut, solve_app
+from sweep.command_line_problems import MOST_WORKERS, JsonOut, solve_app
 
 app = typer.Typer(
     name="archsweep",
@@ -58,7 +58,9 @@ def run(
     address: Annotated[
         str, typer.Option(help="An existing Ray cluster (host:port or auto); default: start one here.")
     ] = "",
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; default one a CPU.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=MOST_WORKERS, help="Worker processes; default one a CPU.")
+    ] = None,
     in_process: Annotated[
         bool, typer.Option("--in-process", help="Solve in this process, without Ray.")
     ] = False,
@@ -78,7 +80,9 @@ def run(
 @app.command()
 def plan(
     study: StudyName,
-    workers: Annotated[int, typer.Option(min=1, help="Cores to predict the wall time for.")] = 1,
+    workers: Annotated[
+        int, typer.Option(min=1, max=MOST_WORKERS, help="Cores to predict the wall time for.")
+    ] = 1,
     output: Output = None,
     as_json: JsonOut = False,
 ) -> None:
@@ -103,7 +107,8 @@ def submit(
         ),
     ] = "auto",
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Worker processes; default one a CPU that is there.")
+        int | None,
+        typer.Option(min=1, max=MOST_WORKERS, help="Worker processes; default one a CPU that is there."),
     ] = None,
     memory_limit: MemoryLimit = None,
     resume: Annotated[

@@ -9,6 +9,9 @@ import typer
 
 solve_app = typer.Typer(help="Solve one problem and print the answer.", no_args_is_help=True)
 
+MOST_WORKERS = 100_000
+"""Processes that may be asked for: each has an entry in the driver, and in a forecast an event of its own."""
+
 JsonOut = Annotated[bool, typer.Option("--json", help="Print JSON on standard output and nothing else.")]
 Params = Annotated[str, typer.Option(help="The solver's parameters as a JSON object.")]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
@@ -170,7 +173,9 @@ def solve_schedule(
             help="Layers may run alone from DRAM, mapped on the whole chip; default: of kapla_schedule only.",
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes; 1 solves in this one.")] = 1,
+    workers: Annotated[
+        int, typer.Option(min=1, max=MOST_WORKERS, help="Processes; 1 solves in this one.")
+    ] = 1,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Run folder to keep; tile costs beside it are reused."),

@@ -57,6 +57,18 @@ class RunOptions:
     resume: bool
 
 
+class Counting:
+    """Says how far the count of a large family is, on standard error, every LINE_SECONDS."""
+
+    def __init__(self) -> None:
+        self._said = time.monotonic()
+
+    def counted(self, done: int, total: int) -> None:
+        if time.monotonic() - self._said > LINE_SECONDS:
+            self._said = time.monotonic()
+            NOTES.print(f"counted {done:,} of {total:,} designs")
+
+
 class ProgressBar(Observer):
     """Solves done, cache hits, failures and the time left, on standard error."""
 
@@ -65,6 +77,7 @@ class ProgressBar(Observer):
         self.first_error = ""
         self.designs: Counter[str] = Counter()
         self.trials: set[int] = set()
+        self._counting = Counting()
         self._start = self._said = time.monotonic()
         self._progress = Progress(
             TextColumn("solves"),
@@ -77,6 +90,9 @@ class ProgressBar(Observer):
             console=NOTES,
         )
         self._bar: TaskID = self._progress.add_task("solves", total=None, hits=0, failures=0)
+
+    def counted(self, done: int, total: int) -> None:
+        self._counting.counted(done, total)
 
     def planned(self, plan: Plan) -> None:
         NOTES.print(_headline(plan))
@@ -185,7 +201,7 @@ def show_plan(name: str, workers: int, output: str | None, as_json: bool) -> Non
     """``archsweep plan``."""
     study = load_study(name)
     with read_from(study, output) as folder:
-        planned = plan(study, folder.parent)
+        planned = plan(study, folder.parent, Counting().counted)
         prediction = predict(study, planned, folder.parent)
     forecast = prediction.on(workers)
     row: dict[str, Any] = {

@@ -20,10 +20,11 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from results.pareto import recent_gain
+from sweep.axis import Axis
 from sweep.design_row import Row
 from sweep.pruning import objective_bounds
 from sweep.search_choice import OptunaSearch
-from sweep.space import Axis, Design, DesignSpace
+from sweep.space import Design, DesignSpace
 from sweep.study import Study
 from sweep.task import content_hash
 from sweep.trial_journal import append_records, mend

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,14 @@ from sweep.space import Design
 from sweep.study import Study
 from sweep.work import ids_by_table, stored_answers
 from sweep.workload import workload_of
+
+Counted = Callable[[int, int], None]
+
+COUNTED_AT_ONCE = 1000
+"""Designs after which somebody who waits is told how far the count is: half a second's work."""
+
+MOST_SOLVES = 10_000_000
+"""Different solves of one run. Their identities take 1.3 GB in the driver, their answers twice that."""
 
 
 @dataclass(frozen=True)
@@ -63,15 +71,19 @@ class Plan:
     """Open schedules whose solver asks for costs as it goes."""
 
 
-def plan(study: Study, store: Path | None = None) -> Plan:
+def plan(study: Study, store: Path | None = None, counted: Counted = lambda done, total: None) -> Plan:
     """Count the study's work; ``store`` is the folder of run folders whose answers are reused.
 
-    Raises InputError for whatever the study names and cannot be had: networks, architecture, axes,
-    parameters, constraints that nothing meets.
+    ``counted`` is told how many designs are counted, and of how many, after each COUNTED_AT_ONCE: a hundred
+    thousand take most of a minute. Raises InputError for whatever the study names and cannot be had:
+    networks, architecture, axes, parameters, constraints that nothing meets, and for more than MOST_SOLVES.
     """
     count = _Count(study)
+    total = study.looks_at
     for design in designs(study):
         count.add(design)
+        if count.designs % COUNTED_AT_ONCE == 0:
+            counted(count.designs, total)
     if count.infeasible == count.designs:
         check_feasible(study)
         raise InputError(
@@ -121,7 +133,7 @@ class _Count:
         self._schedules: dict[tuple[str, str, int, bool], list[ScheduleTask]] = {}
         """By what they need tile costs for: seeds have them in common."""
         self.inverted: dict[str, str] = {}
-        self._name = study.base
+        self._study, self._name = study, study.base
         self._ledger = DesignLedger(study, workload_of(study))
 
     def asked(self, designs: int) -> dict[str, int]:
@@ -145,6 +157,17 @@ class _Count:
         self.most_solves = max(self.most_solves, sum(map(len, tasks.values())))
         for table, ids in tasks.items():
             self.tasks.setdefault(table, set()).update(ids)
+        self._check_solves()
+
+    def _check_solves(self) -> None:
+        if (solves := sum(map(len, self.tasks.values()))) > MOST_SOLVES:
+            raise InputError(
+                f"study {self._study.name}",
+                f"at most {MOST_SOLVES:,} different solves",
+                f"{solves:,} of the first {self.designs:,} designs",
+                "Look at fewer designs (search: {method: optuna, trials: N}), or at fewer networks at once",
+                key=self._study.search.size_key,
+            )
 
     def cost_solves(self, store: Path | None, known: Collection[str]) -> int:
         """Solves of what layers cost that schedules which are not ``known`` wait for before they begin."""

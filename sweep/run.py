@@ -32,6 +32,9 @@ from sweep.workload import workload_of
 class Observer:
     """Watches a run and does nothing: the base of the progress bar, of logs, of tests."""
 
+    def counted(self, done: int, total: int) -> None:
+        """So many of the designs are counted, before the run starts."""
+
     def planned(self, plan: Plan) -> None:
         """The run is about to start."""
 

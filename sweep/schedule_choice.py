@@ -15,6 +15,8 @@ from solvers.schedule.tile_shares import FEW_PARTITIONS, Pruning
 
 TILE_LOT = 32
 """Shares of layers that a mapping solver maps in one task: seconds of work, and few rows."""
+MOST_SEEDS = 10_000
+"""Seeds of one scheduler, and parts of a search: each is a task of its own, for every network and chip."""
 ASKING = [entry.name for entry in CATALOGUE if entry.asks_for_costs]
 """Solvers that ask for costs as they go; layers may run alone by default."""
 WITHOUT_DRAWS = [entry.name for entry in CATALOGUE if entry.family == "schedule" and not entry.draws]
@@ -29,9 +31,9 @@ class SchedulerChoice(Keys):
     """
 
     solver: str = "set"
-    seeds: Annotated[int, Field(ge=1)] = 4
+    seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)] = 4
     seed: Annotated[int, Field(ge=0)] = 0
-    epochs: Annotated[int, Field(ge=1)] = 1
+    epochs: Annotated[int, Field(ge=1, le=MOST_SEEDS)] = 1
     params: dict[str, Any] = Field(default_factory=dict)
     wall_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 600.0
     iterations: Annotated[int, Field(ge=1)] | None = None

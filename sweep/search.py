@@ -118,23 +118,31 @@ def check_feasible(study: Study) -> None:
     """Raises InputError when no proposed design meets the study's constraints, with how near they come."""
     space, search = design_space(study), study.search
     random = space.sample(LOOKED_AT, search.seed) if isinstance(search, OptunaSearch) else None
-    proposed = list(random or designs(study))
-    if any(design.feasible for design in proposed):
-        return
-    for constraint in space.constraints:
-        values = [constraint.value(design.hardware) for design in proposed]
-        if not any(constraint.holds(design.hardware) for design in proposed):
+    met = dict.fromkeys(space.constraints, False)
+    ranges: dict[Constraint, tuple[float, float]] = {}
+    count = 0
+    for design in random or designs(study):
+        if design.feasible:
+            return
+        count += 1
+        for constraint in space.constraints:
+            value = constraint.value(design.hardware)
+            least, most = ranges.get(constraint, (value, value))
+            ranges[constraint] = min(least, value), max(most, value)
+            met[constraint] |= constraint.holds(design.hardware)
+    for constraint, (least, most) in ranges.items():
+        if not met[constraint]:
             raise InputError(
                 f"study {study.name}",
                 f"a constraint that some design meets: {constraint}",
-                f"{constraint.quantity} from {min(values):g} to {max(values):g}",
+                f"{constraint.quantity} from {least:g} to {most:g}",
                 "Relax the constraint or widen the axes.",
                 key="constraints",
             )
     raise InputError(
         f"study {study.name}",
         "constraints that some design meets together",
-        f"none of {len(proposed)} designs does",
+        f"none of {count:,} designs does",
         "Relax a constraint or widen the axes.",
         key="constraints",
     )

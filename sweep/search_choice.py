@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -14,6 +14,13 @@ class SearchKeys(Keys):
 
     prune_by_bounds: bool = False
     """Discard a design unsolved where an evaluated one dominates its proven lower bounds; same front."""
+
+    size_key: ClassVar[str] = "axes"
+    """The key of the study that says how many designs a search looks at."""
+
+    def looks_at(self, family: int) -> int:
+        """How many designs, at most, of a family of so many, the baseline apart."""
+        return family
 
 
 class GridSearch(SearchKeys):
@@ -28,6 +35,11 @@ class RandomSearch(SearchKeys):
     method: Literal["random"]
     samples: Annotated[int, Field(ge=1)]
     seed: int = 0
+
+    size_key = "search.samples"
+
+    def looks_at(self, family: int) -> int:
+        return min(self.samples, family)
 
 
 class Plateau(Keys):
@@ -50,7 +62,7 @@ class OptunaSearch(SearchKeys):
     method: Literal["optuna"]
     trials: Annotated[int, Field(ge=1)]
     sampler: Sampler = "nsga2"
-    population: Annotated[int, Field(ge=2)] | None = None
+    population: Annotated[int, Field(ge=2, le=100_000)] | None = None
     """Of nsga2 and nsga3: designs of one generation, 24 unless told."""
     seed: int = 0
     wall_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] | None = None
@@ -58,6 +70,11 @@ class OptunaSearch(SearchKeys):
     plateau: Plateau | None = None
     warm_start: bool = False
     """Begin with the designs of the family nearest to Thistle's relaxed optima."""
+
+    size_key = "search.trials"
+
+    def looks_at(self, family: int) -> int:
+        return min(self.trials, family)
 
     @model_validator(mode="after")
     def _population_of_a_genetic_sampler(self) -> OptunaSearch:

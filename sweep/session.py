@@ -83,11 +83,12 @@ def run_study(
     """
     folder = run_folder(study, output)
     store = folder.parent if resume else None
-    planned = plan(study, store)
+    observer = observer or Observer()
+    planned = plan(study, store, observer.counted)
     with RunWriter(folder) as writer:
         writer.write_lock_file(lock_content(study))
-        run = Run(study, writer, observer or Observer(), store)
-        run.observer.planned(planned)
+        run = Run(study, writer, observer, store)
+        observer.planned(planned)
         search = search_of(study, journal_in(folder, resume))
         somewhere = place if planned.open else Place(in_process=True)
         with somewhere.runtime(study) as runtime:

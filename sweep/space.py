@@ -11,50 +11,13 @@ from functools import cached_property
 from itertools import product
 from math import prod
 from random import Random
-from typing import Any
 
 from costmodel.architecture import Architecture
 from costmodel.architectures import load_architecture
 from costmodel.chip.hardware import Chip
 from costmodel.errors import InputError
-from costmodel.frontends.quantities import AREA, BANDWIDTH, ENERGY, FREQUENCY, LEAKAGE, SIZE, reader
+from sweep.axis import Axis, Choice
 from sweep.hardware import QUANTITIES, Hardware, Load
-
-Choice = Any
-"""What a study may write for an axis: a number, a size with its unit, a fan-out ``[x, y]``."""
-
-
-@dataclass(frozen=True)
-class Axis:
-    """One varied key of the architecture file (``SRAM.size``) and the values it takes."""
-
-    key: str
-    choices: tuple[Choice, ...]
-
-    def __post_init__(self) -> None:
-        if not self.choices:
-            raise InputError("study", "an axis with at least one value", "none", key=f"axes.{self.key}")
-
-    @cached_property
-    def ordered(self) -> bool:
-        """Whether the values grow or fall from one to the next: numbers, sizes, fan-outs by their product."""
-        sizes = [size for choice in self.choices if (size := _magnitude(choice)) is not None]
-        return len(sizes) == len(self.choices) and sizes in (sorted(sizes), sorted(sizes, reverse=True))
-
-
-_read_quantity = reader({**SIZE, **BANDWIDTH, **FREQUENCY, **ENERGY, **LEAKAGE, **AREA}, "64 KiB", zero=True)
-
-
-def _magnitude(choice: Choice) -> float | None:
-    """How large a number, a quantity with its unit or a fan-out is; None for anything else."""
-    if isinstance(choice, list | tuple):
-        parts = [_magnitude(part) for part in choice]
-        return None if None in parts else prod(part for part in parts if part is not None)
-    try:
-        return _read_quantity(choice).value
-    except InputError:
-        return None
-
 
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
@@ -168,9 +131,9 @@ class DesignSpace:
         """Where the family has the baseline; None where it is not a member (or there is none)."""
         if self.baseline is None:
             return None
-        given = [(axis.choices, self.baseline[axis.key]) for axis in self.axes]
-        inside = all(value in choices for choices, value in given)
-        return tuple(choices.index(value) for choices, value in given) if inside else None
+        indices = [axis.index_of(self.baseline[axis.key]) for axis in self.axes]
+        inside = tuple(index for index in indices if index is not None)
+        return inside if len(inside) == len(indices) else None
 
     @cached_property
     def _baseline_hardware(self) -> Hardware | None:
@@ -200,11 +163,25 @@ class DesignSpace:
 
     def sample(self, count: int, seed: int) -> Iterator[Design]:
         """``count`` different designs drawn uniformly (all of them where the space is not larger)."""
-        for flat in Random(seed).sample(range(self.size), min(count, self.size)):
+        for flat in _drawn(Random(seed), self.size, min(count, self.size)):
             yield self.design(self.indices(flat))
 
     def unseen(self, seen: Collection[tuple[int, ...]], seed: str) -> tuple[int, ...] | None:
         """The indices of a random design that is not among those ``seen``; None where all are."""
         # of one design more than were seen, one is new
-        draws = Random(seed).sample(range(self.size), min(self.size, len(seen) + 1))
+        draws = _drawn(Random(seed), self.size, min(self.size, len(seen) + 1))
         return next((point for point in map(self.indices, draws) if point not in seen), None)
+
+
+def _drawn(random: Random, size: int, count: int) -> list[int]:
+    """``count`` different numbers below ``size``, none of which is listed to draw from.
+
+    Python's own way takes a range, whose length must fit into a machine word; the product of long axes does
+    not, and then a number that comes again is so rare that it is simply drawn anew.
+    """
+    if size <= sys.maxsize:
+        return random.sample(range(size), count)
+    drawn: dict[int, None] = {}
+    while len(drawn) < count:
+        drawn[random.randrange(size)] = None
+    return list(drawn)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.resources import files
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -14,10 +16,16 @@ from costmodel.frontends.safe_yaml import load_yaml
 from costmodel.frontends.timeloop_files import each_file
 from costmodel.networks.library import TRAINING
 from solvers.budget import Budget
+from sweep.axis import Axis, NumberRange, said_twice
 from sweep.mapping_space import SpaceKeys
 from sweep.schedule_choice import TILE_LOT, ScheduleChoice
 from sweep.search_choice import GridSearch, Sampler, Search
-from sweep.space import Axis, Constraint
+from sweep.space import Constraint
+
+MOST_EXACT = 2**53
+
+MOST_DESIGNS = 1_000_000
+"""Designs that one run looks at: planning a million takes minutes, and their answers gigabytes of memory."""
 
 DesignObjective = Literal[
     "energy_pj",
@@ -47,12 +55,15 @@ class NetworkChoice(Keys):
 
 
 class AxisChoices(Keys):
-    """``choices`` as an architecture file writes them, or numbers ``from`` .. ``to``, stepped or doubled."""
+    """``choices`` as an architecture file writes them, or numbers ``from`` .. ``to``, stepped or doubled.
+
+    Numbers end at 2**53, the last that every float can tell from its neighbours.
+    """
 
     choices: tuple[Any, ...] | None = Field(default=None, strict=False)
-    start: int | None = Field(default=None, alias="from", ge=1)
-    to: int | None = Field(default=None, ge=1)
-    step: int | None = Field(default=None, ge=1)
+    start: int | None = Field(default=None, alias="from", ge=1, le=MOST_EXACT)
+    to: int | None = Field(default=None, ge=1, le=MOST_EXACT)
+    step: int | None = Field(default=None, ge=1, le=MOST_EXACT)
     powers_of_two: bool = False
     unit: str = ""
 
@@ -71,15 +82,25 @@ class AxisChoices(Keys):
     def _range_keys(self) -> bool:
         return any((self.start, self.to, self.step, self.powers_of_two, self.unit))
 
-    def values(self) -> tuple[Any, ...]:
+    @field_validator("choices")
+    @classmethod
+    def _each_once(cls, choices: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+        if choices is not None and (twice := said_twice(choices)):
+            later, earlier = twice
+            found = f"{choices[later]!r}, which is {choices[earlier]!r} again"
+            raise InputError("", "every value of an axis once", found, "Remove one", key=f"[{later}]")
+        return choices
+
+    def values(self) -> Sequence[Any]:
+        """The values in their order; those of a stepped range are made as they are asked for."""
         if self.choices is not None:
             return self.choices
         assert self.start is not None
         assert self.to is not None
-        numbers = list(range(self.start, self.to + 1, self.step)) if self.step else []
-        if self.powers_of_two:
-            numbers = [self.start << k for k in range(64) if self.start << k <= self.to]
-        return tuple(f"{number} {self.unit}" for number in numbers) if self.unit else tuple(numbers)
+        if self.step:
+            return NumberRange(range(self.start, self.to + 1, self.step), self.unit)
+        doubled = [self.start << k for k in range(64) if self.start << k <= self.to]
+        return tuple(f"{number} {self.unit}" for number in doubled) if self.unit else tuple(doubled)
 
 
 class MappingChoice(SpaceKeys):
@@ -227,6 +248,27 @@ class Study(Keys):
                 key="scratchpad",
             )
         return self
+
+    @model_validator(mode="after")
+    def _not_too_many_designs(self) -> Study:
+        if (asked := self.looks_at) > MOST_DESIGNS:
+            sizes = {axis.key: len(axis.choices) for axis in self.axis_values()}
+            large = sorted(sizes, key=sizes.__getitem__, reverse=True)[:3]
+            found = f"{asked:,} ({', '.join(f'{key}: {sizes[key]:,} values' for key in large)})"
+            raise InputError(
+                "",
+                f"at most {MOST_DESIGNS:,} designs to look at",
+                found,
+                "Take larger steps or powers_of_two, or fewer samples or trials: search: {method: optuna, "
+                "trials: N} and {method: random, samples: N} take a family of any size",
+                key=self.search.size_key,
+            )
+        return self
+
+    @property
+    def looks_at(self) -> int:
+        """How many designs of the family the search looks at, at most."""
+        return self.search.looks_at(prod(len(axis.choices) for axis in self.axis_values()))
 
     @property
     def solve_seconds(self) -> float:

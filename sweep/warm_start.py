@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from math import log
 
@@ -14,8 +15,9 @@ from costmodel.errors import InputError
 from solvers.codesign.family import ArchitectureFamily
 from solvers.codesign.problem import CodesignProblem, WeightedLayer
 from solvers.codesign.thistle import Params, RelaxedOptimum, relaxed_optimum
+from sweep.axis import Axis, Choice, NumberRange
 from sweep.layer_work import Demand
-from sweep.space import Choice, DesignSpace
+from sweep.space import DesignSpace
 from sweep.study import Study
 
 PROGRAMS = Params(most_programs=64, condensed=0)
@@ -26,6 +28,12 @@ AREA_QUANTILES = (0.25, 0.5, 1.0)
 
 SAMPLED_DESIGNS = 64
 """Random designs from which the family's areas are known."""
+
+TRIED_VALUES = 64
+"""Values tried of a long range where another axis decides the same quantity."""
+
+Point = tuple[int, ...]
+"""The position of the value on each axis."""
 
 KEY, REMEDY = "search.warm_start", "Leave warm_start out."
 
@@ -93,7 +101,7 @@ class RelaxedStart:
         positions = {position for group in self.chosen.values() for position in group}
         return [axis.key for position, axis in enumerate(self.space.axes) if position not in positions]
 
-    def points(self) -> list[tuple[int, ...]]:
+    def points(self) -> list[Point]:
         """The member nearest to each relaxed optimum, each one once, small areas first."""
         optima = (relaxed_optimum(problem, PROGRAMS) for problem in self._problems())
         return list(dict.fromkeys(self._nearest(optimum) for optimum in optima if optimum is not None))
@@ -120,7 +128,7 @@ class RelaxedStart:
             dict.fromkeys(areas[round(share * (len(areas) - 1))] for share in AREA_QUANTILES if areas)
         )
 
-    def _nearest(self, optimum: RelaxedOptimum) -> tuple[int, ...]:
+    def _nearest(self, optimum: RelaxedOptimum) -> Point:
         point = [len(axis.choices) // 2 for axis in self.space.axes]
         for (level, quantity), positions in self.chosen.items():
             wanted = (optimum.sizes_words if quantity == "size" else optimum.fanouts)[level]
@@ -128,16 +136,20 @@ class RelaxedStart:
                 point[position] = index
         return tuple(point)
 
-    def _closest(self, level: str, quantity: str, wanted: float) -> tuple[int, ...]:
-        """The values of this quantity's axes that come, in proportion, nearest to ``wanted``."""
+    def _closest(self, level: str, quantity: str, wanted: float) -> Point:
+        """The values of this quantity's axes that come, in proportion, nearest to ``wanted``.
+
+        Of a quantity with one long axis the nearest of all; of several long ones some values are tried of
+        each but the longest.
+        """
         axes = [self.space.axes[position] for position in self.chosen[level, quantity]]
-        combinations = product(*(range(len(axis.choices)) for axis in axes))
 
-        def distance(indices: tuple[int, ...]) -> float:
+        def found(indices: Point) -> int:
             values = {axis.key: axis.choices[i] for axis, i in zip(axes, indices, strict=True)}
-            return abs(log(_quantity(self._level(level, values), quantity) / wanted))
+            return _quantity(self._level(level, values), quantity)
 
-        return min(combinations, key=distance)
+        candidates = _candidates(axes, lambda indices: found(indices) < wanted)
+        return min(candidates, key=lambda indices: abs(log(found(indices) / wanted)))
 
     def _level(self, name: str, values: dict[str, Choice]) -> StorageLevel:
         architecture = load_architecture(self.space.base, values)
@@ -146,3 +158,37 @@ class RelaxedStart:
 
 def _quantity(level: StorageLevel, quantity: str) -> int:
     return level.fanout if quantity == "fanout" else level.size_words or 1
+
+
+def _candidates(axes: Sequence[Axis], below: Callable[[Point], bool]) -> Iterator[Point]:
+    """Points of the axes among which one is nearest to a wanted quantity; ``below``: it is less than that.
+
+    Along a range the quantity grows, so for given values of the other axes the last point below and the first
+    one that is not are nearest: bisection finds them. Lists in a file are short and tried whole.
+    """
+    long = max(range(len(axes)), key=lambda position: len(axes[position].choices))
+    others = [range(1) if position == long else _some(axis) for position, axis in enumerate(axes)]
+    for chosen in product(*others):
+        point = partial(_placed, chosen, long)
+        yield from map(point, _along(axes[long], point, below))
+
+
+def _along(axis: Axis, point: Callable[[int], Point], below: Callable[[Point], bool]) -> range:
+    """The positions on the axis among which the nearest is, ``point`` of each being a point of all axes."""
+    positions = range(len(axis.choices))
+    if not isinstance(axis.choices, NumberRange):
+        return positions
+    first = bisect_left(positions, True, key=lambda position: not below(point(position)))
+    return positions[max(0, first - 1) : first + 1]
+
+
+def _placed(point: Point, position: int, index: int) -> Point:
+    return (*point[:position], index, *point[position + 1 :])
+
+
+def _some(axis: Axis) -> Sequence[int]:
+    """The positions of all values, or of some of them spread over a long range."""
+    count = len(axis.choices)
+    if count <= TRIED_VALUES or not isinstance(axis.choices, NumberRange):
+        return range(count)
+    return [round(step * (count - 1) / (TRIED_VALUES - 1)) for step in range(TRIED_VALUES)]

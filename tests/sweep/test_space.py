@@ -7,7 +7,8 @@ import pytest
 
 from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
-from sweep.space import Axis, Constraint, DesignSpace
+from sweep.axis import Axis
+from sweep.space import Constraint, DesignSpace
 
 SIZES = Axis("SRAM.size", ("32 KiB", "64 KiB", "128 KiB"))
 FANOUTS = Axis("SRAM.fanout", ([8, 8], [14, 12]))

@@ -44,7 +44,7 @@ def test_ranges(tmp_path: Path) -> None:
     text += (
         "  SRAM.word_bits: {from: 8, to: 16, step: 4}\n  DRAM.energy: {from: 1, to: 2, step: 1, unit: pJ}\n"
     )
-    axes = {axis.key: axis.choices for axis in load_study(write(tmp_path, text)).axis_values()}
+    axes = {axis.key: tuple(axis.choices) for axis in load_study(write(tmp_path, text)).axis_values()}
     assert axes["RegFile.size"] == (64, 128, 256)
     assert axes["SRAM.word_bits"] == (8, 12, 16)
     assert axes["DRAM.energy"] == ("1 pJ", "2 pJ")
