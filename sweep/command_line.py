@@ -15,6 +15,7 @@ from clusters.runtime import ClusterRefusedError, WorkersUnavailableError
 from costmodel.errors import InputError
 from results.errors import CannotWriteError, FolderInUseError, NotARunError, ResultsError
 from sweep.command_line_problems import MOST_WORKERS, JsonOut, solve_app
+from sweep.command_line_words import stated, stated_path
 
 app = typer.Typer(
     name="archsweep",
@@ -34,15 +35,28 @@ Output = Annotated[
     ),
 ]
 Home = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Folder here for the results; default runs/STUDY.")
+    Path | None,
+    typer.Option(
+        "--output", "-o", parser=stated_path, help="Folder here for the results; default runs/STUDY."
+    ),
 ]
 Dashboard = Annotated[
-    str, typer.Option(help="The cluster's dashboard (http://head:8265).", envvar="RAY_API_SERVER_ADDRESS")
+    str,
+    typer.Option(
+        callback=stated,
+        help="The cluster's dashboard (http://head:8265).",
+        envvar="RAY_API_SERVER_ADDRESS",
+    ),
 ]
-JobId = Annotated[str, typer.Argument(help="A job's id, as submit prints it.", metavar="JOB")]
-StudyName = Annotated[str, typer.Argument(help="A built-in study or a study file.", metavar="STUDY")]
+JobId = Annotated[
+    str, typer.Argument(callback=stated, help="A job's id, as submit prints it.", metavar="JOB")
+]
+StudyName = Annotated[
+    str, typer.Argument(callback=stated, help="A built-in study or a study file.", metavar="STUDY")
+]
 RunPlace = Annotated[
-    str, typer.Argument(help="A run folder, such as runs/quickstart, or its URI.", metavar="RUN")
+    str,
+    typer.Argument(callback=stated, help="A run folder, such as runs/quickstart, or its URI.", metavar="RUN"),
 ]
 
 MemoryLimit = Annotated[
@@ -98,12 +112,15 @@ def submit(
     address: Dashboard,
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", help="Folder here for the results, or a URI the job writes to."),
+        typer.Option(
+            "--output", "-o", callback=stated, help="Folder here for the results, or a URI the job writes to."
+        ),
     ] = None,
     code: Annotated[
         str,
         typer.Option(
-            help="Code to run: auto (this checkout or release), cluster (installed there), a wheel."
+            callback=stated,
+            help="Code to run: auto (this checkout or release), cluster (installed there), a wheel.",
         ),
     ] = "auto",
     workers: Annotated[
@@ -167,7 +184,12 @@ def report(
     run: RunPlace,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Of a URI: folder here for the copy; default runs/NAME."),
+        typer.Option(
+            "--output",
+            "-o",
+            parser=stated_path,
+            help="Of a URI: folder here for the copy; default runs/NAME.",
+        ),
     ] = None,
 ) -> None:
     """Draw the report of a run again; of a URI in a copy of its results here."""
@@ -194,9 +216,11 @@ def evaluate(
     cases: Annotated[
         list[Path],
         typer.Argument(
+            parser=stated_path,
+            metavar="CASES...",
             help="Files or folders of mappings in the reference's format, or the Timeloop files "
             "(architecture, ERT, problem, constraints, mapping) of one mapping, RA trees (.json), "
-            "nn-dataflow's schemes (.jsonl), or schedules as `solve schedule --json` prints them (.json)."
+            "nn-dataflow's schemes (.jsonl), or schedules as `solve schedule --json` prints them (.json).",
         ),
     ],
     architecture: Annotated[
@@ -216,7 +240,12 @@ def evaluate(
 
 @cluster_app.command("check")
 def cluster_check(
-    file: Annotated[Path, typer.Argument(help="A file for `ray up`, or a KubeRay manifest.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            parser=stated_path, metavar="FILE", help="A file for `ray up`, or a KubeRay manifest."
+        ),
+    ],
 ) -> None:
     """Say what is wrong with a deployment file before anything is started from it."""
     from sweep.command_line_cluster import check_file

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from sweep.command_line_words import stated_path
+
 solve_app = typer.Typer(help="Solve one problem and print the answer.", no_args_is_help=True)
 
 MOST_WORKERS = 100_000
@@ -46,7 +48,9 @@ def solve_mapping(
     constraints: Annotated[
         Path | None,
         typer.Option(
-            help="YAML with keep, padding, uneven and constraints as in a study, or Timeloop's constraints."
+            parser=stated_path,
+            metavar="FILE",
+            help="YAML with keep, padding, uneven and constraints as in a study, or Timeloop's constraints.",
         ),
     ] = None,
     uneven: Annotated[
@@ -54,7 +58,8 @@ def solve_mapping(
         typer.Option("--uneven", help="Let tensors end their tiles of a level at different loops."),
     ] = None,
     timeloop: Annotated[
-        Path | None, typer.Option(help="Write the mapping as a Timeloop file, too.", metavar="FILE")
+        Path | None,
+        typer.Option(parser=stated_path, help="Write the mapping as a Timeloop file, too.", metavar="FILE"),
     ] = None,
     timeloop_version: Annotated[str, typer.Option(help="Of that file: 0.3 or 0.4.")] = "0.4",
     as_json: JsonOut = False,
@@ -178,9 +183,14 @@ def solve_schedule(
     ] = 1,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Run folder to keep; tile costs beside it are reused."),
+        typer.Option(
+            "--output", "-o", parser=stated_path, help="Run folder to keep; tile costs beside it are reused."
+        ),
     ] = None,
-    chart: Annotated[Path | None, typer.Option(help="Draw the schedule into this HTML file.")] = None,
+    chart: Annotated[
+        Path | None,
+        typer.Option(parser=stated_path, metavar="FILE", help="Draw the schedule into this HTML file."),
+    ] = None,
     as_json: JsonOut = False,
 ) -> None:
     """Find who computes which layer of a network when, on a chip of tiles."""

@@ -28,7 +28,7 @@ from sweep.output import brought_home, name_of, read_from, run_at, written_to
 from sweep.plan import Plan, plan
 from sweep.prediction import predict
 from sweep.run import Observer
-from sweep.session import Place, run_study
+from sweep.session import Place, run_study, store_of
 from sweep.study import load_study
 
 NOTES = Console(stderr=True)
@@ -201,8 +201,9 @@ def show_plan(name: str, workers: int, output: str | None, as_json: bool) -> Non
     """``archsweep plan``."""
     study = load_study(name)
     with read_from(study, output) as folder:
-        planned = plan(study, folder.parent, Counting().counted)
-        prediction = predict(study, planned, folder.parent)
+        store = store_of(folder)
+        planned = plan(study, store, Counting().counted)
+        prediction = predict(study, planned, store)
     forecast = prediction.on(workers)
     row: dict[str, Any] = {
         "study": study.name,

@@ -26,6 +26,8 @@ from sweep.solver_options import solver_params
 from sweep.study import Study
 
 FAMILY = "schedule"
+STUDY_NAME = "solve-schedule"
+"""Of the study that a command makes of its options: commands may share a folder, but not with a study."""
 SHOWN = ("status", "objective", "bound", "gap", "energy_pj", "cycles", "dram_bytes", "noc_hop_bytes")
 KEPT = (*SHOWN, "objective_name", "utilization", "energy_by_part_pj", "tree", "spatial_temporal", "search")
 OF_SEEDS = ("seed", "status", "objective", "gap", "energy_pj", "cycles", "cpu_seconds", "error")
@@ -61,9 +63,8 @@ class ScheduleRequest:
     def study(self, params: str) -> Study:
         """InputError for what is wrong with any of them, naming the option."""
         solver_params(self.schedule["solver"], FAMILY, params)
-        name = self.output.name if self.output else "schedule"
         schedule = {**self.schedule, "params": json.loads(params)}
-        asked = {"name": name, "networks": [self.network], "chip": self.chip}
+        asked = {"name": STUDY_NAME, "networks": [self.network], "chip": self.chip}
         blocks = {"schedule": schedule, "mapping": self.mapping}
         return check_keys(Study, {**asked, "objectives": ["energy_pj", "cycles"], **blocks}, "solve schedule")
 

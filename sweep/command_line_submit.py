@@ -16,6 +16,7 @@ from results.report import write_report
 from results.schema import ANSWER_TABLES, TABLES
 from results.store import RunFolder
 from sweep.command_line import WorkFailedError
+from sweep.folder_owner import check_lock_file
 from sweep.study import load_study
 from sweep.submit import Submission, bring_home, check_home, home_folder, submit
 
@@ -35,7 +36,9 @@ def submit_study(submission: Submission, home: HomeEnd, detach: bool) -> None:
     """``archsweep submit``: start the study as a job; unless ``detach`` follow it, then bring it home."""
     study = load_study(submission.study)
     if not submission.output:
-        check_home(home.output or Path("runs") / study.name)
+        folder = home.output or Path("runs") / study.name
+        check_home(folder)
+        check_lock_file(folder, study.name)
     client = JobClient(home.address)
     job = submit(client, submission)
     NOTES.print(f"job {job} is submitted")

@@ -8,11 +8,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from costmodel.errors import InputError
-from results.errors import ResultsError
+from results.errors import CannotWriteError, ResultsError
 from results.remote import RemoteFolder, is_uri, mirrored
 from results.report import write_report
+from results.store import RunFolder
+from sweep.folder_owner import check_lock_file
 from sweep.session import run_folder
 from sweep.study import Study
+
+COPIED_FROM = ".copied-from"
+"""In a copy of what lies at a URI: the URI. Only such a folder is replaced by a newer copy."""
 
 
 @contextmanager
@@ -20,6 +25,7 @@ def written_to(study: Study, output: str | None) -> Iterator[Path]:
     """The folder to run the study in; behind a URI it holds what is there, and what it gets goes there."""
     if output is not None and is_uri(output):
         with mirrored(output, study.name) as folder:
+            check_lock_file(folder, study.name, output)
             try:
                 yield folder
             except KeyboardInterrupt:
@@ -39,9 +45,12 @@ def read_from(study: Study, output: str | None) -> Iterator[Path]:
             folder = Path(place) / study.name
             folder.mkdir()
             RemoteFolder(output).pull(folder)
+            check_lock_file(folder, study.name, output)
             yield folder
     else:
-        yield _local(study, output)
+        folder = _local(study, output)
+        check_lock_file(folder, study.name)
+        yield folder
 
 
 @contextmanager
@@ -55,11 +64,24 @@ def run_at(place: str) -> Iterator[Path]:
 
 
 def brought_home(uri: str, folder: Path) -> Path:
-    """``folder`` with what lies at a URI; InputError if that is no run."""
+    """``folder`` with what lies at a URI.
+
+    Raises InputError if that is no run, or if ``folder`` holds other results, which the copy would replace.
+    """
+    copied = folder / COPIED_FROM
+    if folder.is_dir() and RunFolder(folder).exists() and _text(copied) != uri:
+        raise InputError(
+            str(folder), f"a new folder, or a copy of {uri}", "other results", "Name another with --output."
+        )
     remote = RemoteFolder(uri)
     if not remote.names():
         raise InputError(uri, "the results of a run", "none")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        copied.write_text(uri, encoding="utf-8")
+    except OSError as error:
+        problem = f"cannot make the folder: {error.strerror}"
+        raise CannotWriteError(folder, problem, "Name another folder with --output") from error
     remote.pull(folder)
     return folder
 
@@ -70,4 +92,15 @@ def name_of(uri: str) -> str:
 
 
 def _local(study: Study, output: str | None) -> Path:
-    return run_folder(study, None if output is None else Path(output).expanduser())
+    if output is not None and not output.strip():
+        raise InputError(
+            "--output", "a folder or its URI", repr(output), "Leave it out for runs/STUDY; . is this folder."
+        )
+    folder = run_folder(study, None if output is None else Path(output).expanduser())
+    if folder.exists() and not folder.is_dir():
+        raise InputError("--output", "a folder", f"the file {folder}", "Name another.")
+    return folder
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""

@@ -8,6 +8,7 @@ from pathlib import Path
 from clusters.runtime import Runtime, RuntimeSettings
 from costmodel.errors import InputError
 from results.store import RunFolder, RunWriter
+from sweep.folder_owner import check_lock_file, check_rows
 from sweep.lock import lock_content
 from sweep.plan import plan
 from sweep.run import Observer, Run
@@ -66,6 +67,12 @@ def run_folder(study: Study, output: Path | None = None) -> Path:
     return (Path.home() if in_a_copy else Path()) / "runs" / study.name
 
 
+def store_of(folder: Path) -> Path:
+    """The folder of run folders that a run folder is in: stored answers are looked up in all of them."""
+    # the parent of "." and of "a/.." cannot be told from the text
+    return folder.parent if folder.name not in ("", "..") else folder.resolve().parent
+
+
 def run_study(
     study: Study,
     output: Path | None = None,
@@ -76,16 +83,20 @@ def run_study(
 ) -> RunFolder:
     """Run a study to its end and return its folder; with ``resume``, stored answers are used again.
 
-    Wrong input raises InputError, a folder that cannot be written ResultsError, both before any solve. A
-    failed solve is a row with its error. No runtime is started where the store holds every answer of a grid
-    or random search. An Optuna search goes on from its journal in the folder; without ``resume`` it starts
-    anew.
+    Wrong input raises InputError, and so does a folder that holds the results of a study of another name; a
+    folder that cannot be written raises ResultsError; all before any solve. A failed solve is a row with its
+    error. No runtime is started where the store holds every answer of a grid or random search. An Optuna
+    search goes on from its journal in the folder; without ``resume`` it starts anew.
     """
     folder = run_folder(study, output)
-    store = folder.parent if resume else None
+    check_lock_file(folder, study.name)
+    store = store_of(folder) if resume else None
     observer = observer or Observer()
     planned = plan(study, store, observer.counted)
     with RunWriter(folder) as writer:
+        # again, for another run may have taken the folder while this one was planned
+        check_lock_file(folder, study.name)
+        check_rows(folder, study.name)
         writer.write_lock_file(lock_content(study))
         run = Run(study, writer, observer, store)
         observer.planned(planned)

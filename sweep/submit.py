@@ -26,6 +26,7 @@ from results.remote import is_uri
 from results.schema import TABLES
 from results.store import LOCK_FILE
 from sweep import VERSION
+from sweep.folder_owner import check_lock_file
 from sweep.study import Study, file_and_rest, load_study, study_path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -198,6 +199,7 @@ def bring_home(client: JobClient, state: JobState, folder: Path) -> bool:
     if is_uri(output):
         return False
     check_home(folder)
+    check_lock_file(folder, state.metadata["study"])
     known = _known(folder)
     taken = dict(known)
 
