@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from results.columns import Column, Kind
 from results.errors import WrongRowError
+from results.networks import NetworkRuns, networks_of
 from results.schema import DESIGNS
 from results.store import RunFolder
 
@@ -25,6 +26,7 @@ Points = NDArray[np.float64]
 """Objective values, one row per design, one column per objective."""
 
 AXIS_PREFIX = "axis."
+NETWORK_PREFIX = "network."
 REFERENCE_MARGIN = 0.1
 """How far beyond the worst point ``reference_point`` lies, as a share of the range of an objective."""
 
@@ -166,13 +168,39 @@ def front_of(frame: pandas.DataFrame, objectives: Sequence[str]) -> pandas.DataF
 def front_table(run: RunFolder, objectives: Sequence[str]) -> pandas.DataFrame:
     """A run's front: design_id, its axes, the objectives, then the other metrics; no JSON columns.
 
+    Of a study with several networks or a weight, three columns a network follow: ``network.NAME.weight``, and
+    ``network.NAME.energy_pj`` and ``network.NAME.cycles`` of all its runs, which add up to the design's.
     ``front_table(...).to_csv(index=False)`` is what ``archsweep pareto --csv`` prints.
     """
     front = front_of(design_frame(run.check()), objectives)
     axes = [name for name in front.columns if name.startswith(AXIS_PREFIX)]
     first = ["design_id", *axes, *objectives]
     others = [name for name in DESIGNS.names("int", "float") if name not in (*first, "schema_version")]
-    return front[[*first, *others]]
+    networks = [networks_of(row) for row in front["networks"]]
+    shown = {name for row in networks if len(row) > 1 or _weighted(row) for name in row}
+    parts = {
+        f"{NETWORK_PREFIX}{name}.{column}": [_of_runs(row.get(name), column) for row in networks]
+        for name in dict.fromkeys(name for row in networks for name in row)
+        if name in shown
+        for column in ("weight", "energy_pj", "cycles")
+    }
+    return front[[*first, *others]].assign(**parts)
+
+
+def network_labels(run: RunFolder) -> list[str]:
+    """The networks whose runs a run's designs add up, as ``decode ×50``; none where each runs once."""
+    found = {one.name: one for row in design_frame(run)["networks"] for one in networks_of(row).values()}
+    return [one.label for one in found.values()] if _weighted(found) else []
+
+
+def _weighted(networks: Mapping[str, NetworkRuns]) -> bool:
+    return any(network.weight != 1 for network in networks.values())
+
+
+def _of_runs(network: NetworkRuns | None, column: str) -> float | None:
+    if network is None:
+        return None
+    return network.weight if column == "weight" else network.total(column)
 
 
 def _axis_value(value: Any) -> Any:

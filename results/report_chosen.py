@@ -27,7 +27,11 @@ from results.report_units import Scale, scale_for
 
 HINT = (
     "The knee of the front is shown first. A click on a front design in any chart above picks it here. "
-    "Occurrences of a layer are added up."
+    "Occurrences of a layer are added up"
+)
+OF_RUNS = (
+    ", and so are the runs of its network that the study's weights ask for: {label}/layer is that layer in "
+    "all of them. Layers and networks add up to the design's energy and latency"
 )
 
 
@@ -37,7 +41,7 @@ def chosen_section(run: RunData) -> Section | None:
     if not designs:
         return None
     layers = {design: design_layers(run, design) for design in designs}
-    parts = [paragraph(HINT), _chooser(run, designs), _comparison(run)]
+    parts = [paragraph(_hint(run)), _chooser(run, designs), _comparison(run)]
     if any(layers.values()):
         parts += [
             _place("layers", "Energy and latency by layer"),
@@ -48,6 +52,11 @@ def chosen_section(run: RunData) -> Section | None:
         parts.append(paragraph("The designs of this run do not itemise their layers.", class_="empty"))
     parts.append(embedded("chosen-data", _content(run, layers)))
     return Section("chosen", "One design", joined(parts))
+
+
+def _hint(run: RunData) -> str:
+    label = next((network.label for network in run.weighted if network.weight != 1), "")
+    return f"{HINT}{OF_RUNS.format(label=label) if label else ''}."
 
 
 def _chooser(run: RunData, designs: list[int]) -> Markup:
@@ -91,8 +100,8 @@ def _ratio_chart(run: RunData, layers: dict[int, list[LayerCost]]) -> list[Marku
 
 def _certificates(run: RunData) -> Markup:
     text = (
-        "What is proven of each layer's mapping: nothing in the named space is below the bound. Optimal: "
-        "the found value is the bound."
+        "What is proven of each layer's mapping, for one occurrence: nothing in the named space is below the "
+        "bound. Optimal: the found value is the bound."
     )
     texts = [paragraph(text), *([paragraph(spaces_text(run))] if run.spaces else [])]
     rows = live_table("chosen-certificates", CERTIFICATE_HEADERS, "The layers of the chosen design")

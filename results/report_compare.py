@@ -26,7 +26,7 @@ Rows = list[list[Any]]
 
 
 def metric_rows(run: RunData, design: int) -> Rows:
-    """Objectives and usual metrics, then energy and latency of each network, with their ratios."""
+    """Objectives and usual metrics, then energy and latency of each network, all its runs, with ratios."""
     rows: Rows = []
     for name in dict.fromkeys((*run.objectives, *METRICS)):
         value, base = run.value(design, name), _baseline_value(run, name)
@@ -36,11 +36,12 @@ def metric_rows(run: RunData, design: int) -> Rows:
     mine = run.networks(design)
     theirs = {} if run.baseline is None else run.networks(run.baseline)
     if len(mine) > 1:
-        for network in mine:
+        for network in mine.values():
+            other = theirs.get(network.name)
             for name in ("energy_pj", "cycles"):
-                value, base = mine[network].get(name), theirs.get(network, {}).get(name)
+                value, base = network.total(name), other.total(name) if other else None
                 scale = scale_for(name, [value, base])
-                label = f"{network}: {scale.label.lower()}"
+                label = f"{network.label}: {scale.label.lower()}"
                 rows.append(_compared(label, scale.text(value), scale.text(base), _ratio(value, base)))
     return rows
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from results.certainty import certain_members, objective_bounds, possible_members
 from results.columns import Table
+from results.networks import NetworkRuns, lacks_weights, networks_of
 from results.pareto import (
     AXIS_PREFIX,
     Points,
@@ -179,10 +180,34 @@ class RunData:
         row = self._places_of_tasks.get(task_id)
         return {} if row is None else dict(self.layers.iloc[row])
 
-    def networks(self, design: int) -> Mapping[str, Mapping[str, Any]]:
+    def networks(self, design: int) -> dict[str, NetworkRuns]:
         """What a design's row says of each network, by its name; empty for a design without answers."""
-        networks = self.designs["networks"].iloc[design]
-        return networks if isinstance(networks, dict) else {}
+        return networks_of(self.designs["networks"].iloc[design])
+
+    @cached_property
+    def planned_for(self) -> dict[str, list[NetworkRuns]]:
+        """The networks that a row of ``scratchpads`` is the plan of, by its task id, each once."""
+        found: dict[str, dict[str, NetworkRuns]] = {}
+        for design in range(len(self.designs)):
+            for name, network in self.networks(design).items():
+                if task_id := network.one_run.get("scratchpad"):
+                    found.setdefault(task_id, {})[name] = network
+        return {task_id: list(networks.values()) for task_id, networks in found.items()}
+
+    @cached_property
+    def weights_unknown(self) -> int:
+        """Designs whose rows are older than weights in rows, in a study that has weights or does not say."""
+        study = self.lock.get("study")
+        listed = study.get("networks") if isinstance(study, Mapping) else None
+        if isinstance(listed, list) and all(n.get("weight", 1) == 1 for n in listed if isinstance(n, dict)):
+            return 0
+        return sum(map(lacks_weights, self.designs["networks"]))
+
+    @cached_property
+    def weighted(self) -> list[NetworkRuns]:
+        """The networks of the designs, the same of each, where one of them runs more or less than once."""
+        every = {name: one for i in self.judged for name, one in self.networks(i).items()}
+        return list(every.values()) if any(one.weight != 1 for one in every.values()) else []
 
     def schedule_charts(self, task_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
         """SCHEDULE_CHART of these rows of ``schedules``, by task id."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from results.networks import NetworkRuns
 from results.report_data import RunData
 from results.report_html import chart_text
 from results.report_spending import NOT_ITEMISED
@@ -30,25 +31,28 @@ LayerCost = dict[str, Any]
 def design_layers(run: RunData, design: int) -> list[LayerCost]:
     """The distinct layers of a design in network order: name, count, energy by level (pJ), cycles, solve.
 
-    Energies and cycles are of all occurrences in one run of the network; ``solve`` is the ``layers`` row.
+    Energies and cycles are of all occurrences in all runs of the network, so they add up to the design's:
+    ``decode ×50/attn ×12`` is 12 occurrences of attn in each of 50 runs. ``solve`` is the ``layers`` row.
     """
     networks = run.networks(design)
+    named = len(networks) > 1 or any(network.weight != 1 for network in networks.values())
     return [
-        _layer(run, f"{network}/{layer['name']}" if len(networks) > 1 else str(layer["name"]), layer)
-        for network, content in networks.items()
-        for layer in content.get("layers", ())
+        _layer(run, network, f"{network.label}/" if named else "", layer)
+        for network in networks.values()
+        for layer in network.one_run.get("layers", ())
     ]
 
 
-def _layer(run: RunData, name: str, layer: Mapping[str, Any]) -> LayerCost:
+def _layer(run: RunData, network: NetworkRuns, prefix: str, layer: Mapping[str, Any]) -> LayerCost:
     count, solve = layer["count"], run.solve(layer["task_id"])
+    runs = network.weight * count
     levels = solve.get("energy_by_level_pj")
     if not isinstance(levels, dict):
         levels = {NOT_ITEMISED: layer["energy_pj"]}
     return {
-        "name": name + (f" {TIMES}{count}" if count != 1 else ""),
-        "levels": {level: count * energy for level, energy in levels.items()},
-        "cycles": count * layer["cycles"],
+        "name": f"{prefix}{layer['name']}" + (f" {TIMES}{count}" if count != 1 else ""),
+        "levels": {level: runs * energy for level, energy in levels.items()},
+        "cycles": runs * layer["cycles"],
         "solve": solve,
     }
 

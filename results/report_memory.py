@@ -52,21 +52,46 @@ def memory_section(run: RunData) -> Section | None:
         "retrieval beyond loading inputs and storing outputs once. No plan in that scratchpad moves less "
         "than the proven bound."
     )
+    if run.weighted:
+        runs = " and ".join(network.label for network in run.weighted)
+        text += f" Traffic and bound are of all runs that the study's weights ask for ({runs}), maps of one."
+    planned = [use for row in rows for use in _uses(run, row)]
     headers = ["Graph", "Scratchpad", "Status", "Off-chip traffic", "Proven bound", "Gap"]
     headers += ["Solver", "CPU time", "Setting"]
-    parts = [paragraph(text), table(headers, map(_cells, rows[:LONGEST_TABLE]), "Scratchpad plans")]
-    if len(rows) > LONGEST_TABLE:
-        parts.append(paragraph(f"The first {LONGEST_TABLE} of {len(rows)} are shown."))
+    parts = [paragraph(text), table(headers, map(_cells, planned[:LONGEST_TABLE]), "Scratchpad plans")]
+    if len(planned) > LONGEST_TABLE:
+        parts.append(paragraph(f"The first {LONGEST_TABLE} of {len(planned)} are shown."))
     drawn = [row for row in rows if next(blocks(row), None) is not None]
     if drawn:
         parts.append(_chooser(drawn[:MOST_PLANS], len(drawn)))
     return Section("memory", "Scratchpad memory", joined(parts))
 
 
-def _cells(row: Row) -> list[Cell]:
-    traffic, bound, gap, spent = (row[n] for n in ("objective_bytes", "bound_bytes", "gap", "cpu_seconds"))
+class PlanUse(NamedTuple):
+    """A plan and a network that it is the plan of: equal graphs share one plan."""
+
+    row: Row
+    label: str
+    weight: float
+
+    def of_runs(self, column: str) -> float | None:
+        """Bytes of all runs of the network that the design's totals count."""
+        value = self.row[column]
+        return None if value is None else self.weight * float(value)
+
+
+def _uses(run: RunData, row: Row) -> list[PlanUse]:
+    """The networks of the plan; the graph once where no design names the plan."""
+    networks = run.planned_for.get(row["task_id"], ())
+    uses = [PlanUse(row, network.label, network.weight) for network in networks]
+    return uses or [PlanUse(row, row["graph"] or NOTHING, 1.0)]
+
+
+def _cells(use: PlanUse) -> list[Cell]:
+    row, traffic, bound = use.row, use.of_runs("objective_bytes"), use.of_runs("bound_bytes")
+    gap, spent = row["gap"], row["cpu_seconds"]
     return [
-        Cell(row["graph"] or NOTHING),
+        Cell(use.label),
         Cell(byte_text(row["budget_bytes"]), sort=row["budget_bytes"], number=True),
         Cell(row["status"]),
         Cell(byte_text(traffic), sort=traffic, number=True),

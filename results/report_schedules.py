@@ -8,6 +8,7 @@ from functools import cached_property
 from statistics import median
 from typing import Any
 
+from results.networks import NetworkRuns
 from results.report_data import RunData
 from results.report_html import (
     Cell,
@@ -39,9 +40,13 @@ class Scheduled:
     """One network on one design: the best schedule and the rows of all seeds, in their order."""
 
     design: int
-    network: str
+    network: NetworkRuns
     best: Row
     seeds: tuple[Row, ...]
+
+    def of_runs(self, column: str) -> float:
+        """A column of the best schedule, for all runs of the network that the design's totals count."""
+        return self.network.weight * float(self.best[column])
 
     @cached_property
     def by_solver(self) -> dict[str, float | None]:
@@ -68,9 +73,9 @@ def schedules_section(run: RunData) -> Section | None:
         return None
     found = list(_scheduled(run))
     text = (
-        "The best schedule that the seeds found for each network on the front designs. Seeds are compared by "
-        "what they minimise, as multiples of the best one's. Of a value with a gap of 20 %, it is proven "
-        "that no schedule could save more than 20 %."
+        "The best schedule that the seeds found for each network on the front designs. Energy, latency and "
+        f"traffic are of {_of_runs(run)}. Seeds are compared by what they minimise, as multiples of the best "
+        "one's. Of a value with a gap of 20 %, it is proven that no schedule could save more than 20 %."
     )
     if not found:
         return Section("schedules", "Schedules", paragraph("No design is complete.", class_="empty"))
@@ -87,11 +92,19 @@ def _scheduled(run: RunData) -> Iterator[Scheduled]:
     """The networks of the shown designs, the knee's first."""
     designs = sorted(shown_designs(run), key=lambda design: design != run.knee)
     for design in designs:
-        for name, content in run.networks(design).items():
-            seeds = tuple(run.schedules[s] for s in content.get("seeds", ()) if s in run.schedules)
-            best = run.schedules.get(content.get("schedule", ""))
+        for network in run.networks(design).values():
+            seeds = tuple(run.schedules[s] for s in network.one_run.get("seeds", ()) if s in run.schedules)
+            best = run.schedules.get(network.one_run.get("schedule", ""))
             if best is not None:
-                yield Scheduled(design, name, best, seeds)
+                yield Scheduled(design, network, best, seeds)
+
+
+def _of_runs(run: RunData) -> str:
+    """Which runs of a network the first table adds up."""
+    if not run.weighted:
+        return "one run"
+    runs = " and ".join(network.label for network in run.weighted)
+    return f"all runs that the study's weights ask for ({runs}), and of one run where seeds are listed below"
 
 
 def _label(run: RunData, design: int) -> str:
@@ -99,17 +112,17 @@ def _label(run: RunData, design: int) -> str:
 
 
 def _cells(run: RunData, one: Scheduled) -> list[Cell]:
-    best, values = one.best, one.objectives
+    best, values, traffic = one.best, one.objectives, one.of_runs("dram_bytes")
     middle = median(values)
     spent = sum(row["cpu_seconds"] or 0.0 for row in one.seeds)
     return [
         Cell(_label(run, one.design), sort=float(one.design)),
-        Cell(one.network),
+        Cell(one.network.label),
         Cell(best["solver"]),
         Cell(best["objective_name"]),
         Cell(len(one.seeds), sort=len(one.seeds), number=True),
-        *(_metric(best, name) for name in ("energy_pj", "cycles")),
-        Cell(byte_text(best["dram_bytes"]), sort=best["dram_bytes"], number=True),
+        *(_metric(one.of_runs(name), name) for name in ("energy_pj", "cycles")),
+        Cell(byte_text(traffic), sort=traffic, number=True),
         Cell(percent(best["gap"]), sort=best["gap"], number=True),
         Cell(one.over_best(middle), sort=middle / values[0], number=True),
         Cell(one.over_best(values[-1]), sort=values[-1] / values[0], number=True),
@@ -125,7 +138,7 @@ def _rivals(run: RunData, found: list[Scheduled]) -> Markup:
     rows = [
         [
             Cell(_label(run, one.design), sort=float(one.design)),
-            Cell(one.network),
+            Cell(one.network.name),
             *(_over_best(one, name) for name in solvers),
             *(_spent(one, name) for name in solvers),
         ]
@@ -144,8 +157,8 @@ def _spent(one: Scheduled, solver: str) -> Cell:
     return Cell(seconds(spent), sort=spent, number=True)
 
 
-def _metric(row: Row, name: str) -> Cell:
-    return Cell(scale_for(name, [row[name]]).text(row[name]), sort=row[name], number=True)
+def _metric(value: float, name: str) -> Cell:
+    return Cell(scale_for(name, [value]).text(value), sort=value, number=True)
 
 
 def _charts(run: RunData, found: list[Scheduled]) -> Markup:
@@ -154,9 +167,9 @@ def _charts(run: RunData, found: list[Scheduled]) -> Markup:
     options = [_option(run, place, one) for place, one in enumerate(drawn)]
     label = element("label", "Schedule of ", element("select", *options, id="schedule-pick"), class_="choice")
     text = (
-        "Spatial-temporal chart: each rectangle is a layer that computes some samples on some tiles for some "
-        "time. Tiles are numbered as the chip lays them out, in stripes. Choosing a design above chooses its "
-        "first network here."
+        "Spatial-temporal chart of one run: each rectangle is a layer that computes some samples on some "
+        "tiles for some time. Tiles are numbered as the chip lays them out, in stripes. Choosing a design "
+        "above chooses its first network here."
     )
     if len(found) > len(drawn):
         text += f" The first {len(drawn)} of {len(found)} schedules can be chosen."
@@ -184,7 +197,8 @@ def _figure(key: str, description: str) -> Markup:
 
 
 def _option(run: RunData, place: int, one: Scheduled) -> Markup:
-    text = f"{one.network} on {run.axis_line(one.design)}" if run.axes else one.network
+    name = one.network.name
+    text = f"{name} on {run.axis_line(one.design)}" if run.axes else name
     if tag := run.tag(one.design):
         text = f"{tag}: {text}"
     return element("option", text, value=place, data_design=one.design)

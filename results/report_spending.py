@@ -28,7 +28,9 @@ def spending_section(run: RunData) -> Section:
     if len(of_front) < len(run.front):
         note = f" {len(of_front)} of the {len(run.front)} designs are shown, evenly spread, with the knee."
     parts = "part of the chip" if run.schedules else "memory level, innermost first, and MAC units"
-    text = f"Energy of each front design by {parts}.{note}"
+    runs = " and ".join(network.label for network in run.weighted)
+    of_runs = f", of all runs that the study's weights ask for ({runs})" if runs else ""
+    text = f"Energy of each front design by {parts}{of_runs}.{note}"
     levels = element("div", levels_figure(run, shown, names).html(), class_="panel")
     return Section("spending", title, joined([paragraph(text), levels]))
 

@@ -92,13 +92,15 @@ DESIGNS = Table(
             "energy_pj",
             "float",
             "pJ",
-            "energy of all networks, layers times their counts; on a chip: of the best schedule of each",
+            "energy of all networks, their runs by weight, layers times their counts; on a chip: of the best "
+            "schedule of each",
         ),
         Column(
             "cycles",
             "int",
             "cycles",
-            "latency of all networks, one layer after the other; on a chip: of the best schedule of each",
+            "latency of all networks, their runs by weight, one layer after the other; on a chip: of the "
+            "best schedule of each",
         ),
         Column("edp_pj_cycles", "float", "pJ*cycles", "energy_pj times cycles"),
         Column("latency_seconds", "float", "s", "cycles over the clock frequency"),
@@ -131,10 +133,11 @@ DESIGNS = Table(
             "networks",
             "json",
             "",
-            "per network: energy_pj, cycles and `layers`, a list of "
-            "{name, task_id, count, energy_pj, cycles} with energy and cycles of one occurrence; where its "
-            "scratchpad is planned, `scratchpad`: the task_id of that row of `scratchpads`; on a chip "
-            "`schedule`, the task_id of the best row of `schedules`, and `seeds`, those of all of them",
+            "per network: `weight`, how many runs the columns of the design add up; energy_pj and cycles of "
+            "one run; `layers`, a list of {name, task_id, count, energy_pj, cycles} with energy and cycles "
+            "of one occurrence, of which a run has `count`; where its scratchpad is planned, `scratchpad`: "
+            "the task_id of that row of `scratchpads`; on a chip `schedule`, the task_id of the best row of "
+            "`schedules`, and `seeds`, those of all of them",
         ),
         Column(
             "energy_by_level_pj",

@@ -2,15 +2,15 @@
 
 Version history: 1, the first; 2, the space and the winner of a solve, the trial of a design, the baseline,
 designs dominated by their bounds, and the `scratchpads` table; 3, the `schedules` and `tile_costs` tables and
-the designs of chips. A new column raises ``SCHEMA_VERSION``; a column is never renamed or given another
-meaning, and old parts read as null in the columns that they lack.
+the designs of chips; 4, the weights of a design's networks. A new column raises ``SCHEMA_VERSION``; a column
+is never renamed or given another meaning, and old parts read as null in the columns that they lack.
 """
 
 from __future__ import annotations
 
 from results.columns import Column
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 VERSION_COLUMN = Column("schema_version", "int", "", "version of this column list; filled in by the store")
 

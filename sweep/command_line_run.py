@@ -16,10 +16,11 @@ from typing import Any, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from costmodel.errors import InputError
 from results.errors import WrongRowError
-from results.pareto import check_objectives, front_table
+from results.pareto import check_objectives, front_table, network_labels
 from results.remote import is_uri
 from results.report import write_report
 from results.store import RunFolder
@@ -265,7 +266,10 @@ def draw_report(run: str, output: Path | None) -> None:
 
 def _print_front(folder: RunFolder, objectives: list[str], title: str) -> None:
     front = front_table(folder, objectives)
+    runs = network_labels(folder) if len(front) else []
     table = Table(title=title)
+    if runs:
+        table.caption = Text(f"energy and latency are of {' and '.join(runs)}")
     shown = [column for column in front.columns if column.startswith("axis.") or column in objectives]
     for column in shown:
         name = column.removeprefix("axis.").replace(".", "\n.")

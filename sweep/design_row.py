@@ -72,13 +72,25 @@ def objectives(design: Design, energy_pj: float, cycles: int) -> Row:
     }
 
 
+def whole_cycles(cycles: float) -> int:
+    """A sum of cycles with weights in the column ``cycles``: rounded, and one where less than one is left.
+
+    5 cycles at a weight of 0.5 are 2.5, and 2 in the column. It keeps the order of sums and of their bounds.
+    """
+    return max(1, round(cycles))
+
+
 def complete(design: Design, found: tuple[float, int], bounds: tuple[float, float]) -> Row:
-    """The columns of a design whose energy (pJ) and cycles were ``found``, with proven ``bounds`` on both."""
-    energy, cycles = found
+    """The columns of a design whose energy (pJ) and cycles were ``found``, with proven ``bounds`` on both.
+
+    ``found`` cycles are those of :func:`whole_cycles`; a bound of 2.5 on a sum of cycles bounds them by 2.
+    """
+    (energy, cycles), (energy_bound, cycles_bound) = found, bounds
+    cycles_bound = min(cycles_bound, float(whole_cycles(cycles_bound)))
     return objectives(design, energy, cycles) | {
         "status": "complete",
-        "energy_bound_pj": bounds[0],
-        "cycles_bound": bounds[1],
-        "energy_gap": (energy - bounds[0]) / energy,
-        "cycles_gap": (cycles - bounds[1]) / cycles,
+        "energy_bound_pj": energy_bound,
+        "cycles_bound": cycles_bound,
+        "energy_gap": (energy - energy_bound) / energy,
+        "cycles_gap": (cycles - cycles_bound) / cycles,
     }

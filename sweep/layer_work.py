@@ -15,7 +15,7 @@ from solvers.catalogue import solver, solver_names
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space_bounds import space_bounds
 from sweep.answers import Answer, MappingAnswer, ScratchpadAnswer
-from sweep.design_row import Row, complete, without_answer
+from sweep.design_row import Row, complete, whole_cycles, without_answer
 from sweep.mapping_space import check_rules
 from sweep.scratchpad_plans import ScratchpadPlans
 from sweep.space import Design
@@ -133,7 +133,7 @@ def _totals(design: Design, demands: tuple[Demand, ...], answers: list[MappingAn
     levels: Counter[str] = Counter()
     for demand, answer in zip(demands, answers, strict=True):
         levels.update({name: demand.runs * pj for name, pj in answer.levels})
-    return complete(design, (energy, round(cycles)), bounds) | {"energy_by_level_pj": dict(levels)}
+    return complete(design, (energy, whole_cycles(cycles)), bounds) | {"energy_by_level_pj": dict(levels)}
 
 
 def problem_of(task: MappingTask) -> MappingProblem:
@@ -152,7 +152,8 @@ def _sums(demands: tuple[Demand, ...], parts: Iterable[tuple[float, float]]) -> 
 def _by_network(demands: tuple[Demand, ...], task_ids: Sequence[str], answers: list[MappingAnswer]) -> Row:
     networks: Row = {}
     for demand, task_id, answer in zip(demands, task_ids, answers, strict=True):
-        entry = networks.setdefault(demand.network, {"energy_pj": 0.0, "cycles": 0, "layers": []})
+        nothing_yet = {"weight": demand.weight, "energy_pj": 0.0, "cycles": 0, "layers": []}
+        entry = networks.setdefault(demand.network, nothing_yet)
         entry["energy_pj"] += demand.count * answer.energy_pj
         entry["cycles"] += demand.count * answer.cycles
         entry["layers"].append(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from solvers.mapping.obstacles import obstacle
 from solvers.mapping.space import MappingSpace
-from sweep.design_row import Row, design_row, infeasible_row, objectives
+from sweep.design_row import Row, design_row, infeasible_row, objectives, whole_cycles
 from sweep.space import Design
 from sweep.study import Study
 from sweep.task import MappingTask
@@ -22,7 +22,7 @@ Objectives = NDArray[np.float64]
 
 def objective_bounds(study: Study, design: Design, energy_pj: float, cycles: float) -> list[float]:
     """Bounds on the study's objectives from those on energy and cycles; 0, where these say nothing of one."""
-    known = objectives(design, energy_pj, round(cycles))
+    known = objectives(design, energy_pj, whole_cycles(cycles))
     return [float(known.get(name, 0.0)) for name in study.objectives]
 
 

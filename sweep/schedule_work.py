@@ -19,7 +19,7 @@ from solvers.schedule.ratree.epochs import EpochOf
 from solvers.schedule.tile_mapper import tile_solver
 from solvers.schedule.tile_shares import Demand
 from sweep.answers import Answer, ScheduleAnswer
-from sweep.design_row import Row, complete, without_answer
+from sweep.design_row import Row, complete, whole_cycles, without_answer
 from sweep.schedule_bounds import bounds_before
 from sweep.schedule_task import ScheduledNetwork, ScheduleSolve, ScheduleTask, TiledChip
 from sweep.space import Design
@@ -225,7 +225,7 @@ class _Scheduled:
     @property
     def row(self) -> Row:
         """The network's entry in the design's row."""
-        row: Row = {"seeds": list(self.task_ids)}
+        row: Row = {"weight": self.choice.weight, "seeds": list(self.task_ids)}
         if self.scheduled:
             row |= {"schedule": self.task_ids[self.place]}
             row |= {"energy_pj": self.best.energy_pj, "cycles": self.best.cycles}
@@ -241,13 +241,13 @@ class _Scheduled:
 def _totals(design: Design, networks: Sequence[_Scheduled]) -> Row:
     """Sums over the networks with their weights, one after the other."""
     energy = sum(one.choice.weight * one.best.energy_pj for one in networks)
-    cycles = round(sum(one.choice.weight * one.best.cycles for one in networks))
+    cycles = whole_cycles(sum(one.choice.weight * one.best.cycles for one in networks))
     energy_bound = sum(one.choice.weight * one.bounds[0] for one in networks)
     cycles_bound = sum(one.choice.weight * one.bounds[1] for one in networks)
     parts: Counter[str] = Counter()
     for one in networks:
         parts.update({name: one.choice.weight * pj for name, pj in one.best.parts_pj})
-    return complete(design, (energy, cycles), (energy_bound, min(cycles_bound, cycles))) | {
+    return complete(design, (energy, cycles), (energy_bound, cycles_bound)) | {
         "energy_by_level_pj": dict(parts),
         "dram_bytes": round(sum(one.choice.weight * one.best.dram_bytes for one in networks)),
         "noc_hop_bytes": round(sum(one.choice.weight * one.best.noc_hop_bytes for one in networks)),

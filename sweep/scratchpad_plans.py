@@ -113,7 +113,7 @@ class ScratchpadPlans:
             bound += network.weight * answer.bound_bytes
         return {
             "off_chip_bytes": round(moved),
-            "off_chip_bytes_bound": min(bound, float(round(moved))),
+            "off_chip_bytes_bound": min(bound, float(round(bound))),
             "off_chip_energy_pj": energy_pj,
             "off_chip_energy_bound_pj": min(bound * min(write_pj, read_pj), energy_pj),
         }

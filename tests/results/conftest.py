@@ -209,7 +209,7 @@ def chip_design_row(number: int = 0, schedules: tuple[Row, ...] = (), **changes:
     """A complete ``designs`` row of a chip with one network, the first of whose ``schedules`` is the best."""
     best, chip = schedules[0], {"name": "mesh", "columns": number + 2, "noc": {"hop_pj_per_byte": 5.6}}
     network = {name: best[name] for name in ("energy_pj", "cycles", "batch")}
-    network |= {"schedule": best["task_id"], "seeds": [row["task_id"] for row in schedules]}
+    network |= {"weight": 1.0, "schedule": best["task_id"], "seeds": [row["task_id"] for row in schedules]}
     row = design_row(number, axes={"columns": number + 2}, architecture_name="mesh", architecture=None)
     row |= {name: best[name] for name in ("energy_pj", "cycles", "edp_pj_cycles", "energy_bound_pj")}
     row |= {"chip": chip, "networks": {best["network"]: network}, "dram_bytes": best["dram_bytes"]}
@@ -242,6 +242,7 @@ def design_row(number: int = 0, **changes: Any) -> Row:
         "cpu_seconds": 0.05,
         "networks": {
             "net": {
+                "weight": 1.0,
                 "energy_pj": energy,
                 "cycles": cycles,
                 "layers": [
@@ -424,7 +425,8 @@ def _example_design(chip: ExampleChip, index: int, answers: dict[str, Row]) -> R
     if any(answer["status"] == "failed" for answer in answers.values()):
         error = "resnet18/fc: failed: the worker process died 3 times"
         row |= {"status": "failed", "feasible": False, "failures": 1, "error": error}
-        return row | dict.fromkeys(COST) | {"networks": {"resnet18": {"layers": _example_layers(answers)}}}
+        layers = _example_layers(answers)
+        return row | dict.fromkeys(COST) | {"networks": {"resnet18": {"weight": 1.0, "layers": layers}}}
     return row | _example_totals(answers)
 
 
@@ -458,7 +460,14 @@ def _example_totals(answers: dict[str, Row]) -> Row:
         "energy_gap": 1 - energy_bound / energy,
         "cycles_gap": 1 - cycles_bound / cycles,
         "energy_by_level_pj": levels,
-        "networks": {"resnet18": {"energy_pj": energy, "cycles": cycles, "layers": _example_layers(answers)}},
+        "networks": {
+            "resnet18": {
+                "weight": 1.0,
+                "energy_pj": energy,
+                "cycles": cycles,
+                "layers": _example_layers(answers),
+            }
+        },
     }
 
 

@@ -301,6 +301,19 @@ def test_a_run_of_schema_version_1_still_draws(run_path: Path) -> None:
     assert {"front-energy_pj-cycles-data", "parallel-lines-data", "chosen-data"} <= page.data.keys()
 
 
+@pytest.mark.parametrize("weight", [1, 50])
+def test_rows_without_weights_warn_where_the_study_has_some(
+    run_path: Path, make_layer: Make, make_design: Make, weight: int
+) -> None:
+    design = make_design(0)
+    del design["networks"]["net"]["weight"]
+    with RunWriter(run_path) as run:
+        run.write_lock_file({"study": {"name": "s", "networks": [{"network": "net", "weight": weight}]}})
+        run.append("layers", make_layer(0))
+        run.append("designs", design)
+    assert ("did not keep the weights" in build_page(RunData.read(run_path))) == (weight != 1)
+
+
 def test_values_of_an_axis_stand_in_their_order() -> None:
     sizes = ["1 MiB", "64 KiB", "512 B", "100 KB"]
     assert sorted(sizes, key=value_order) == ["512 B", "64 KiB", "100 KB", "1 MiB"]

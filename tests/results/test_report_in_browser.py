@@ -11,8 +11,9 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, count, islice
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -337,6 +338,77 @@ def test_charts_follow_the_reader_s_light_or_dark_scheme(
     assert page.run(now) != light
     page.browser.call("Emulation.setEmulatedMedia", page.session, media="print", features=scheme)
     assert page.run(now) == light
+    page.check_quiet()
+
+
+UNITS = {"pJ": 1.0, "nJ": 1e3, "µJ": 1e6, "mJ": 1e9, "J": 1e12, "cycles": 1.0, "kcycles": 1e3, "Mcycles": 1e6}
+
+
+def _weighted_run(
+    path: Path, seed: int, make_layer: Callable[..., Row], make_design: Callable[..., Row]
+) -> Row:
+    """Writes a run of one design: random layers of two networks, of which decode has a weight; the design."""
+    random, numbers, networks = Random(seed), count(), {}
+    levels = {"SRAM": 0.0, "MAC": 0.0}
+    with RunWriter(path) as run:
+        run.write_lock_file({"study": {"name": "weights", "objectives": ["energy_pj", "cycles"]}})
+        for name, weight in (("prefill", 1), ("decode", random.choice((0.5, 50, 1000)))):
+            layers = []
+            for number in islice(numbers, random.randint(1, 4)):
+                parts = {level: random.uniform(1e5, 1e6) for level in levels}
+                cost = {"energy_pj": sum(parts.values()), "cycles": random.randint(1000, 9000)}
+                row = make_layer(number, energy_by_level_pj=parts, **cost)
+                run.append("layers", row)
+                layer = {"name": f"l{number}", "task_id": row["task_id"], "count": random.randint(1, 30)}
+                layers.append(layer | cost)
+                levels = {key: pj + weight * layer["count"] * parts[key] for key, pj in levels.items()}
+            one_run = {
+                column: sum(x["count"] * x[column] for x in layers) for column in ("energy_pj", "cycles")
+            }
+            networks[name] = {"weight": weight, "layers": layers} | one_run
+        energy, cycles = (sum(n["weight"] * n[c] for n in networks.values()) for c in ("energy_pj", "cycles"))
+        total = {"energy_pj": energy, "cycles": round(cycles), "energy_by_level_pj": levels}
+        design = make_design(0, networks=networks, **total)
+        run.append("designs", design)
+    return design
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_drawn_of_networks_with_weights_adds_up_to_the_design(
+    open_page: Callable[[Path], Page],
+    make_layer: Callable[..., Row],
+    make_design: Callable[..., Row],
+    run_path: Path,
+    seed: int,
+) -> None:
+    design = _weighted_run(run_path, seed, make_layer, make_design)
+    page = open_page(write_report(run_path))
+
+    def axis(name: str) -> float:
+        """The size of the unit in an axis' title, ``Energy (mJ)``."""
+        title = page.run(f"document.getElementById('layers').layout.{name}.title.text")
+        return UNITS[title.partition("(")[2].removesuffix(")")]
+
+    sums = dict(
+        page.run(
+            "document.getElementById('layers').data"
+            ".map(t => [t.name, t.x.reduce((sum, x) => sum + (x || 0), 0)])"
+        )
+    )
+    assert sums.pop("latency") * axis("xaxis2") == pytest.approx(design["cycles"], rel=1e-4)
+    assert sum(sums.values()) * axis("xaxis") == pytest.approx(design["energy_pj"], rel=1e-4)
+    metrics = dict(
+        page.run(
+            "[...document.querySelectorAll('#chosen-metrics tr')]"
+            ".map(r => [r.cells[0].textContent, r.cells[1].textContent])"
+        )
+    )
+    label = f"decode {TIMES}{design['networks']['decode']['weight']:,g}"
+    shown = [metrics[name].split() for name in ("Energy", "prefill: energy", f"{label}: energy")]
+    total, *parts = (float(number.replace(",", "")) * UNITS[unit] for number, unit in shown)
+    assert sum(parts) == pytest.approx(total, rel=1e-3) == pytest.approx(design["energy_pj"], rel=1e-3)
+    ticks = page.run("document.getElementById('layers').layout.yaxis.ticktext")
+    assert any(tick.startswith(f"{label}/") for tick in ticks)
     page.check_quiet()
 
 
