@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from costmodel.architecture import ALL_ROLES, Architecture, StorageLevel
+from costmodel.architecture import ALL_ROLES, LARGEST, Architecture, StorageLevel
 from costmodel.conventions.set_isca2023.hardware import Buffer, Tile
 from costmodel.conventions.set_isca2023.intra_tile import TileMapper
 from costmodel.errors import InputError
@@ -18,10 +18,12 @@ from solvers.checks import check, check_counts, is_number
 from solvers.outcome import Outcome, Status
 from solvers.schedule.tile_mapper import ShareCost, TileProblem
 
-VERSION = "1"
+VERSION = "2"
 
 EXPONENTS = {"energy": -1, "cycles": 0, "edp": 1}
 """The objectives as the released program numbers them."""
+UNLIMITED = int(LARGEST)
+"""Bytes, or bytes a cycle, where the architecture says no limit: more than any size that it could say."""
 FORM = (("outputs",), ("weights",), ("inputs",), ("outputs",), ALL_ROLES)
 """What the levels of such a tile keep, innermost first."""
 
@@ -57,11 +59,16 @@ def solve(problem: TileProblem, budget: Budget, params: Params = Params()) -> Ou
 
 
 def nvdla_tile(architecture: Architecture, params: Params = Params()) -> Tile:
-    """The tile that an architecture in the form of ``chips/tiles/nvdla.yaml`` describes."""
+    """The tile that an architecture in the form of ``chips/tiles/nvdla.yaml`` describes.
+
+    What the architecture leaves unlimited is unlimited for the mapper, too. InputError for an architecture of
+    another form, and for a number that the released program has no place for: its costs would leave it out.
+    """
     levels = architecture.levels
     if tuple(level.keeps for level in levels) != FORM or levels[3].fanout_x != levels[3].fanout_y:
         expected = "an NVDLA-style tile: accumulators, weight, activation and output buffers, a square of PEs"
         raise InputError(f"architecture {architecture.name}", expected, [level.name for level in levels])
+    _check_counted(architecture)
     accumulators, weights, activations, outputs, shared = levels
     lanes = activations.fanout
     return Tile(
@@ -76,11 +83,46 @@ def nvdla_tile(architecture: Architecture, params: Params = Params()) -> Tile:
         output=_buffer(accumulators, lanes),
         output_shared=_buffer(outputs),
         shared=_buffer(shared),
-        shared_bytes_per_cycle=int(shared.read_bandwidth or 2**31),
+        shared_bytes_per_cycle=UNLIMITED if shared.read_bandwidth is None else int(shared.read_bandwidth),
     )
 
 
+def _check_counted(architecture: Architecture) -> None:
+    """InputError for the first number of a level that the mapper's counts would leave out."""
+    *inner, shared = architecture.levels
+    for level in architecture.levels:
+        counted: dict[str, object] = {
+            "word_bits": 8,
+            "update_energy_pj": level.write_energy_pj,
+            "multiple_buffering": 1,
+            "leakage_pj_per_cycle": 0,
+            "shared_bandwidth": None,
+        }
+        if level in inner:
+            counted |= {"read_bandwidth": None, "write_bandwidth": None}
+        if level in (shared, inner[1]):
+            counted |= {"fanout": 1}
+        for key, value in counted.items():
+            _check_number(architecture, level, key, "unlimited" if value is None else value, value)
+    read, write = shared.read_bandwidth, shared.write_bandwidth
+    if read is not None and read != int(read):
+        _check_number(architecture, shared, "read_bandwidth", "a whole number of words a cycle", int(read))
+    if write != read:
+        _check_number(architecture, shared, "write_bandwidth", f"{read}, as read_bandwidth", read)
+
+
+def _check_number(
+    architecture: Architecture, level: StorageLevel, key: str, expected: object, value: object
+) -> None:
+    """InputError unless the level's number is ``value``."""
+    if (found := getattr(level, key)) != value:
+        remedy = "The tile solver nvdla counts no other; a mapping solver does"
+        where = f"architecture {architecture.name}"
+        raise InputError(where, str(expected), found, remedy, key=f"{level.name}.{key}")
+
+
 def _buffer(level: StorageLevel, instances: int = 1) -> Buffer:
-    """A level of bytes; energies are those of one."""
+    """So many instances of a level as one buffer; its words are bytes, and its energies those of one."""
+    size = UNLIMITED if level.size_words is None else level.size_words
     pj = level.read_energy_pj / level.block_size, level.write_energy_pj / level.block_size
-    return Buffer((level.size_words or 0) * instances, *pj)
+    return Buffer(size * instances, *pj)

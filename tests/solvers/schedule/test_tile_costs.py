@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costmodel.architecture import Architecture
 from costmodel.chip.hardware import Tile
 from costmodel.chip.layers import LayerGraph, NetworkLayer
 from costmodel.chip.partitions import factorizations, utilization
@@ -222,3 +223,53 @@ def test_what_a_tile_cannot_do_has_no_row() -> None:
     for wrong in ({"least_utilization": 2.0}, {"most": 0}):
         with pytest.raises(InputError, match=next(iter(wrong))):
             Pruning(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("unlimited", [(0,), (1,), (2,), (3,), (1, 2), (0, 1, 2, 3, 4)])
+def test_a_level_without_a_size_costs_what_an_endless_one_does(unlimited: tuple[int, ...]) -> None:
+    """Against sizes and bandwidths far beyond what any share can use."""
+    tile = load_tile("nvdla")
+
+    def changed(size: int | None, bandwidth: float | None) -> Architecture:
+        outermost = {"read_bandwidth": bandwidth, "write_bandwidth": bandwidth}
+        levels = [
+            replace(level, **(outermost if number == 4 else {"size_words": size}))
+            if number in unlimited
+            else level
+            for number, level in enumerate(tile.levels)
+        ]
+        return replace(tile, levels=tuple(levels))
+
+    shares = [
+        Share.of(layer(c=256, k=64), (1, 1, 1, 1), 2),
+        Share.of(layer(c=4096, k=8, size=1, r=6, s=6, input_h=6, input_w=6), (1, 1, 1, 1), 1),
+    ]
+    mapper = TileMapper("nvdla")
+    found = [mapper.cost(changed(None, None), share) for share in shares]
+    assert found == [mapper.cost(changed(2**45, 2.0**45), share) for share in shares]
+    assert found[0] is not None
+    # neither a lane's weights nor a PE's activations have room for the second share
+    assert (found[1] is not None) == ({1, 2} <= set(unlimited))
+
+
+@pytest.mark.parametrize(
+    ("place", "change", "said"),
+    [
+        (2, {"word_bits": 16}, r"ActivationBuffer.word_bits: expected 8, found 16"),
+        (1, {"fanout_x": 2}, r"WeightBuffer.fanout: expected 1"),
+        (4, {"fanout_y": 2}, r"Buffer.fanout: expected 1"),
+        (0, {"leakage_pj_per_cycle": 0.5}, r"Accumulators.leakage_pj_per_cycle: expected 0"),
+        (3, {"multiple_buffering": 2.0}, r"OutputBuffer.multiple_buffering: expected 1"),
+        (3, {"read_bandwidth": 4.0}, r"OutputBuffer.read_bandwidth: expected unlimited"),
+        (4, {"shared_bandwidth": 4.0}, r"Buffer.shared_bandwidth: expected unlimited"),
+        (4, {"read_bandwidth": 0.5}, r"Buffer.read_bandwidth: expected a whole number"),
+        (4, {"write_bandwidth": 8.0}, r"Buffer.write_bandwidth: expected 256.0, as read_bandwidth"),
+        (1, {"update_energy_pj": 9.0}, r"WeightBuffer.update_energy_pj: expected 0.2471"),
+    ],
+)
+def test_what_nvdlas_counts_would_leave_out_is_refused(place: int, change: dict[str, Any], said: str) -> None:
+    tile = load_tile("nvdla")
+    levels = list(tile.levels)
+    levels[place] = replace(levels[place], **change)
+    with pytest.raises(InputError, match=said):
+        nvdla_tile(replace(tile, levels=tuple(levels)))
