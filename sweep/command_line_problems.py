@@ -165,6 +165,10 @@ def solve_schedule(
     iterations: Annotated[int | None, typer.Option(min=1, help="Limit on what the solver counts.")] = None,
     params: Params = "{}",
     tile_solver: Annotated[str, typer.Option(help="Mapping solver for what a tile computes.")] = "cosa",
+    tile_objective: Annotated[
+        str | None,
+        typer.Option(help="energy, cycles or edp: what it minimises; default: the nearest to --objective."),
+    ] = None,
     most_partitions: Annotated[
         int | None,
         typer.Option(
@@ -201,6 +205,6 @@ def solve_schedule(
     schedule |= {"epochs": epochs} | ({} if seeds is None else {"seeds": seeds})
     limits = {"wall_seconds": wall_seconds, "iterations": iterations, "most_partitions": most_partitions}
     schedule |= limits | {"alone": alone}
-    mapping = {"solver": tile_solver}
+    mapping = {"solver": tile_solver} | ({} if tile_objective is None else {"objective": tile_objective})
     request = ScheduleRequest(chip, network, schedule, mapping, workers, output, chart)
     solve_and_print(request, params, as_json)

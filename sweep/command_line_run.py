@@ -214,6 +214,8 @@ def show_plan(name: str, workers: int, output: str | None, as_json: bool) -> Non
         "tile_cost_solves": planned.cost_solves,
         "asking_schedules": planned.asking,
         "predicted_asked_solves": prediction.open - planned.open,
+        "schedule_objective": study.schedule and study.schedule.objective,
+        "tile_objective": study.schedule and study.mapping_objective,
         "distinct_solves": planned.distinct,
         "open_solves": planned.open,
         "at_most": planned.at_most,

@@ -56,6 +56,7 @@ class ScheduleRequest:
             "network": self.network,
             "batch": self.schedule["batch"],
             "tile_solver": self.mapping["solver"],
+            "tile_objective": study.mapping_objective,
             "most_partitions": study.schedule.pruning(study.mapping.solver).most,
             "alone": alone_offered(study),
         }

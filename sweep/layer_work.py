@@ -70,7 +70,7 @@ def solve_settings(study: Study) -> SolveSettings:
         raise InputError(f"study {study.name}", expected, choice.solver, key="mapping.solver")
     solver(choice.solver, "mapping")
     params = canonical_json(asdict(checked_params(choice.solver, choice.solver_params)))
-    return SolveSettings(choice.solver, choice.objective, params, choice.budget, choice.rules)
+    return SolveSettings(choice.solver, study.mapping_objective, params, choice.budget, choice.rules)
 
 
 class LayerWork:

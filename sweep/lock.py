@@ -37,8 +37,10 @@ def study_id(study: Study) -> str:
 
 def lock_content(study: Study) -> dict[str, Any]:
     """The resolved study with its identity, the versions of everything that computes, seeds and commit."""
+    stated = study.model_dump(mode="json", by_alias=True, exclude_none=True)
+    stated["mapping"]["objective"] = study.mapping_objective
     return {
-        "study": study.model_dump(mode="json", by_alias=True, exclude_none=True),
+        "study": stated,
         "study_id": study_id(study),
         "written_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {

@@ -10,6 +10,7 @@ from costmodel.errors import InputError
 from costmodel.frontends.file_keys import Keys
 from solvers.budget import Budget
 from solvers.catalogue import CATALOGUE, solver
+from solvers.mapping.problem import Objective as TileObjective
 from solvers.schedule.objective import Objective
 from solvers.schedule.tile_shares import FEW_PARTITIONS, Pruning
 
@@ -64,7 +65,8 @@ class ScheduleChoice(SchedulerChoice):
 
     ``batch``: samples of networks that name none; ``objective``: energy, cycles, edp, or a product as e2d;
     ``least_utilization`` and ``most_partitions``: which ways to cut a layer among tiles are worth a look,
-    see :meth:`pruning`. What a tile computes is mapped as the study's ``mapping`` block says.
+    see :meth:`pruning`. What a tile computes is mapped as the study's ``mapping`` block says, for the
+    objective that it states, else for :attr:`tile_objective`.
     ``alone``: whether a layer may run alone from DRAM, mapped on the whole chip in the same way; None leaves
     it to the solvers, see :meth:`offers_alone`.
     """
@@ -92,6 +94,11 @@ class ScheduleChoice(SchedulerChoice):
     def schedulers(self) -> tuple[SchedulerChoice, ...]:
         """The solver and its rivals."""
         return (self, *self.rivals)
+
+    @property
+    def tile_objective(self) -> TileObjective:
+        """What mappings on tiles minimise unless the study says: the nearest to the schedule's objective."""
+        return Objective.named(self.objective).of_tiles
 
     def pruning(self, mapper: str) -> Pruning:
         """Which partitions are worth a look; by default few where schedulers ask ``mapper`` for mappings."""

@@ -12,6 +12,7 @@ from costmodel.errors import InputError
 from costmodel.frontends.safe_json import keys_of_json_file, load_json
 from costmodel.networks.layer_graphs import load_layer_graph
 from costmodel.ratree import Node, NotPossibleError, parse_tree
+from solvers.mapping.problem import OBJECTIVES as MAPPING_OBJECTIVES
 from solvers.schedule.fitting import fitted
 from solvers.schedule.objective import Objective
 from solvers.schedule.tile_costs import solved_costs
@@ -68,6 +69,11 @@ def read_schedule(path: Path) -> ScheduleCase:
         if not isinstance(content.get(key), str):
             raise InputError(where, "a text", content.get(key), key=key)
     tile_solver(content["tile_solver"])
+    if (objective := content.get("tile_objective")) not in MAPPING_OBJECTIVES:
+        remedy = "Files from before there was this key were mapped for edp"
+        raise InputError(
+            where, f"one of {', '.join(MAPPING_OBJECTIVES)}", objective, remedy, key="tile_objective"
+        )
     if not isinstance(alone := content.get("alone", False), bool):
         raise InputError(where, "true or false", alone, key="alone")
     chip, graph = load_chip(content["chip"]), load_layer_graph(content["network"])
@@ -76,7 +82,7 @@ def read_schedule(path: Path) -> ScheduleCase:
         chip,
         graph if alone else fitted(graph, chip),
         Objective.named(content["objective_name"]),
-        TileMapper(content["tile_solver"]),
+        TileMapper(content["tile_solver"], content["tile_objective"]),
         Pruning(most=content.get("most_partitions")),
         parse_tree(content["tree"], f"{where}: tree"),
         alone,

@@ -78,7 +78,7 @@ def tile_mapper(study: Study) -> SolveSettings:
         expected = "a mapping block without rules on tiles: keep, padding, constraints"
         raise InputError(f"study {study.name}", expected, choice.rules.describe(), key="mapping")
     params = _params(study, "mapping", choice.solver, choice.solver_params)
-    return SolveSettings(choice.solver, choice.objective, params, choice.budget)
+    return SolveSettings(choice.solver, study.mapping_objective, params, choice.budget)
 
 
 def alone_offered(study: Study) -> bool:

@@ -16,6 +16,7 @@ from costmodel.frontends.safe_yaml import load_yaml
 from costmodel.frontends.timeloop_files import each_file
 from costmodel.networks.library import TRAINING
 from solvers.budget import Budget
+from solvers.mapping.problem import Objective as MappingObjective
 from sweep.axis import Axis, NumberRange, said_twice
 from sweep.mapping_space import SpaceKeys
 from sweep.schedule_choice import TILE_LOT, ScheduleChoice
@@ -106,11 +107,12 @@ class AxisChoices(Keys):
 class MappingChoice(SpaceKeys):
     """How every layer is mapped: a solver of the catalogue, its parameters, objective, space and budget.
 
+    ``objective``: None leaves it to the study, see :attr:`Study.mapping_objective`.
     ``tolerance``: the gap at which a solver that proves bounds may stop; of its parameters.
     """
 
     solver: str = "cosa"
-    objective: Literal["energy", "cycles", "edp"] = "edp"
+    objective: MappingObjective | None = None
     params: dict[str, Any] = Field(default_factory=dict)
     tolerance: Annotated[float, Field(ge=0, lt=1, strict=False)] | None = None
     wall_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 60.0
@@ -278,6 +280,13 @@ class Study(Keys):
         return max(longest, TILE_LOT * self.mapping.wall_seconds) if self.chip else longest
 
     @property
+    def mapping_objective(self) -> MappingObjective:
+        """What layers are mapped for: as stated; else EDP, and on tiles what the schedules are made for."""
+        if self.mapping.objective is not None:
+            return self.mapping.objective
+        return "edp" if self.schedule is None else self.schedule.tile_objective
+
+    @property
     def base(self) -> str:
         """The architecture or chip that the axes vary: a library name or a file."""
         return self.architecture or self.chip
@@ -300,6 +309,7 @@ class Study(Keys):
         chip = Path(self.chip).name
         placeless = self.model_copy(update={"networks": networks, "architecture": architecture, "chip": chip})
         data = placeless.model_dump(mode="json", by_alias=True)
+        data["mapping"]["objective"] = self.mapping_objective
         if not self.chip:
             # as it was before there were chips
             return {k: v for k, v in data.items() if k not in ("chip", "schedule")}

@@ -118,7 +118,7 @@ class RelaxedStart:
             for asked in ("size", "fanout")
         )
         for area_um2 in self._areas_um2():
-            for objective in dict.fromkeys(("energy", self.study.mapping.objective)):
+            for objective in dict.fromkeys(("energy", self.study.mapping_objective)):
                 yield CodesignProblem(self._family, layers, area_um2, objective, sizes, fanouts)
 
     def _areas_um2(self) -> list[float]:

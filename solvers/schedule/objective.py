@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from costmodel.errors import InputError
 from solvers.checks import check, is_number
+from solvers.mapping.problem import Objective as TileObjective
 
 OBJECTIVES = ("energy", "cycles", "edp", "e2d", "ed2")
 """Objectives by name; any other exponents can be written in the same way."""
@@ -44,6 +45,19 @@ class Objective:
     def exponents(self) -> tuple[float, float]:
         """Of energy and of cycles, as the chip model takes them."""
         return self.energy_exponent, self.cycles_exponent
+
+    @property
+    def of_tiles(self) -> TileObjective:
+        """What mappings on a tile should minimise for this: the nearest product that mapping solvers know.
+
+        A change of energy by one per cent counts n / (n + m) of what it counts together with one of cycles.
+        That is 1 for energy, 0 for cycles and 1/2 for their product; the nearest of the three is taken, and
+        halfway between two of them the product.
+        """
+        weight = self.energy_exponent / (self.energy_exponent + self.cycles_exponent)
+        if weight > 3 / 4:
+            return "energy"
+        return "cycles" if weight < 1 / 4 else "edp"
 
     def value(self, energy_pj: float, cycles: float) -> float:
         """The number itself; its unit is pJ^n cycles^m."""

@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
-from costmodel.chips import FOLDER
+from costmodel.chips import FOLDER, load_chip
 from costmodel.errors import InputError
 from costmodel.frontends.file_keys import check_keys
+from costmodel.networks.layer_graphs import load_layer_graph
 from costmodel.ratree import leaves, parse_tree
+from solvers.schedule.tile_mapper import TileMapper
+from solvers.schedule.tile_shares import Share
 from sweep.schedule_choice import ScheduleChoice
 
 Command = Callable[..., tuple[int, str, str]]
@@ -65,6 +68,35 @@ def test_json_holds_the_best_schedule_and_every_seed_and_is_counted_again(
     assert text.startswith(f"chain batch 2 on set-edge  {answer['cycles']} cycles")
 
 
+@pytest.mark.parametrize("objective", ["energy", "cycles"])
+def test_what_tiles_are_mapped_for_follows_the_objective_or_an_option(
+    solve: Command, command_line: Command, tmp_path: Path, objective: str
+) -> None:
+    """The shares of the only tree of one layer on one tile, against the tile solver asked itself."""
+    large = {"K": 48, "H": 7, "W": 7, "R": 3, "S": 3, "ifmap_real": [3, 9, 9], "external_C": 3}
+    (tmp_path / "chain.json").write_text(json.dumps({"layers": [CHAIN["layers"][0] | large]}))  # type: ignore[operator]
+    text = (FOLDER / "set-edge.yaml").read_text(encoding="utf-8")
+    (tmp_path / "one.yaml").write_text(text.replace("mesh: [4, 4]", "mesh: [1, 1]"))
+    tile = load_chip(str(tmp_path / "one.yaml")).tile
+    assert tile.architecture is not None
+    share = Share.of(load_layer_graph(str(tmp_path / "chain.json")).layers[0], (1, 1, 1, 1), 1)
+    costs = {TileMapper("nvdla", one).cost(tile.architecture, share) for one in ("energy", "cycles", "edp")}
+    assert len(costs) == 3
+    for options, asked in (((), objective), (("--tile-objective", "edp"), "edp")):
+        given = ("--chip", "one.yaml", "--seeds", "1", "--objective", objective, "--json", *options)
+        answer = json.loads(solve(*given)[1])
+        cost = TileMapper("nvdla", asked).cost(tile.architecture, share)  # type: ignore[arg-type]
+        assert cost is not None
+        assert answer["tile_objective"] == asked
+        assert answer["energy_by_part_pj"]["tiles"] == pytest.approx(cost.energy_pj)
+        (tmp_path / "again.json").write_text(json.dumps(answer))
+        again = json.loads(command_line("evaluate", "again.json", "--json")[1])
+        assert (again["energy_pj"], again["latency_cycles"]) == (
+            pytest.approx(answer["energy_pj"]),
+            answer["cycles"],
+        )
+
+
 def test_text_has_the_tree_and_a_chart_and_html_can_be_kept(solve: Command, tmp_path: Path) -> None:
     status, out, _ = solve("--seeds", "1", "--chart", "chart.html", "-o", "runs/mine")
     assert status == 0
@@ -94,6 +126,11 @@ def test_a_network_without_a_schedule_ends_with_status_1(solve: Command, tmp_pat
         ({"chip": "set-egde"}, 2, "Did you mean set-edge"),
         ({"tree": "T 2/1\n\ta 2\n"}, 2, "layer b has no leaf"),
         ({"tree": "T 2/x"}, 2, "line 1"),
+        (
+            {"tile_objective": None},
+            2,
+            "tile_objective: expected one of energy, cycles, edp, found None. Files",
+        ),
         ({"tile_solver": "cosma"}, 2, "tile solver: expected one of nvdla"),
         ({"alone": "yes"}, 2, "alone: expected true or false"),
         ({"alone": True}, 2, "a mapping solver"),
@@ -108,7 +145,7 @@ def test_schedules_that_cannot_be_counted_say_why(
     small = text.replace("at_size: 10.25 KiB", "at_size: 1 MiB").replace("mesh: [4, 4]", "mesh: [1, 1]")
     (tmp_path / "small.yaml").write_text(small)
     schedule = {"chip": "set-edge", "network": "chain.json", "objective_name": "edp", "tile_solver": "nvdla"}
-    schedule |= {"tree": "T 2/1\n\ta 2\n\tb 2\n"}
+    schedule |= {"tile_objective": "edp", "tree": "T 2/1\n\ta 2\n\tb 2\n"}
     (tmp_path / "schedule.json").write_text(json.dumps(schedule | change))
     ended, out, errors = command_line("evaluate", "schedule.json", "--json")
     assert ended == status
@@ -125,6 +162,7 @@ def test_schedules_that_cannot_be_counted_say_why(
         (("--objective", "speed"), "energy, cycles, edp"),
         (("--params", "{"), "a JSON object"),
         (("--params", '{"speed": 1}'), "parameters of set"),
+        (("--tile-objective", "ed2"), "mapping.objective: expected 'energy', 'cycles' or 'edp', found 'ed2'"),
         (("--tile-solver", "cosma"), "expected one of nvdla, auto, cosa"),
         (("--alone",), "schedule.alone: expected a mapping solver, for layers alone on the whole chip"),
         (("--network", "kapla-mlp-s.training"), "schedule.alone: expected layers alone to be offered: "),

@@ -34,11 +34,13 @@ from solvers.schedule.set_annealing import Params
 from solvers.schedule.tile_costs import solved_costs
 from solvers.schedule.tile_mapper import TileMapper
 from solvers.schedule.tile_shares import Demand, Pruning
+from sweep.lock import lock_content
 from sweep.plan import plan
 from sweep.prediction import predict
 from sweep.run import Observer, Run
 from sweep.schedule_bounds import ideal_costs
 from sweep.schedule_task import ScheduleTask
+from sweep.schedule_work import tile_mapper
 from sweep.search import designs, search_of
 from sweep.session import Place, run_study
 from sweep.study import MappingChoice, Study, load_study
@@ -415,6 +417,53 @@ def test_wrong_studies_are_named_before_any_solve(
     assert said in errors.replace("\n", " ")
     assert "Traceback" not in errors
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("schedule", "stated", "mapped_for"),
+    [
+        ("energy", "", "energy"),
+        ("cycles", "", "cycles"),
+        ("edp", "", "edp"),
+        ("e2d", "", "edp"),
+        ("ed2", "", "edp"),
+        ("e3d1", "", "edp"),
+        ("e4d", "", "energy"),
+        ("ed4", "", "cycles"),
+        ("e0d2", "", "cycles"),
+        ("energy", ", objective: edp", "edp"),
+        ("e2d", ", objective: cycles", "cycles"),
+    ],
+)
+def test_tiles_are_mapped_for_what_the_schedule_is_made_for_unless_the_study_says(
+    write_study: Callable[[str], Path],
+    command_line: Callable[..., tuple[int, str, str]],
+    schedule: str,
+    stated: str,
+    mapped_for: str,
+) -> None:
+    text = STUDY.replace("objective: e2d", f"objective: {schedule}")
+    path = write_study(text.replace("{solver: nvdla}", f"{{solver: nvdla{stated}}}"))
+    study = load_study(str(path))
+    assert tile_mapper(study).objective == study.mapping_objective == mapped_for
+    tasks = [
+        task for task in workload_of(study).tasks(next(designs(study))) if isinstance(task, ScheduleTask)
+    ]
+    assert {task.columns["tile_mapper"]["objective"] for task in tasks} == {mapped_for}
+    assert lock_content(study)["study"]["mapping"]["objective"] == mapped_for
+    # a study that says what another leaves to its schedule is the same study
+    said = write_study(text.replace("{solver: nvdla}", f"{{solver: nvdla, objective: {mapped_for}}}"))
+    assert load_study(str(said)).identity == study.identity
+    _, out, _ = command_line("plan", str(path), "--json")
+    planned = json.loads(out)
+    assert (planned["schedule_objective"], planned["tile_objective"]) == (schedule, mapped_for)
+
+
+def test_layers_without_a_schedule_are_mapped_for_edp(write_study: Callable[[str], Path]) -> None:
+    study = load_study("quickstart")
+    unsaid = study.model_copy(update={"mapping": study.mapping.model_copy(update={"objective": None})})
+    assert unsaid.mapping_objective == study.mapping.objective == "edp"
+    assert unsaid.identity == study.identity
 
 
 def test_bytes_of_dram_are_objectives_of_chips_only(write_study: Callable[[str], Path]) -> None:
