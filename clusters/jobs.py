@@ -194,20 +194,34 @@ class JobClient:
             script = (files("clusters") / "job_pack.py").read_text(encoding="utf-8")
             words = ["python", "-c", script, folder, str(PIECE_BYTES), json.dumps(have)]
             listed: dict[str, Any] | None = None
-            for line in self._output_of(shlex.join(words)).splitlines():
-                if not line.startswith(MARK):
-                    continue
-                entry = json.loads(line.removeprefix(MARK))
+            came = 0
+            for entry in self._entries(self._output_of(shlex.join(words))):
                 if "data" in entry:
                     have[entry["name"]] = take(entry["name"], _checked(entry))
+                    came += 1
                 else:
                     listed = entry
-            if listed is None:
+            if listed is None or (listed["more"] and not came):
                 raise ClusterRefusedError(
                     f"{self.address}: the folder {folder} did not arrive whole; fetch it again"
                 )
             if not listed["more"]:
                 return list(listed["all"])
+
+    def _entries(self, log: str) -> Iterator[dict[str, Any]]:
+        """What a helper printed, each entry with the keys and types that `job_pack` gives it."""
+        for line in log.splitlines():
+            if not line.startswith(MARK):
+                continue
+            try:
+                entry = json.loads(line.removeprefix(MARK))
+            except (ValueError, RecursionError):
+                entry = None
+            if not _is_entry(entry):
+                raise ClusterRefusedError(
+                    f"{self.address}: a helper job printed {line[:100]!r}, no file of a run; fetch it again"
+                )
+            yield entry
 
     def _output_of(self, command: str) -> str:
         job = self.submit(JobRequest(command, "archsweep-fetch"))
@@ -225,9 +239,24 @@ def _state(details: Any) -> JobState:
     return JobState(details.submission_id, status, details.message or "", dict(details.metadata or {}))
 
 
-def _checked(entry: Mapping[str, Any]) -> bytes:
-    content = base64.b64decode(entry["data"], validate=True)
-    if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+def _is_entry(entry: object) -> bool:
+    """Whether this is a file (name, sha256, data), or the end of the listing (all, more)."""
+    if not isinstance(entry, dict):
+        return False
+    if "all" in entry:
+        names = entry["all"]
+        whole = isinstance(names, list) and all(isinstance(name, str) for name in names)
+        return whole and isinstance(entry.get("more"), bool)
+    return all(isinstance(entry.get(key), str) for key in ("name", "sha256", "data"))
+
+
+def _checked(entry: Mapping[str, str]) -> bytes:
+    """The bytes of a file; ClusterRefusedError where they are not those that its digest was made of."""
+    try:
+        content = base64.b64decode(entry["data"], validate=True)
+    except ValueError:
+        content = None
+    if content is None or hashlib.sha256(content).hexdigest() != entry["sha256"]:
         raise ClusterRefusedError(f"{entry['name']} did not arrive whole; fetch it again")
     return content
 

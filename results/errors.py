@@ -32,5 +32,9 @@ class FolderInUseError(ResultsError):
     """Another live process is writing to the run folder."""
 
 
+class UnsafeNameError(ResultsError, ValueError):
+    """A store, a cluster or a file names a file that lies outside its folder, or that no folder can hold."""
+
+
 class NotARunError(ResultsError):
     """A folder that was named as a run holds no results."""

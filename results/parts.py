@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 _HIDDEN = ".unfinished-"
 _SUFFIX = ".parquet"
+_MOST_PARTS = 99_999_999
+"""Parts are told apart, and sorted, by numbers of eight digits."""
 
 
 def list_parts(folder: Path) -> list[Path]:
@@ -24,9 +27,17 @@ def list_parts(folder: Path) -> list[Path]:
 
 
 def next_part(folder: Path) -> Path:
-    """The name of the part to write next; only the holder of the folder's lock may ask."""
-    numbers = [int(path.stem) for path in list_parts(folder) if path.stem.isdigit()]
-    return folder / f"{max(numbers, default=0) + 1:08d}{_SUFFIX}"
+    """The name of the part to write next; only the holder of the folder's lock may ask.
+
+    Raises CannotWriteError where the numbers are used up, as in a folder with a foreign part 99999999.
+    """
+    numbers = [int(path.stem) for path in list_parts(folder) if re.fullmatch("[0-9]{8}", path.stem)]
+    number = max(numbers, default=0) + 1
+    if number > _MOST_PARTS:
+        raise CannotWriteError(
+            folder, f"holds part {_MOST_PARTS}, after which none can be told to be later", "Rename that part"
+        )
+    return folder / f"{number:08d}{_SUFFIX}"
 
 
 def remove_unfinished(folder: Path) -> None:

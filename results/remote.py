@@ -18,6 +18,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from results.errors import CannotWriteError, ResultsError
+from results.names import path_inside
 from results.parts import list_parts
 from results.schema import TABLES
 from results.store import LOCK_FILE
@@ -85,12 +86,17 @@ class RemoteFolder:
         return sorted(found)
 
     def pull(self, folder: Path) -> list[str]:
-        """Copy what is there into ``folder``, which is new; returns the names."""
+        """Copy what is there into ``folder``, which is new; returns the names.
+
+        Raises UnsafeNameError for a name there that could lead out of the folder, CannotWriteError for a
+        place that cannot be read.
+        """
         try:
             names = self._all_names()
             for name in names:
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                self._download(name, folder / name)
+                path = path_inside(folder, name, self._shown)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._download(name, path)
         except OSError as error:
             raise self._trouble(error) from error
         self._pushed = {name: _stamp(folder / name) for name in names}

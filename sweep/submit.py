@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 import shlex
 import shutil
@@ -21,19 +19,15 @@ from costmodel.errors import InputError
 from costmodel.frontends.chip_document import with_tile_file
 from costmodel.frontends.safe_yaml import load_yaml
 from costmodel.frontends.timeloop_files import each_file
-from results.errors import CannotWriteError
 from results.remote import is_uri
-from results.schema import TABLES
 from results.store import LOCK_FILE
 from sweep import VERSION
 from sweep.folder_owner import check_lock_file
+from sweep.home_copy import ORIGIN_FILE, HomeCopy
 from sweep.study import Study, file_and_rest, load_study, study_path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("clusters", "costmodel", "results", "solvers", "sweep")
-ORIGIN_FILE = ".origin.json"
-"""In a folder that was brought home: where from, and the digests of its files."""
-RESULT_NAME = re.compile(rf"(?:(?:{'|'.join(TABLES)})/)?[A-Za-z0-9_][A-Za-z0-9_.-]*\.(?:parquet|yaml)")
 
 
 @dataclass(frozen=True)
@@ -200,45 +194,12 @@ def bring_home(client: JobClient, state: JobState, folder: Path) -> bool:
         return False
     check_home(folder)
     check_lock_file(folder, state.metadata["study"])
-    known = _known(folder)
-    taken = dict(known)
-
-    def take(name: str, content: bytes) -> str:
-        _write(folder, name, content)
-        taken[name] = hashlib.sha256(content).hexdigest()
-        _write_origin(folder, client.address, state.job, taken)
-        return taken[name]
-
-    names = client.fetch(output, known, take)
-    for name in taken.keys() - set(names):
-        (folder / name).unlink(missing_ok=True)
-    if names:
-        _write_origin(folder, client.address, state.job, {name: taken[name] for name in names})
-    return bool(names)
-
-
-def _known(folder: Path) -> dict[str, str]:
-    path = folder / ORIGIN_FILE
-    if not path.is_file():
-        return {}
-    digests = json.loads(path.read_text(encoding="utf-8"))["files"]
-    return {name: digest for name, digest in digests.items() if (folder / name).is_file()}
-
-
-def _write(folder: Path, name: str, content: bytes) -> None:
-    """A file that the cluster sent; names that are no result's are refused, whatever they lead to."""
-    if not RESULT_NAME.fullmatch(name):
-        raise InputError("cluster", "the names of result files", name)
-    path = folder / name
+    home = HomeCopy(folder, client.address, state.job)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        hidden = path.with_name(f".incoming-{path.name}")
-        hidden.write_bytes(content)
-        hidden.replace(path)
-    except OSError as error:
-        raise CannotWriteError(path, f"cannot write: {error}", "Free space or name another folder") from error
-
-
-def _write_origin(folder: Path, address: str, job: str, digests: dict[str, str]) -> None:
-    content = {"address": address, "job": job, "files": digests}
-    (folder / ORIGIN_FILE).write_text(json.dumps(content, indent=1), encoding="utf-8")
+        names = client.fetch(output, home.here, home.take)
+    except BaseException:
+        home.record()  # what came before a lost connection or Ctrl-C
+        raise
+    if names:
+        home.keep_only(names)
+    return bool(names)

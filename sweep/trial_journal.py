@@ -28,9 +28,9 @@ def mend(path: Path) -> int:
 
     Optuna writes one line of JSON a record and refuses a file that does not end with a whole one, as a killed
     driver, a full disk or a copy made meanwhile leaves it. Every earlier record is kept: what was being
-    written has not happened. One torn record is what a kill leaves; anything more is damage, and a warning
-    says what went. For the holder of the run folder's lock only. Raises DamagedFileError where records before
-    the last lines cannot be read, CannotWriteError where the file cannot be cut.
+    written has not happened. A warning says what went, be it the one record that a kill leaves torn. For the
+    holder of the run folder's lock only. Raises DamagedFileError where records before the last lines cannot be
+    read, CannotWriteError where the file cannot be cut.
     """
     if not path.is_file():
         return 0
@@ -49,10 +49,9 @@ def mend(path: Path) -> int:
             os.truncate(path, path.stat().st_size - torn)
         except OSError as error:
             raise CannotWriteError(path, f"cannot be mended: {error.strerror}", "Mend the folder") from error
-    if whole < len(ended) or (rest and not rest.startswith(b"{")):
         warnings.warn(
-            f"{path}: the last {torn} bytes are no records of trials and were cut off; the trials that they "
-            "held are proposed again",
+            f"{path}: the last {torn} bytes are no records of trials, or a part of one, and were cut off; "
+            "the trials that they held are proposed again",
             stacklevel=2,
         )
     return torn
@@ -76,6 +75,7 @@ def append_records(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
 
 def _is_record(line: bytes) -> bool:
     try:
-        return isinstance(json.loads(line), dict)
+        record = json.loads(line)
     except (ValueError, RecursionError):
         return False
+    return isinstance(record, dict) and isinstance(record.get("op_code"), int)

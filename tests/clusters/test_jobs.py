@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -114,7 +115,7 @@ def test_a_part_that_is_joined_meanwhile_is_left_out(head: Path) -> None:
     assert list(result_files(str(head))) == [RESULTS[0], *RESULTS[2:]]
 
 
-@pytest.mark.parametrize("cut", ["data", "end"])
+@pytest.mark.parametrize("cut", ["data", "end", "letters", "line", "keys", "list", "none"])
 def test_a_log_that_did_not_arrive_whole_is_noticed(
     head: Path, monkeypatch: pytest.MonkeyPatch, cut: str
 ) -> None:
@@ -123,9 +124,14 @@ def test_a_log_that_did_not_arrive_whole_is_noticed(
     damage = {
         "data": lambda text: text.replace("YWFh", "YmFh"),
         "end": lambda text: "\n".join(text.splitlines()[:-1]),
+        "letters": lambda text: text.replace("YWFh", "Y?Fh"),
+        "line": lambda text: text[:-20],
+        "keys": lambda text: text.replace('"sha256"', '"sha1"'),
+        "list": lambda text: re.sub(r'"all": \[.*\]', '"all": [1]', text),
+        "none": lambda text: text.splitlines()[-1].replace('"more": false', '"more": true'),
     }[cut]
     monkeypatch.setattr(client, "_output_of", lambda command: damage(whole(command)))
-    with pytest.raises(ClusterRefusedError, match="did not arrive whole"):
+    with pytest.raises(ClusterRefusedError, match="fetch it again"):
         client.fetch(str(head), {}, taker({}))
 
 

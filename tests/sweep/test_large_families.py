@@ -143,9 +143,7 @@ def test_more_solves_than_a_driver_holds_are_refused(
 ) -> None:
     monkeypatch.setattr(sweep.plan, "MOST_SOLVES", 20)
     text = study_text("{method: grid}", 5)
-    with pytest.raises(
-        InputError, match="axes: expected at most 20 different solves, found 21 of"
-    ):
+    with pytest.raises(InputError, match="axes: expected at most 20 different solves, found 21 of"):
         plan(load_study(str(write_study(text))))
 
 

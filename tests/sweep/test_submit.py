@@ -12,7 +12,7 @@ from clusters.job_pack import result_files
 from clusters.jobs import JobClient, JobState
 from costmodel.errors import InputError
 from results.schema import TABLES
-from sweep import VERSION, submit
+from sweep import VERSION, home_copy, submit
 from sweep.study import load_study
 from sweep.submit import Submission, bring_home, check_home, home_folder, job_request
 
@@ -210,3 +210,108 @@ def test_home_is_runs_and_the_study_s_name(tmp_path: Path) -> None:
 def test_results_behind_a_uri_stay_there(tmp_path: Path) -> None:
     assert not bring_home(Cluster({"study.lock.yaml": b""}), state(output="s3://bucket/x"), tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+ONE = {"layers/00000001.parquet": b"1"}
+
+
+def brought(home: Path) -> Path:
+    """A folder into which ONE was brought; returns its record of that."""
+    assert bring_home(Cluster(ONE), state(), home)
+    return home / ".origin.json"
+
+
+@pytest.mark.parametrize(
+    "name", ["../../victim.txt", "../victim.txt", "/{tmp}/victim.txt", "layers/../../victim.txt"]
+)
+def test_the_record_of_a_home_names_no_file_elsewhere(tmp_path: Path, name: str) -> None:
+    """Attack: whoever can write the record has it name a file that is then deleted as one the head joined."""
+    home = tmp_path / "runs" / "tiny"
+    origin = brought(home)
+    victims = [tmp_path / "victim.txt", tmp_path / "runs" / "victim.txt"]
+    for victim in victims:
+        victim.write_text("mine")
+    name = name.replace("/{tmp}", str(tmp_path))
+    record = json.loads(origin.read_text())
+    record["files"][name] = hashlib.sha256(b"mine").hexdigest()
+    origin.write_text(json.dumps(record))
+    with pytest.warns(UserWarning, match=r"\.origin\.json is damaged .*victim\.txt"):
+        assert bring_home(Cluster(ONE), state(), home)
+    assert all(victim.read_text() == "mine" for victim in victims)
+    assert set(json.loads(origin.read_text())["files"]) == set(ONE)
+
+
+def test_a_damaged_record_is_said_and_what_differs_is_kept(tmp_path: Path) -> None:
+    """Every cut of the record: never a traceback, never a lost row, and the record is whole afterwards."""
+    home = tmp_path / "home"
+    whole = brought(home).read_text()
+    damaged = [whole[:cut] for cut in range(len(whole))]
+    damaged += [
+        "null",
+        "7",
+        "[]",
+        '{"files": 3}',
+        '{"files": {"a": null}}',
+        "[" * 100_000,
+        whole.replace("a", "\0"),
+    ]
+    for text in damaged:
+        (home / ".origin.json").write_text(text)
+        with pytest.warns(UserWarning, match=r"\.origin\.json is damaged"):
+            assert bring_home(Cluster(ONE), state(), home)
+        assert (home / ".origin.json").read_text() == whole
+    (home / ".origin.json").write_text("{")
+    joined = Cluster({"layers/00000001.parquet": b"12"})
+    with (
+        pytest.warns(UserWarning, match="is damaged"),
+        pytest.raises(InputError, match="Name another folder"),
+    ):
+        bring_home(joined, state(), home)
+    assert (home / "layers/00000001.parquet").read_bytes() == b"1"
+
+
+def test_rows_of_a_run_here_are_not_overwritten(tmp_path: Path) -> None:
+    """A run of this machine that went on in the folder made a part with the name of the head's next one."""
+    home = tmp_path / "home"
+    brought(home)
+    (home / "layers/00000002.parquet").write_bytes(b"solved here")
+    with pytest.raises(InputError, match="Name another folder") as caught:
+        bring_home(Cluster({**ONE, "layers/00000002.parquet": b"2"}), state(), home)
+    assert "00000002.parquet" in str(caught.value)
+    (home / "layers/00000001.parquet").write_bytes(b"joined here")
+    assert bring_home(Cluster({"layers/00000003.parquet": b"123"}), state(), home)
+    left = {path.name: path.read_bytes() for path in (home / "layers").iterdir()}
+    assert left == {
+        "00000001.parquet": b"joined here",
+        "00000002.parquet": b"solved here",
+        "00000003.parquet": b"123",
+    }
+
+
+def test_what_came_before_an_interruption_is_recorded(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+
+    class Interrupted(Cluster):
+        def fetch(
+            self, folder: str, known: Mapping[str, str], take: Callable[[str, bytes], str]
+        ) -> list[str]:
+            super().fetch(folder, known, take)
+            raise KeyboardInterrupt
+
+    two = {**ONE, "layers/00000002.parquet": b"2"}
+    with pytest.raises(KeyboardInterrupt):
+        bring_home(Interrupted(two), state(), home)
+    assert bring_home(Cluster({"layers/00000002.parquet": b"12"}), state(), home)
+    assert [path.read_bytes() for path in (home / "layers").iterdir()] == [b"12"]
+
+
+def test_the_record_is_not_written_at_every_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = []
+    write = home_copy.write_whole
+    monkeypatch.setattr(home_copy, "write_whole", lambda *words: (written.append(words), write(*words)))
+    monkeypatch.setattr(home_copy, "RECORD_SECONDS", 3600.0)
+    files = {f"layers/{number:08d}.parquet": b"%d" % number for number in range(300)}
+    assert bring_home(Cluster(files), state(), tmp_path / "home")
+    assert len(written) <= 2
+    assert set(json.loads((tmp_path / "home/.origin.json").read_text())["files"]) == set(files)
+    assert [path.name for path in (tmp_path / "home").iterdir() if path.is_file()] == [".origin.json"]
