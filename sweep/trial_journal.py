@@ -29,8 +29,8 @@ def mend(path: Path) -> int:
     Optuna writes one line of JSON a record and refuses a file that does not end with a whole one, as a killed
     driver, a full disk or a copy made meanwhile leaves it. Every earlier record is kept: what was being
     written has not happened. A warning says what went, be it the one record that a kill leaves torn. For the
-    holder of the run folder's lock only. Raises DamagedFileError where records before the last lines cannot be
-    read, CannotWriteError where the file cannot be cut.
+    holder of the run folder's lock only. Raises DamagedFileError where records before the last lines cannot
+    be read, CannotWriteError where the file cannot be cut.
     """
     if not path.is_file():
         return 0
