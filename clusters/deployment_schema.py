@@ -49,6 +49,7 @@ def _findings(error: Any) -> Iterator[Finding]:
 
 def prepared(document: dict[str, Any]) -> tuple[dict[str, Any], list[Finding]]:
     """The document as `ray up` will use it, with Ray's defaults; on refusal as it is, with the reason."""
+    # Ray has these checks nowhere else; tests hold what they say of our deployments
     from click import ClickException
     from ray.autoscaler._private.util import prepare_config, validate_config
 

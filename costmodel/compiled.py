@@ -37,5 +37,6 @@ def entry(function: FunctionT) -> FunctionT:
     """
     compiled = numba.njit(nogil=True, **OPTIONS)(function)
     with suppress(RuntimeError):  # no folder can be written: every process compiles
-        compiled._cache = SourceCache(function)  # type: ignore[no-untyped-call]
+        # numba offers no other way to choose how a function is cached
+        compiled._cache = SourceCache(function)  # type: ignore[no-untyped-call] # noqa: SLF001
     return cast(FunctionT, compiled)

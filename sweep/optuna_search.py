@@ -82,7 +82,8 @@ class OptunaProposals:
         """Every design proposed -> the trial that did first."""
         self._open: dict[int, Trial] = {}
         self._evaluated: list[list[float]] = []
-        self._optuna = _opened(study, journal)
+        self._storage = _storage(journal)
+        self._optuna = _opened(study, self._storage)
         baseline, member = space.baseline_design(), space.indices_of_baseline()
         self._again = deque([baseline] if baseline and member is None else [])
         self._again.extend(self._of_earlier_runs())
@@ -201,9 +202,14 @@ class OptunaProposals:
         return [design for *_, design in sorted(designs, key=lambda entry: entry[:2])]
 
     def _resumed(self, frozen: FrozenTrial) -> tuple[Trial, Point]:
-        """The trial, its values proposed as they would have been where the driver died over that."""
+        """The trial, its values proposed as they would have been where the driver died over that.
+
+        Optuna's study asks for new trials only. Its storage knows the id by which one may be gone on with.
+        """
         self._optuna.sampler = _sampler(self._search, self._space.axes, frozen.number)
-        trial = Trial(self._optuna, frozen._trial_id)
+        of_study = self._storage.get_study_id_from_name(self._optuna.study_name)
+        trial_id = self._storage.get_trial_id_from_study_id_trial_number(of_study, frozen.number)
+        trial = Trial(self._optuna, trial_id)
         return trial, self._point(trial)
 
     def _queue(self, first: Sequence[Point]) -> None:
@@ -281,8 +287,8 @@ def _plain_sampler(search: OptunaSearch, seed: int, population: int) -> BaseSamp
     return optuna.samplers.RandomSampler(seed=seed)
 
 
-def _opened(study: Study, journal: Path | None) -> optuna.Study:
-    """The study's trials so far; those of a study that asked for anything else stay apart in the file."""
+def _opened(study: Study, storage: BaseStorage) -> optuna.Study:
+    """The study's trials so far; those of a study that asked for anything else stay apart in the storage."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     asked = study.identity
     for key in ("description", "search"):
@@ -290,7 +296,7 @@ def _opened(study: Study, journal: Path | None) -> optuna.Study:
     assert isinstance(study.search, OptunaSearch)
     steering = study.search.model_dump(mode="json", exclude={"trials", "wall_seconds", "plateau"})
     return optuna.create_study(
-        storage=_storage(journal),
+        storage=storage,
         study_name=f"{study.name}-{content_hash([asked, steering, solved_how(study)])}",
         directions=["minimize"] * len(study.objectives),
         load_if_exists=True,
