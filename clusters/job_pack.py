@@ -1,4 +1,9 @@
-"""Prints a folder's result files as lines of JSON; it travels as text and needs nothing but Python."""
+"""Prints a folder's result files as lines of JSON; it travels as one file and needs nothing but Python.
+
+    python job_pack.py FOLDER MOST_BYTES KNOWN
+
+KNOWN is a file with an object of JSON: the SHA-256 of each file that need not be printed, by its name.
+"""
 
 import base64
 import hashlib
@@ -45,5 +50,7 @@ def pack(folder: str, most_bytes: int, known: dict[str, str]) -> Iterator[dict[s
 
 
 if __name__ == "__main__":
-    for entry in pack(os.path.expanduser(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])):
+    with open(sys.argv[3], encoding="utf-8") as known:
+        digests = json.load(known)
+    for entry in pack(os.path.expanduser(sys.argv[1]), int(sys.argv[2]), digests):
         print(MARK + json.dumps(entry), flush=True)

@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import shlex
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -187,15 +188,14 @@ class JobClient:
 
         ``known`` has the digests of what is here already; take returns the one of what it took. Returns the
         names of all files there. Helper jobs print the files into their logs, so the dashboard's port is
-        all it needs; the log files stay on the head until Ray's session folder goes.
+        all it needs; the log files stay on the head until Ray's session folder goes. A job's command is one
+        argument of a shell, which holds 128 KiB, so the digests travel as a file in its working folder.
         """
         have = dict(known)
         while True:
-            script = (files("clusters") / "job_pack.py").read_text(encoding="utf-8")
-            words = ["python", "-c", script, folder, str(PIECE_BYTES), json.dumps(have)]
             listed: dict[str, Any] | None = None
             came = 0
-            for entry in self._entries(self._output_of(shlex.join(words))):
+            for entry in self._entries(self._packed(folder, have)):
                 if "data" in entry:
                     have[entry["name"]] = take(entry["name"], _checked(entry))
                     came += 1
@@ -223,8 +223,18 @@ class JobClient:
                 )
             yield entry
 
-    def _output_of(self, command: str) -> str:
-        job = self.submit(JobRequest(command, "archsweep-fetch"))
+    def _packed(self, folder: str, have: Mapping[str, str]) -> str:
+        """What a helper job prints of the folder's files, but for those that it has as ``have`` says."""
+        with tempfile.TemporaryDirectory(prefix="archsweep-") as name:
+            stage = Path(name)
+            script = (files("clusters") / "job_pack.py").read_text(encoding="utf-8")
+            (stage / "job_pack.py").write_text(script, encoding="utf-8")
+            (stage / "known.json").write_text(json.dumps(have), encoding="utf-8")
+            words = ["python", "job_pack.py", folder, str(PIECE_BYTES), "known.json"]
+            return self._output_of(JobRequest(shlex.join(words), "archsweep-fetch", stage))
+
+    def _output_of(self, request: JobRequest) -> str:
+        job = self.submit(request)
         state = self.wait(job, HELPER_SECONDS)
         log = self.log(job)
         if state.status != "SUCCEEDED":

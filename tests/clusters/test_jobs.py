@@ -24,11 +24,16 @@ class Client(JobClient):
         self.address, self._answers, self._printed = "http://head:8265", iter(answers), ""
         self.commands: list[str] = []
 
-    def _output_of(self, command: str) -> str:
-        self.commands.append(command)
+    def _output_of(self, request: JobRequest) -> str:
+        self.commands.append(request.command)
         path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
         done = subprocess.run(
-            ["sh", "-c", command], env={"PATH": path}, capture_output=True, text=True, check=True
+            ["sh", "-c", request.command],
+            cwd=request.working_dir,
+            env={"PATH": path},
+            capture_output=True,
+            text=True,
+            check=True,
         )
         return done.stdout
 
@@ -94,6 +99,23 @@ def test_only_what_is_new_is_sent(head: Path) -> None:
     assert taken == {"layers/00000002.parquet": b"joined"}
 
 
+def test_any_number_of_known_files_is_told(tmp_path: Path) -> None:
+    """A shell takes 128 KiB in one argument: digests of some 1,300 files."""
+    (tmp_path / "layers").mkdir()
+    files = {f"layers/{number:08d}.parquet": b"%d" % number for number in range(5000)}
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    client, taken = Client(), dict[str, bytes]()
+    assert client.fetch(str(tmp_path), {}, taker(taken)) == list(files)
+    assert taken == files
+    known = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    (tmp_path / "layers/00002500.parquet").write_bytes(b"new")
+    taken.clear()
+    assert client.fetch(str(tmp_path), known, taker(taken)) == list(files)
+    assert taken == {"layers/00002500.parquet": b"new"}
+    assert all(len(command) < 1000 for command in client.commands)
+
+
 def test_large_folders_come_in_pieces(head: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "PIECE_BYTES", 150)
     client, taken = Client(), dict[str, bytes]()
@@ -130,7 +152,7 @@ def test_a_log_that_did_not_arrive_whole_is_noticed(
         "list": lambda text: re.sub(r'"all": \[.*\]', '"all": [1]', text),
         "none": lambda text: text.splitlines()[-1].replace('"more": false', '"more": true'),
     }[cut]
-    monkeypatch.setattr(client, "_output_of", lambda command: damage(whole(command)))
+    monkeypatch.setattr(client, "_output_of", lambda request: damage(whole(request)))
     with pytest.raises(ClusterRefusedError, match="fetch it again"):
         client.fetch(str(head), {}, taker({}))
 

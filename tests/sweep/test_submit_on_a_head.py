@@ -252,3 +252,40 @@ def test_a_wrong_study_is_refused_before_anything_is_sent(head: Head, tmp_path: 
     unknown = head.sweep("attach", "no-such-job", cwd=tmp_path)
     assert unknown.returncode == 1
     assert "no-such-job does not exist" in unknown.stderr
+
+
+FETCH_TWICE = """
+import hashlib, json, sys
+from clusters.jobs import JobClient
+
+client, taken = JobClient(sys.argv[1]), {}
+
+def take(name, content):
+    taken[name] = hashlib.sha256(content).hexdigest()
+    return taken[name]
+
+names = client.fetch(sys.argv[2], {}, take)
+first = dict(taken)
+open(sys.argv[3], "w").write("joined")
+taken.clear()
+again = client.fetch(sys.argv[2], first, take)
+print(json.dumps([len(names), names == again, sorted(first) == sorted(names), list(taken)]))
+"""
+
+
+def test_thousands_of_parts_come_home_and_only_new_ones_again(head: Head, tmp_path: Path) -> None:
+    """Some 1,300 digests fill the one argument of a shell that a job's command is."""
+    layers = head.home / "many" / "layers"
+    layers.mkdir(parents=True)
+    for number in range(5000):
+        (layers / f"{number:08d}.parquet").write_bytes(b"%d" % number)
+    done = subprocess.run(
+        [sys.executable, "-c", FETCH_TWICE, head.address, "~/many", str(layers / "00002500.parquet")],
+        cwd=tmp_path,
+        env={**head.environment, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [5000, True, True, ["layers/00002500.parquet"]]
