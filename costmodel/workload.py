@@ -277,13 +277,28 @@ class Pooling:
 
 
 @dataclass(frozen=True)
+class Uncounted:
+    """Why the layers of a node lack multiply-accumulates that it may do.
+
+    ``why``: a sentence without a full stop. ``macs``: how many are missing where the shapes tell, else None.
+    ``error``: shapes or attributes that contradict each other; who maps the layers raises it, and who only
+    plans the tensors need not.
+    """
+
+    why: str
+    macs: int | None = None
+    error: InputError | None = None
+
+
+@dataclass(frozen=True)
 class Node:
     """An operator of a network: its kind (``conv2d``, ``add``, ...), the values it reads and writes.
 
     ``layers`` are the loop nests it asks MACs for: one for most, two for fused attention (scores, values),
-    none for element-wise, pooling, concatenation and normalisation, or for an operator nobody here
-    knows (``opaque``). ``pooling`` is the window where the source states one. ``inputs`` are in the
-    operator's order, one that it reads twice twice. ``attributes`` are all that the source states of it.
+    none for element-wise, pooling, concatenation and normalisation. ``pooling`` is the window where the
+    source states one. ``inputs`` are in the operator's order, one that it reads twice twice. ``attributes``
+    are all that the source states of it. ``uncounted`` says what ``layers`` lacks and why; None: nothing.
+    ``note`` says what is uncertain about the words that ``layers`` read; empty: nothing.
     """
 
     name: str
@@ -291,9 +306,15 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     layers: tuple[Layer, ...] = ()
-    opaque: bool = False
     pooling: Pooling | None = None
     attributes: Attributes = NO_ATTRIBUTES
+    uncounted: Uncounted | None = None
+    note: str = ""
+
+    @property
+    def opaque(self) -> bool:
+        """Whether the operator may do work that nobody here counts."""
+        return self.uncounted is not None
 
 
 @dataclass(frozen=True)
@@ -327,7 +348,14 @@ class Network:
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
-        """Every layer that asks for MACs, in execution order."""
+        """Every layer that asks for MACs, in execution order.
+
+        Raises InputError naming the first node whose shapes contradict each other; a network with such a
+        node can be read, and its tensors planned, all the same.
+        """
+        for node in self.nodes:
+            if node.uncounted and node.uncounted.error:
+                raise node.uncounted.error
         return tuple(layer for node in self.nodes for layer in node.layers)
 
     @property

@@ -276,10 +276,14 @@ def list_(
     as_json: JsonOut = False,
 ) -> None:
     """List what is built in."""
+    from sweep.command_line_layers import list_layers
     from sweep.command_line_solve import listing, print_rows, print_schema
 
     if what == "schema":
         print_schema()
+        return
+    if what.startswith("layers/"):
+        list_layers(what.removeprefix("layers/"), as_json)
         return
     rows = listing(what)
     if as_json:

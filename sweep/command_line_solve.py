@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from costmodel.chips import chip_names, load_chip
 from costmodel.errors import InputError
 from costmodel.frontends.timeloop_case import read_timeloop_case
 from costmodel.frontends.timeloop_reference import Case, evaluated_line, read_cases
-from costmodel.networks import load_layer, load_network, network_names, unsupported_operators
+from costmodel.networks import load_layer, load_network, network_names
 from costmodel.networks.layer_graphs import layer_graph_names, load_layer_graph
 from costmodel.workload import distinct_layers
 from results.schema import schema_markdown
@@ -101,8 +100,6 @@ def listing(what: str) -> list[dict[str, Any]]:
         "chip-networks": _chip_networks,
         "studies": _studies,
     }
-    if what.startswith("layers/"):
-        return list(_layers(what.removeprefix("layers/")))
     if what not in kinds:
         raise InputError("list", f"one of {', '.join(kinds)}, layers/NETWORK or schema", what)
     return list(kinds[what]())
@@ -167,12 +164,3 @@ def _chip_networks() -> Iterable[dict[str, Any]]:
 def _studies() -> Iterable[dict[str, Any]]:
     for name in study_names():
         yield {"name": name, "description": load_study(name).description.strip()}
-
-
-def _layers(network: str) -> Iterable[dict[str, Any]]:
-    loaded = load_network(network)
-    for warning in unsupported_operators(loaded):
-        warnings.warn(warning, stacklevel=2)
-    for layer, count in distinct_layers(loaded.layers):
-        sizes = " ".join(f"{dim}={size}" for dim, size in layer.dims)
-        yield {"name": f"{network}/{layer.name}", "count": count, "dims": sizes}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from costmodel.errors import InputError
-from costmodel.networks import load_network, unsupported_operators
+from costmodel.networks import counting_warnings, load_network
 from costmodel.technology import energy_inversions
 from sweep.cost_needs import CostNeeds
 from sweep.design_ledger import DesignLedger
@@ -114,11 +114,11 @@ def _not_warm(study: Study) -> list[str]:
 
 
 def _uncounted(study: Study) -> list[str]:
-    """Operators without layers; in a study of chips there are none, its networks are refused with them."""
+    """What is not counted of the networks; chips' schedules refuse operators without layers."""
     return [
-        f"{choice.shown}: {warning}"
+        warning
         for choice in (study.networks if study.architecture else ())
-        for warning in unsupported_operators(load_network(choice.network, choice.batch))
+        for warning in counting_warnings(load_network(choice.network, choice.batch))
     ]
 
 

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any, get_args
 
 from costmodel.attributes import Attributes
 from costmodel.errors import InputError
-from costmodel.frontends.operators import (
-    Shape,
-    Window,
-    attention_of,
-    convolution_of,
-    folded_matmul_of,
-    linear_of,
-    matmul_of,
-)
+from costmodel.frontends.operators import Window, convolution_of
+from costmodel.frontends.products import Counted, attention_of, folded_matmul_of, linear_of, matmul_of
 from costmodel.frontends.safe_json import load_json
-from costmodel.workload import Layer, Network, Node, Pooling, Value, ValueKind
+from costmodel.frontends.views import Shape, whole
+from costmodel.workload import Network, Node, Pooling, Uncounted, Value, ValueKind
 
 _WITHOUT_MACS = frozenset(
     name
@@ -57,15 +52,25 @@ def read_graph(path: str | Path, batch: int | None = None) -> Network:
     """The network of an operator-graph JSON file (``.json`` or ``.json.gz``).
 
     A node's operator is the file's type (``conv2d+relu`` when fused); its first part decides the layers.
-    Operators that do no multiply-accumulates have none, unknown ones are opaque. ``batch`` scales a
-    graph exported at batch 1. Raises InputError with the file and the operator for what does not fit.
+    Operators that do no multiply-accumulates have none; unknown ones, and those whose shapes fit no layer,
+    say so (:attr:`costmodel.workload.Node.uncounted`). ``batch`` scales a graph exported at batch 1. Raises
+    InputError with the file and the operator for what is no such graph.
     """
     try:
-        return network_of_graph(load_json(path), batch)
+        network = network_of_graph(load_json(path), batch)
     except InputError as error:
-        if error.where.startswith(str(path)):
-            raise
-        raise error.at(str(path), f"{error.where}.{error.key}" if error.key else error.where) from None
+        raise _in_file(error, path) from None
+    nodes = (
+        replace(node, uncounted=replace(node.uncounted, error=_in_file(node.uncounted.error, path)))
+        if node.uncounted and node.uncounted.error
+        else node
+        for node in network.nodes
+    )
+    return replace(network, nodes=tuple(nodes))
+
+
+def _in_file(error: InputError, path: str | Path) -> InputError:
+    return error if error.where.startswith(str(path)) else error.at(str(path), error.where)
 
 
 def network_of_graph(data: Any, batch: int | None = None) -> Network:
@@ -136,7 +141,6 @@ def _node(data: Any, where: str, shapes: Mapping[str, Shape]) -> Node:
         if not isinstance(tensor, str) or tensor not in shapes:
             raise InputError(f"op {name}", "tensors that the graph declares", tensor)
     head, *tail = operator.split("+")
-    known = all(part in _WITHOUT_MACS for part in tail)
     if head in _LAYERS and not (inputs and outputs):
         raise InputError(f"op {name}", f"inputs and outputs for {head}", f"{inputs} -> {outputs}")
     attrs = data.get("attrs") or {}
@@ -146,11 +150,24 @@ def _node(data: Any, where: str, shapes: Mapping[str, Shape]) -> Node:
         attributes = Attributes({key: value for key, value in attrs.items() if value is not None})
     except InputError as error:
         raise error.at(f"op {name}") from None
-    if head not in _LAYERS:
-        opaque = not known or head not in _WITHOUT_MACS
-        return Node(name, operator, inputs, outputs, (), opaque, _pooling(name, attributes), attributes)
-    layers = _LAYERS[head](name, [shapes[i] for i in inputs], shapes[outputs[0]], attributes)
-    return Node(name, operator, inputs, outputs, layers, opaque=not known, attributes=attributes)
+    found, pooling = Counted(), None
+    if head in _LAYERS:
+        found = _counted(name, head, [shapes[i] for i in inputs], shapes[outputs[0]], attributes)
+    else:
+        pooling = _pooling(name, attributes)
+    strange = [part for part in (head, *tail) if part not in _LAYERS and part not in _WITHOUT_MACS]
+    strange += [part for part in tail if part in _LAYERS]
+    uncounted = found.uncounted or (Uncounted(f"{strange[0]} is not supported") if strange else None)
+    return Node(name, operator, inputs, outputs, found.layers, pooling, attributes, uncounted, found.note)
+
+
+def _counted(name: str, head: str, inputs: list[Shape], output: Shape, attributes: Attributes) -> Counted:
+    """The layers of an operator; what contradicts itself becomes a reason, for whoever needs the layers."""
+    try:
+        return _LAYERS[head](name, inputs, output, attributes)
+    except InputError as error:
+        why = f"expected {error.expected}, found {error.found}"
+        return Counted(uncounted=Uncounted(why, error=error.at(f"op {name}")))
 
 
 def _pooling(name: str, attrs: Attributes) -> Pooling | None:
@@ -159,12 +176,12 @@ def _pooling(name: str, attrs: Attributes) -> Pooling | None:
     return Pooling(size, stride or size) if size else None
 
 
-def _convolution(name: str, inputs: list[Shape], output: Shape, attrs: Attributes) -> tuple[Layer, ...]:
+def _convolution(name: str, inputs: list[Shape], output: Shape, attrs: Attributes) -> Counted:
     weights = _weights(name, inputs, attrs)
     stride, dilation = (_numbers(attrs.get(key, []), f"op {name}", key) for key in ("stride", "dilation"))
     groups = attrs.number("groups", 1)
     window = Window.of(len(weights) - 2, stride, dilation, groups)
-    return (convolution_of(name, inputs[0], weights, output, window),)
+    return Counted((convolution_of(name, inputs[0], weights, output, window),))
 
 
 def _weights(name: str, inputs: list[Shape], attrs: Attributes) -> Shape:
@@ -176,36 +193,64 @@ def _weights(name: str, inputs: list[Shape], attrs: Attributes) -> Shape:
     return weights
 
 
-def _linear(name: str, inputs: list[Shape], output: Shape, attrs: Attributes) -> tuple[Layer, ...]:
-    return (linear_of(name, _weights(name, inputs, attrs), output),)
+def _linear(name: str, inputs: list[Shape], output: Shape, attrs: Attributes) -> Counted:
+    return Counted((linear_of(name, _weights(name, inputs, attrs), output),))
 
 
-def _matmul(name: str, inputs: list[Shape], output: Shape, attrs: Attributes) -> tuple[Layer, ...]:
+def _matmul(name: str, inputs: list[Shape], output: Shape, attrs: Attributes) -> Counted:
     if len(inputs) == 1:  # x @ x, or two views of one tensor
         inputs = [inputs[0], inputs[0]]
     a, b = inputs[-2], inputs[-1]
-    plain = len(a) >= 2 and len(b) >= 2 and a[-1] == b[-2] and output[-2:] == (a[-2], b[-1])
-    return (matmul_of(name, a, b) if plain else folded_matmul_of(name, a, b, output),)
+    if len(a) >= 2 and len(b) >= 2 and a[-1] == b[-2] and output[-2:] == (a[-2], b[-1]) and all(output):
+        found = matmul_of(name, whole("a", a), whole("b", b))
+        if found.layers[0].output.words(found.layers[0].sizes) == prod(output):
+            return found
+    return Counted((folded_matmul_of(name, a, b, output),))
 
 
-def _attention(name: str, inputs: list[Shape], output: Shape, attrs: Attributes) -> tuple[Layer, ...]:
-    """Queries, keys and values arrive apart, as (queries, packed keys and values), or all packed in one."""
+def _attention(name: str, inputs: list[Shape], output: Shape, attrs: Attributes) -> Counted:
+    """Queries, keys and values arrive apart, as (queries, packed keys and values), or all packed in one.
+
+    Fewer key-value heads than query heads are shared by consecutive ones. Where views were folded away, an
+    operand's last axis holds its heads side by side.
+    """
     if len(output) < 2 or 0 in output:
         raise InputError(f"op {name}", "an output (..., heads, queries, width)", output)
-    queries = prod(output)
-    row = queries // output[-2]
-    if prod(inputs[0]) == 3 * queries:
-        keys = output[-2]
-    elif len(inputs) == 2 and prod(inputs[1]) % (2 * row) == 0:
-        keys = prod(inputs[1]) // (2 * row)
-    elif len(inputs) >= 3 and inputs[1][-1:] == output[-1:] and len(inputs[1]) == len(output):
-        keys = inputs[1][-2]
+    batch, (heads, queries, width) = prod(output[:-3]), ((1, *output) if len(output) == 2 else output)[-3:]
+    q: Shape = (batch, heads, queries, width)
+    k: Shape
+    v: Shape
+    if len(inputs) == 1 or prod(inputs[0]) == 3 * prod(output):
+        pairs, rest = divmod(prod(inputs[0]) - prod(output), 2 * batch * queries * width)
+        k = v = (batch, pairs, 0 if rest else queries, width)
+    elif len(inputs) == 2:
+        pairs = inputs[1][-1] // (2 * width) if inputs[1] and inputs[1][-1] % (2 * width) == 0 else heads
+        keys, rest = divmod(prod(inputs[1]), 2 * batch * max(pairs, 1) * width)
+        k = v = (batch, pairs, 0 if rest else keys, width)
+    elif len(inputs[1]) == len(inputs[2]) == len(output) and inputs[0][:-1] == output[:-1]:
+        q, k, v = (_four(shape) for shape in inputs[:3])
     else:
+        k, v = (_heads_side_by_side(shape, batch, width) for shape in inputs[1:3])
+    fits = k[:3] == v[:3] and q[-1] == k[-1] and v[-1] == width and (q[0], k[0]) == (batch, batch)
+    if not fits or not all((*k, *v)) or heads % k[1]:
         raise InputError(f"op {name}", f"queries, keys and values that fit {output}", inputs)
-    return attention_of(name, output, keys)
+    return attention_of(name, whole("q", q), whole("k", k), whole("v", v))
 
 
-_LAYERS: dict[str, Callable[[str, list[Shape], Shape, Attributes], tuple[Layer, ...]]] = {
+def _four(shape: Shape) -> Shape:
+    """(batch, heads, rows, width) of an operand that may have more or fewer axes in front."""
+    padded = (1, 1, *shape)[-max(len(shape), 3) :]
+    return (prod(padded[:-3]), *padded[-3:])
+
+
+def _heads_side_by_side(shape: Shape, batch: int, width: int) -> Shape:
+    """The same of (..., rows, heads * width); with a 0 where it is not that."""
+    if not shape or shape[-1] % width or prod(shape) % (batch * shape[-1]):
+        return (batch, 0, 0, width)
+    return (batch, shape[-1] // width, prod(shape) // (batch * shape[-1]), width)
+
+
+_LAYERS: dict[str, Callable[[str, list[Shape], Shape, Attributes], Counted]] = {
     **dict.fromkeys(("conv1d", "conv2d", "conv3d", "convolution"), _convolution),
     "linear": _linear,
     # addmm and baddbmm have the addend first, the two factors last

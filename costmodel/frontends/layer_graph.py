@@ -89,7 +89,9 @@ class _Reader:
     def _role(self, node: Node, head: str, operands: Sequence[Data]) -> Role:
         """What the node is; InputError for one that no schedule can have."""
         role = role_of(head)
-        if node.opaque or role is None:
+        if node.uncounted:
+            raise InputError("", "an operator whose work is known", node.uncounted.why)
+        if role is None:
             raise InputError("", "an operator that a chip's schedule can have", head)
         for name in node.outputs if role == "cut" else node.outputs[:1]:
             if not self._values[name].elements:

@@ -9,15 +9,18 @@ from costmodel.frontends.layer_graph_data import Builder, Data, reach
 from costmodel.frontends.layer_graph_drafts import EXTERNAL, Draft, Slice, taken
 from costmodel.workload import Layer, Node
 
+_KNOWN_DIMS = frozenset("BMNKCGPQRSDT")
+"""What a layer here may have: the dims of products and of convolutions of whole operands."""
+
 
 def product(builder: Builder, node: Node, operands: Sequence[Data], has_weights: bool, axes: int) -> Data:
     """The layer of a node with one; its second operand is constant weights or activations.
 
     ``axes``: of its first operand, samples included.
     """
-    (layer,) = node.layers or (None,)
-    if layer is None:
-        raise InputError("", "the shapes of what it multiplies", "unknown ones")
+    (layer,) = node.layers
+    if extra := sorted(layer.sizes.keys() - _KNOWN_DIMS):
+        raise InputError("", "operands that repeat no element but for sharing heads", f"dims {extra}")
     if "P" in layer.sizes:
         if not has_weights:
             raise InputError("", "constant weights of a convolution", "activations")
@@ -37,7 +40,8 @@ def attention(builder: Builder, node: Node, operands: Sequence[Data]) -> Data:
     """
     scores, values = node.layers
     width = scores.sizes.get("B", 1) * scores.sizes["K"]
-    parts = [piece for data in operands[:3] for piece in _pieces(data, width)]
+    together = _query_heads(scores, operands[0].h * operands[0].w)
+    parts = _pieces(operands[:3], (together * width, width, width))
     if len(parts) == 1:
         parts *= 3
     if len(parts) != 3 or len(operands) > 3:
@@ -48,10 +52,23 @@ def attention(builder: Builder, node: Node, operands: Sequence[Data]) -> Data:
     return _heads(builder, f"{node.name}.values", values, made, parts[2], keys=False)
 
 
-def _pieces(data: Data, width: int) -> list[Data]:
-    if data.k % width:
-        raise InputError("", f"queries, keys or values of {width} channels", data.shape)
-    return [data.cut(first, first + width) for first in range(0, data.k, width)]
+def _query_heads(layer: Layer, rows: int) -> int:
+    """How many query heads of so many rows share a key-value head: their rows are together in M."""
+    return layer.sizes["M"] // rows if layer.sizes["M"] % rows == 0 else 1
+
+
+def _pieces(operands: Sequence[Data], widths: Sequence[int]) -> list[Data]:
+    """Queries, keys and values in turn, one or several out of each operand; one alone may be all of them."""
+    parts: list[Data] = []
+    for data in operands:
+        first = 0
+        while first < data.k:
+            end = first + widths[len(parts) % len(widths)]
+            if end > data.k:
+                raise InputError("", f"queries, keys or values of {widths} channels", data.shape)
+            parts.append(data.cut(first, end))
+            first = end
+    return parts
 
 
 def _convolution(builder: Builder, name: str, layer: Layer, data: Data, axes: int) -> Data:
@@ -135,23 +152,33 @@ def _heads(
     """
     sizes = layer.sizes
     heads, m, n, k = sizes.get("B", 1), sizes["M"], sizes["N"], sizes["K"]
+    if left.k % (heads * k) == 0 and left.k * left.h * left.w == heads * m * k:
+        # consecutive query heads share one as weights; here each has channels of its own
+        m, heads = left.h * left.w, left.k // k
     if left.external and left.elements == heads * m * k:
         left = Data((Slice(EXTERNAL, 0, heads * k),), m, 1)
     if (left.k, left.h) != (heads * k, m) and (left.k, left.h) == (heads * m, k):
         left = builder.transposed(f"{name}.left", left, heads)
     if (left.k, left.h * left.w) != (heads * k, m):
         raise InputError("", f"{m} rows of {heads} x {k} channels", left.shape)
-    weights = () if right is None else _weights(builder, name, layer, (left, right), keys).parts
+    weights = () if right is None else _weights(builder, name, (heads, n, k), (left, right), keys).parts
     kind, rows = ("groupconv" if heads > 1 else "conv"), (left.h, left.w)
     return builder.add(Draft(name, kind, heads * n, *rows, left.parts, *rows, groups=heads, weights=weights))
 
 
 def _weights(
-    builder: Builder, name: str, layer: Layer, operands: tuple[Data, Data], keys: bool | None
+    builder: Builder,
+    name: str,
+    sizes: tuple[int, int, int],
+    operands: tuple[Data, Data],
+    keys: bool | None,
 ) -> Data:
-    """Activations as weights: a channel for each output of a head, a row for each input."""
+    """Activations as weights: a channel for each output (N) of a head, a row for each input (K).
+
+    ``sizes``: heads of ``left``, N and K.
+    """
     left, right = operands
-    heads, n, k = layer.sizes.get("B", 1), layer.sizes["N"], layer.sizes["K"]
+    heads, n, k = sizes
     if right.external:
         raise InputError("", "activations that a layer computes as weights", "the network's input")
     right = builder.as_rows(right) if right.w != 1 else right

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
 
-from costmodel.attributes import Attributes
 from costmodel.errors import InputError
-from costmodel.frontends.onnx_attributes import STANDARD_DOMAINS, attributes_of, constants_of
-from costmodel.frontends.onnx_operators import layers_of, pooling_of
-from costmodel.frontends.onnx_shapes import Shape, graph_inputs, load_model, shapes_of
-from costmodel.workload import Network, Node, Value, ValueKind
+from costmodel.frontends.onnx_attributes import attributes_of, constants_of, standard_opset
+from costmodel.frontends.onnx_operators import counted, factors_of, is_known, pooling_of
+from costmodel.frontends.onnx_shapes import UNKNOWN, Shape, graph_inputs, load_model, shapes_of
+from costmodel.frontends.onnx_uncounted import unsupported
+from costmodel.frontends.onnx_views import Views
+from costmodel.frontends.products import Counted
+from costmodel.workload import Network, Node, Uncounted, Value, ValueKind
 
 
 def read_onnx(path: str | Path, batch: int | None = None) -> Network:
@@ -20,33 +23,30 @@ def read_onnx(path: str | Path, batch: int | None = None) -> Network:
 
     Parameters become values of kind ``parameter``, the graph's inputs ``input``, its results ``output``.
     ``batch`` replaces the first axis of the inputs (a symbolic one is 1 when it is None). An unsupported
-    operator, control flow and a call of a local function stay as opaque nodes with their tensors, see
-    :func:`costmodel.frontends.operators.unsupported_operators`; an axis whose length shape
-    inference cannot tell counts 0. Raises InputError with the file (and node) for a missing, truncated or
-    contradictory file, and for a batch that the file cannot take.
+    operator, control flow and a call of a local function stay as opaque nodes with their tensors, which say
+    why their work is not counted; an axis whose length shape inference cannot tell counts 0. Raises
+    InputError with the file (and node) for a missing, truncated or contradictory file, and for a batch that
+    the file cannot take.
     """
     model = load_model(path)
     try:
         shapes = shapes_of(model, batch)
-        return _network(Path(path).stem, model, shapes)
+        return _network(Path(path), model, shapes)
     except UnicodeDecodeError as error:  # names are decoded when they are first looked at
         raise InputError(str(path), "names in UTF-8", error.object.hex()) from None
     except InputError as error:
         raise error.at(str(path), error.where) from None
 
 
-def _network(name: str, model: onnx.ModelProto, shapes: Mapping[str, Shape]) -> Network:
+def _network(path: Path, model: onnx.ModelProto, shapes: Mapping[str, Shape]) -> Network:
     graph = model.graph
-    opset = max((one.version for one in model.opset_import if one.domain in STANDARD_DOMAINS), default=0)
-    constants = constants_of(graph, shapes, opset)
     parameters = {tensor.name for tensor in graph.initializer}
     parameters |= {tensor.values.name for tensor in graph.sparse_initializer}
     parameters |= {output for node in graph.node if node.op_type == "Constant" for output in node.output}
+    reader = _Reader(str(path), model, shapes, parameters)
     names = _names(graph)
     nodes = tuple(
-        _node(node, names[i], shapes, parameters, attributes_of(node, constants, opset))
-        for i, node in enumerate(graph.node)
-        if node.op_type != "Constant"
+        reader.read(node, names[i]) for i, node in enumerate(graph.node) if node.op_type != "Constant"
     )
     kinds: dict[str, ValueKind] = {value.name: "input" for value in graph_inputs(graph)}
     results = {value.name for value in graph.output}
@@ -58,7 +58,7 @@ def _network(name: str, model: onnx.ModelProto, shapes: Mapping[str, Shape]) -> 
             raise InputError(f"output {result}", "a tensor that some node makes", "none that does")
         kinds[result] = "parameter"
     values = tuple(Value(value, shapes.get(value, (0,)), kind) for value, kind in kinds.items())
-    return Network(name, nodes, values)
+    return Network(path.stem, nodes, values)
 
 
 def _names(graph: onnx.GraphProto) -> list[str]:
@@ -74,21 +74,60 @@ def _names(graph: onnx.GraphProto) -> list[str]:
     return names
 
 
-def _node(
-    node: onnx.NodeProto,
-    name: str,
-    shapes: Mapping[str, Shape],
-    parameters: set[str],
-    attributes: Attributes,
-) -> Node:
-    outputs = tuple(output for output in node.output if output)
-    stated = tuple(filter(None, node.input))
-    captured = dict.fromkeys(_captured(node, shapes.keys() | parameters))
-    inputs = (*stated, *(read for read in captured if read not in stated))
-    operands = [shapes.get(value, ()) for value in node.input]
-    layers = layers_of(node, name, operands, shapes.get(outputs[0], ()) if outputs else ())
-    operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-    return Node(name, operator, inputs, outputs, layers or (), layers is None, pooling_of(node), attributes)
+class _Reader:
+    """Nodes one after the other in topological order, with what is known of the tensors made so far."""
+
+    def __init__(
+        self, path: str, model: onnx.ModelProto, shapes: Mapping[str, Shape], parameters: set[str]
+    ) -> None:
+        self._path = path
+        self._opset = standard_opset(model)
+        self._shapes = shapes
+        self._known = shapes.keys() | parameters
+        self._constants = constants_of(model.graph, shapes, self._opset)
+        self._views = Views(shapes, self._constants)
+        self._unknown: dict[str, str] = {}
+        """Why the shape of a tensor is not known: the first node on the way to it that makes it so."""
+
+    def read(self, node: onnx.NodeProto, name: str) -> Node:
+        stated = tuple(filter(None, node.input))
+        captured = dict.fromkeys(_captured(node, self._known))
+        inputs = (*stated, *(read for read in captured if read not in stated))
+        outputs = tuple(output for output in node.output if output)
+        operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+        attributes = attributes_of(node, self._constants, self._opset)
+        made = Node(name, operator, inputs, outputs, (), pooling_of(node), attributes)
+        found = self._counted(node, made)
+        made = replace(made, layers=found.layers, uncounted=found.uncounted, note=found.note)
+        self._views.add(made)
+        for output in outputs:
+            if UNKNOWN in self._shapes.get(output, (UNKNOWN,)):
+                self._unknown[output] = self._because(made)
+        return made
+
+    def _counted(self, node: onnx.NodeProto, made: Node) -> Counted:
+        """The node's layers; what contradicts itself becomes a reason, for whoever needs the layers."""
+        if not is_known(node):
+            return Counted(uncounted=unsupported(node, made, self._shapes))
+        output = self._shapes.get(made.outputs[0], (UNKNOWN,)) if made.outputs else ()
+        operands = [self._views.of(name) if name else None for name in node.input]
+        multiplied = [node.input[i] for i in factors_of(node) if i < len(node.input) and node.input[i]]
+        for name in (*multiplied, *made.outputs[: len(multiplied)]):
+            if UNKNOWN in self._shapes.get(name, (UNKNOWN,)):
+                why = self._unknown.get(name) or self._because(made)
+                return Counted(uncounted=Uncounted(f"the shape of {name} is not known because of {why}"))
+        try:
+            return counted(node, made.name, operands, output)
+        except InputError as error:
+            where = f"node {made.name}"
+            refused = InputError(self._path, error.expected, error.found, error.remedy, key=where)
+            why = f"expected {error.expected}, found {error.found}"
+            return Counted(uncounted=Uncounted(why, error=refused))
+
+    def _because(self, node: Node) -> str:
+        """The node to blame for a result without a known shape."""
+        earlier = next((self._unknown[name] for name in node.inputs if name in self._unknown), "")
+        return earlier or f"node {node.name} ({node.operator})"
 
 
 def _captured(node: onnx.NodeProto, outside: set[str]) -> Iterator[str]:

@@ -57,6 +57,11 @@ _ARITHMETIC = frozenset(
 )
 
 
+def standard_opset(model: onnx.ModelProto) -> int:
+    """The version of ONNX's own operator set that a model uses; 0 if it uses none."""
+    return max((one.version for one in model.opset_import if one.domain in STANDARD_DOMAINS), default=0)
+
+
 def constants_of(graph: onnx.GraphProto, shapes: Mapping[str, Shape], opset: int) -> Constants:
     """The small tensors of ``graph`` whose values are known: constants, and what follows from them.
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import prod
 
 from costmodel.errors import InputError
-from costmodel.workload import Axis, Layer, Network, Tensor, batched_matmul, convolution, gemm
-
-Shape = tuple[int, ...]
+from costmodel.frontends.products import Counted
+from costmodel.frontends.views import Digits, Shape, View
+from costmodel.workload import Axis, Layer, Tensor, convolution
 
 
 @dataclass(frozen=True)
@@ -78,98 +78,41 @@ def _deepened(plane: Layer, positions: int, filter_depth: int, depth: Axis) -> L
     return Layer(plane.name, (("T", filter_depth), ("D", positions), *plane.dims), tensors)
 
 
-def matmul_of(name: str, a: Shape, b: Shape) -> Layer:
-    """The layer of ``a @ b`` under NumPy's broadcasting rules.
+_REPEATED = {"N": "B", "C": "E"}
+"""The dims along which a convolution's input repeats samples and channels, by those along which it moves."""
 
-    A batch axis that only ``a`` has is rows more (M), one that only ``b`` has is columns more (N): a
-    product with a 2-D weight matrix is one GEMM over all rows of the batch.
+
+def reading_once(layer: Layer, inputs: View) -> Counted:
+    """A convolution whose input may repeat samples or channels, as a grey image read as three colours.
+
+    The repeated positions become a dim of their own (B or E), which the input does not have. Of grouped
+    convolutions, and along rows and columns, repetitions are counted as read whole, with a note.
     """
-    rows = a if len(a) > 1 else (1, *a)
-    columns = b if len(b) > 1 else (*b, 1)
-    if not a or not b or rows[-1] != columns[-2]:
-        raise InputError(f"layer {name}", "shapes (..., M, K) and (..., K, N)", f"{a} and {b}")
-    longest = max(len(rows), len(columns)) - 2
-    batch_a = (1,) * (longest - len(rows) + 2) + rows[:-2]
-    batch_b = (1,) * (longest - len(columns) + 2) + columns[:-2]
-    both, m, n = 1, rows[-2], columns[-1]
-    for left, right in zip(batch_a, batch_b, strict=True):
-        if left == right:
-            both *= left
-        elif right == 1:
-            m *= left
-        elif left == 1:
-            n *= right
-        else:
-            raise InputError(f"layer {name}", "batch axes that broadcast", f"{a} and {b}")
-    return batched_matmul(name, B=both, M=m, N=n, K=rows[-1])
+    samples, channels, *space = inputs.axes
+    note = inputs.lost
+    repeats = {"N": _repeats(samples)}
+    if "G" in layer.sizes and _repeats(channels) > 1:
+        note = note or "its input repeats channels across groups: counted as read whole"
+    elif "G" not in layer.sizes:
+        repeats["C"] = _repeats(channels)
+    if any(_repeats(axis) > 1 for axis in space):
+        note = note or "its input repeats rows or columns: counted as read whole"
+    for dim, times in repeats.items():
+        if times > 1:
+            layer = _split(layer, dim, times)
+    return Counted((layer,), note)
 
 
-def folded_matmul_of(name: str, a: Shape, b: Shape, output: Shape) -> Layer:
-    """The layer of a product whose operands were viewed in another shape on the way, by counting elements.
-
-    ``output`` is (..., M, N). ``a`` has batch * M * K elements; ``b`` has batch * K * N, or K * N when it
-    is shared by the batch.
-    """
-    if len(output) < 2 or not all(output) or prod(a) % prod(output[:-1]):
-        raise InputError(f"layer {name}", "operands whose elements fit the output", f"{a}, {b} -> {output}")
-    batch, m, n = prod(output[:-2]), output[-2], output[-1]
-    k = prod(a) // (batch * m)
-    if prod(b) == batch * k * n:
-        return batched_matmul(name, B=batch, M=m, N=n, K=k)
-    if prod(b) == k * n:
-        return gemm(name, M=batch * m, N=n, K=k)
-    raise InputError(f"layer {name}", "operands whose elements fit the output", f"{a}, {b} -> {output}")
+def _repeats(axis: Digits) -> int:
+    return prod(digit.size for digit in axis if not digit.stride)
 
 
-def linear_of(name: str, weights: Shape, output: Shape) -> Layer:
-    """A fully connected layer: ``weights`` (outputs, inputs), ``output`` (..., outputs).
-
-    The output may be narrower than the weights: a slice of a packed projection.
-    """
-    if len(weights) != 2 or not output or not 1 <= output[-1] <= weights[0]:
-        found = f"weights {weights}, output {output}"
-        raise InputError(f"layer {name}", "weights (outputs, inputs) and output (..., outputs)", found)
-    return gemm(name, M=prod(output[:-1]), N=output[-1], K=weights[1])
-
-
-def attention_of(name: str, output: Shape, keys: int) -> tuple[Layer, Layer]:
-    """Scores (queries x keys) and weighted values; ``output`` is (..., heads, queries, width)."""
-    heads, queries, width = prod(output[:-2]), output[-2], output[-1]
-    return (
-        batched_matmul(f"{name}.scores", B=heads, M=queries, N=keys, K=width),
-        batched_matmul(f"{name}.values", B=heads, M=queries, N=width, K=keys),
+def _split(layer: Layer, dim: str, times: int) -> Layer:
+    """The layer with a dim cut in two, the second of ``times`` steps, which do not move its input."""
+    extra = _REPEATED[dim]
+    dims = ((name, size // times if name == dim else size) for name, size in layer.dims)
+    tensors = tuple(
+        t if t.role == "inputs" or dim not in t.dims else Tensor(t.name, (*t.axes, ((extra, 1),)), t.role)
+        for t in layer.tensors
     )
-
-
-def einsum_of(name: str, equation: str, a: Shape, b: Shape) -> Layer | None:
-    """The layer of a two-operand einsum that is a (batched) matrix product; None for any other."""
-    left, arrow, result = equation.replace(" ", "").partition("->")
-    letters = left.split(",")
-    if not arrow or len(letters) != 2 or (len(letters[0]), len(letters[1])) != (len(a), len(b)):
-        return None
-    words = (*letters, result)
-    if any(len(set(word)) != len(word) or not word.isalpha() for word in words if word):
-        return None
-    size_a, size_b = dict(zip(letters[0], a, strict=True)), dict(zip(letters[1], b, strict=True))
-    shared = size_a.keys() & size_b.keys()
-    alone = size_a.keys() ^ size_b.keys()
-    # a letter of one operand that the result lacks is a sum of its own, not a product
-    if any(size_a[x] != size_b[x] for x in shared) or alone - set(result) or set(result) - {*size_a, *size_b}:
-        return None
-    return batched_matmul(
-        name,
-        B=prod(size_a[x] for x in shared if x in result),
-        M=prod(size_a[x] for x in size_a.keys() - shared),
-        N=prod(size_b[x] for x in size_b.keys() - shared),
-        K=prod(size_a[x] for x in shared if x not in result),
-    )
-
-
-def unsupported_operators(network: Network) -> tuple[str, ...]:
-    """One sentence per opaque node, naming its operator, for whoever shows warnings."""
-    return tuple(
-        f"network {network.name}: operator {node.operator} of node {node.name} is kept as an opaque node"
-        " (not supported, or its shapes are not known): none of its work is counted"
-        for node in network.nodes
-        if node.opaque
-    )
+    return Layer(layer.name, (*dims, (extra, times)), tensors)

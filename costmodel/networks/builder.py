@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from costmodel.attributes import Attributes, Plain
-from costmodel.frontends.operators import Shape, Window, convolution_of, linear_of
+from costmodel.frontends.operators import Window, convolution_of
+from costmodel.frontends.products import linear_of
+from costmodel.frontends.views import Shape
 from costmodel.workload import Layer, Network, Node, Pooling, Value, batched_matmul
 
 

@@ -1,0 +1,258 @@
+"""Views of tensors: which positions along an axis hold the same element again.
+
+Two key-value heads that are expanded to eight query heads are still two heads of data. A :class:`View` keeps
+this through reshapes, transpositions, repetitions and gathers, so that a product reads each element once
+for all that share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from math import prod
+from operator import mul
+from typing import NamedTuple
+
+Shape = tuple[int, ...]
+
+
+class Digit(NamedTuple):
+    """One digit of a position along an axis: it counts to ``size``, a step moves ``stride`` elements."""
+
+    size: int
+    stride: int
+
+
+Digits = tuple[Digit, ...]
+"""An axis: its positions as numbers of mixed radix, the slowest digit first."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor as positions in the elements of ``origin``, the tensor whose data it shows.
+
+    The element at a position is ``offset`` plus, over all digits of all axes, digit times stride. A digit of
+    stride 0 does not move: its positions repeat one element. Heads 0 0 0 0 1 1 1 1 of 64 elements each are
+    the axis ``(2, 64), (4, 0)``; heads 0 1 0 1 0 1 0 1 are ``(4, 0), (2, 64)``. An axis of length 1 has no
+    digits. ``lost`` says where the repetitions of an earlier tensor could not be followed; empty: nowhere.
+    """
+
+    origin: str
+    axes: tuple[Digits, ...]
+    offset: int = 0
+    lost: str = ""
+
+    @property
+    def shape(self) -> Shape:
+        return tuple(_length(axis) for axis in self.axes)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether some element stands at several positions."""
+        return any(digit.stride == 0 for axis in self.axes for digit in axis)
+
+    def reshaped(self, shape: Shape) -> View | None:
+        """The same elements in the same order in another shape; None where that divides no digit evenly."""
+        if prod(shape) != prod(self.shape):
+            return None
+        left = list(_joined(digit for axis in self.axes for digit in axis))
+        axes = []
+        for length in shape:
+            taken = []
+            while length > 1:
+                digit = left.pop(0)
+                if digit.size > length and digit.size % length == 0:
+                    inner = digit.size // length
+                    left.insert(0, Digit(inner, digit.stride))
+                    digit = Digit(length, digit.stride * inner)
+                if length % digit.size:
+                    return None
+                taken.append(digit)
+                length //= digit.size
+            axes.append(tuple(taken))
+        return replace(self, axes=tuple(axes))
+
+    def transposed(self, order: Sequence[int]) -> View:
+        """Axis ``i`` of the result is axis ``order[i]``."""
+        return replace(self, axes=tuple(self.axes[i] for i in order))
+
+    def expanded(self, shape: Shape) -> View:
+        """Broadcast: axes of length 1, and those that are missing in front, repeat to ``shape``."""
+        axes = ((),) * (len(shape) - len(self.axes)) + self.axes
+        return replace(
+            self,
+            axes=tuple(
+                (Digit(length, 0),) if not axis and length > 1 else axis
+                for axis, length in zip(axes, shape, strict=True)
+            ),
+        )
+
+    def tiled(self, times: Sequence[int]) -> View:
+        """Every axis so many times over, one whole after the other."""
+        axes = [
+            _joined((Digit(count, 0), *axis)) if count > 1 else axis
+            for axis, count in zip(self.axes, times, strict=True)
+        ]
+        return replace(self, axes=tuple(axes))
+
+    def taken(self, axis: int, positions: Sequence[int], shape: Shape | None = None) -> View | None:
+        """The elements at ``positions`` of an axis, in that order, as one axis (or as axes of ``shape``).
+
+        None where the positions are no numbers of mixed radix, as those of a shuffle.
+        """
+        offsets = [_offset(self.axes[axis], position) for position in positions]
+        digits = _digits_of(offsets)
+        if digits is None:
+            return None
+        line = View(self.origin, (digits,)).reshaped(shape) if shape is not None else None
+        if shape is not None and line is None:
+            return None
+        axes = line.axes if line is not None else (digits,)
+        start = self.offset + offsets[0]
+        return replace(self, axes=(*self.axes[:axis], *axes, *self.axes[axis + 1 :]), offset=start)
+
+    def cut(self, axis: int, start: int, length: int, step: int = 1) -> View | None:
+        """``length`` positions of an axis from ``start`` on; None where they have no digits of their own."""
+        if len(self.axes[axis]) != 1:
+            return self.taken(axis, range(start, start + length * step, step))
+        (digit,) = self.axes[axis]
+        digits = (Digit(length, digit.stride * step),) if length > 1 else ()
+        offset = self.offset + start * digit.stride
+        return replace(self, axes=(*self.axes[:axis], digits, *self.axes[axis + 1 :]), offset=offset)
+
+
+def whole(name: str, shape: Shape, lost: str = "") -> View:
+    """A tensor that is its own origin: no element of it is known to stand anywhere twice."""
+    strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
+    axes = tuple(
+        (Digit(length, stride),) if length > 1 else () for length, stride in zip(shape, strides, strict=True)
+    )
+    return View(name, axes, 0, lost)
+
+
+def chained(views: Sequence[View], axis: int) -> View | None:
+    """Views one after the other along an axis, as a view of the one tensor that they all show.
+
+    None where they show several tensors, or show one by steps that differ.
+    """
+    first = views[0]
+    if any((view.origin, view.axes) != (first.origin, first.axes) for view in views):
+        return None
+    digits = _digits_of([view.offset for view in views])
+    if digits is None:
+        return None
+    axes = (*first.axes[:axis], _joined((*digits, *first.axes[axis])), *first.axes[axis + 1 :])
+    return replace(first, axes=axes)
+
+
+def combined(name: str, views: Sequence[View], shape: Shape) -> View:
+    """A new tensor computed element by element: it repeats where every operand does.
+
+    ``shape``: of the result, to which the operands broadcast.
+    """
+    axes: list[Digits] = []
+    lost = next((view.lost for view in views if view.lost), "")
+    for operands in zip(*(view.expanded(shape).axes for view in views), strict=True):
+        moves = operands[0]
+        for other in operands[1:]:
+            pairs = paired(moves, other)
+            if pairs is None:
+                lost = lost or f"the operands of {name} repeat by numbers that do not divide each other"
+                pairs = [(_length(other), True, True)]
+            moves = tuple(Digit(size, int(one or two)) for size, one, two in pairs)
+        axes.append(moves)
+    return _numbered(name, axes, lost)
+
+
+def stacked(name: str, views: Sequence[View], axis: int, shape: Shape) -> View:
+    """A new tensor of several ones after each other along ``axis``: on the other axes as :func:`combined`."""
+    along = (Digit(shape[axis], 1),) if shape[axis] > 1 else ()
+    moving = [replace(view, axes=(*view.axes[:axis], along, *view.axes[axis + 1 :])) for view in views]
+    made = combined(name, moving, shape)
+    twice = len({(view.origin, view.offset, view.axes) for view in views}) < len(views)
+    if twice or any(digit.stride == 0 for view in views for digit in view.axes[axis]):
+        made = replace(made, lost=made.lost or f"{name} holds repeated and other data after each other")
+    return made
+
+
+def paired(left: Digits, right: Digits) -> list[tuple[int, bool, bool]] | None:
+    """Two axes of equal length in common digits: their sizes, and whether the left, the right one moves.
+
+    None where no digits are common to both, as for repetitions by twos beside repetitions by threes.
+    """
+    ends = sorted({*_ends(left), *_ends(right)})
+    if any(ends[i + 1] % ends[i] for i in range(len(ends) - 1)):
+        return None
+    pairs = [(outer // inner, _moves(left, inner), _moves(right, inner)) for inner, outer in pairwise(ends)]
+    return pairs[::-1]
+
+
+def _numbered(name: str, axes: Sequence[Digits], lost: str) -> View:
+    """A tensor of its own, whose elements are numbered along the digits that move."""
+    stride, done = 1, list[Digits]()
+    for axis in reversed(axes):
+        digits: Digits = ()
+        for digit in reversed(axis):
+            digits = (Digit(digit.size, stride if digit.stride else 0), *digits)
+            stride *= digit.size if digit.stride else 1
+        done.append(_joined(digits))
+    return View(name, tuple(reversed(done)), 0, lost)
+
+
+def _length(axis: Digits) -> int:
+    return prod(digit.size for digit in axis)
+
+
+def _ends(axis: Digits) -> list[int]:
+    """How many positions each digit and the faster ones span, from 1 on."""
+    return [1, *accumulate((digit.size for digit in reversed(axis)), mul)]
+
+
+def _moves(axis: Digits, span: int) -> bool:
+    """Whether the digit within which a step over ``span`` positions lies moves."""
+    for digit, end in zip(reversed(axis), _ends(axis)[1:], strict=True):
+        if span < end:
+            return digit.stride != 0
+    return False
+
+
+def _joined(digits: Iterable[Digit]) -> Digits:
+    """Fewest digits: where a step of one is the whole length of the next, both are one."""
+    done: list[Digit] = []
+    for digit in digits:
+        if done and done[-1].stride == digit.size * digit.stride:
+            digit = Digit(done.pop().size * digit.size, digit.stride)
+        if digit.size > 1:
+            done.append(digit)
+    return tuple(done)
+
+
+def _offset(axis: Digits, position: int) -> int:
+    """How many elements from its start an axis shows at a position."""
+    offset = 0
+    for digit in reversed(axis):
+        position, own = divmod(position, digit.size)
+        offset += own * digit.stride
+    return offset
+
+
+def _digits_of(offsets: Sequence[int]) -> Digits | None:
+    """The digits of an axis that shows these offsets, apart from the first; None where there are none.
+
+    The fastest digit is the longest run of equal steps with which all offsets repeat; the others are those of
+    the offsets at which the runs begin.
+    """
+    count = len(offsets)
+    if count <= 1:
+        return () if count else None
+    step = offsets[1] - offsets[0]
+    run = next((i for i in range(2, count) if offsets[i] - offsets[i - 1] != step), count)
+    for size in range(run, 1, -1):
+        starts = offsets[::size]
+        if count % size == 0 and all(
+            offset == starts[i // size] + i % size * step for i, offset in enumerate(offsets)
+        ):
+            slower = _digits_of(starts)
+            return None if slower is None else _joined((*slower, Digit(size, step)))
+    return None
