@@ -28,6 +28,10 @@ class CannotWriteError(ResultsError):
     """A run folder cannot be made or written to."""
 
 
+class NotSentError(CannotWriteError):
+    """Results are on this machine only: the URI that they are for has not taken them."""
+
+
 class FolderInUseError(ResultsError):
     """Another live process is writing to the run folder."""
 

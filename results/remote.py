@@ -9,28 +9,34 @@ from __future__ import annotations
 
 import re
 import shutil
-import tempfile
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from results.errors import CannotWriteError, ResultsError
+from results.background import Background
+from results.errors import CannotWriteError, NotSentError
+from results.file_systems import OBJECT_STORES, connect
+from results.mirror import Mirror
 from results.names import path_inside
 from results.parts import list_parts
 from results.schema import TABLES
 from results.store import LOCK_FILE
+from results.unsent import claimed, run_folder_at, shown
 
 MIRROR_SECONDS = 2.0
 """How soon a finished part is on its way to the URI."""
+END_SECONDS = 30.0
+"""How long a run that is done waits for a URI that takes nothing."""
+STOP_SECONDS = 10.0
+"""How long a run that is stopped goes on sending: a scheduler that stops one kills it some 30 s later."""
 JOURNALS = tuple(f"{table}/.journal" for table in TABLES)
 """Rows on their way into a part, where a writer keeps such a file."""
 WHOLE_FILES = (LOCK_FILE, "report.html", "optuna.journal")
 """Of the journal of trials a copy made meanwhile may end in half a record, which a resumed run mends."""
-OBJECT_STORES = ("s3", "gcs", "abfs")
-"""Stores where a file appears only once it is whole; elsewhere it is written beside and renamed."""
 
 
 def is_uri(output: str) -> bool:
@@ -45,33 +51,40 @@ class RemoteFolder:
     uri: str
     _pushed: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Size and time of each file that the URI holds as this machine has it."""
+    sent: int = 0
+    """Files that have gone there so far."""
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         import pyarrow
-        from pyarrow.fs import FileSystem
 
         if "@" in urlsplit(self.uri).netloc:
             raise CannotWriteError(
-                self._shown, "a URI with credentials", "Give them by the environment or the machine's role"
+                self.shown, "a URI with credentials", "Give them by the environment or the machine's role"
             )
         try:
-            self._fs, path = FileSystem.from_uri(self.uri)
+            self._fs, self._path = Background(lambda: connect(self.uri)).value()
         except (pyarrow.ArrowException, ImportError, ValueError, OSError) as error:
             raise self._trouble(error) from error
-        self._path: str = path.rstrip("/")
 
     @property
-    def _shown(self) -> str:
-        return re.sub(r"//[^/@]*@", "//", self.uri).partition("?")[0]
+    def shown(self) -> str:
+        """The URI for people, without options."""
+        return shown(self.uri)
 
     def _trouble(self, error: Exception) -> CannotWriteError:
         remedy = "Check the URI, the bucket and the credentials of the environment"
-        return CannotWriteError(self._shown, f"cannot be used: {' '.join(str(error).split())}", remedy)
+        return CannotWriteError(self.shown, f"cannot be used: {' '.join(str(error).split())}", remedy)
 
     def names(self) -> list[str]:
-        """The finished result files that are there, relative to the URI."""
-        return [name for name in self._all_names() if name not in JOURNALS]
+        """The finished result files that are there, relative to the URI.
+
+        Raises CannotWriteError for a place that cannot be looked into.
+        """
+        try:
+            return [name for name in Background(self._all_names).value() if name not in JOURNALS]
+        except OSError as error:
+            raise self._trouble(error) from error
 
     def _all_names(self) -> list[str]:
         from pyarrow.fs import FileSelector, FileType
@@ -92,14 +105,18 @@ class RemoteFolder:
         place that cannot be read.
         """
         try:
-            names = self._all_names()
-            for name in names:
-                path = path_inside(folder, name, self._shown)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                self._download(name, path)
+            names = Background(lambda: self._downloaded(folder)).value()
         except OSError as error:
             raise self._trouble(error) from error
         self._pushed = {name: _stamp(folder / name) for name in names}
+        return names
+
+    def _downloaded(self, folder: Path) -> list[str]:
+        names = self._all_names()
+        for name in names:
+            path = path_inside(folder, name, self.shown)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._download(name, path)
         return names
 
     def _download(self, name: str, target: Path) -> None:
@@ -109,13 +126,19 @@ class RemoteFolder:
     def check_writable(self) -> None:
         """Write and delete a small file, so that nothing is solved for a place that takes nothing."""
         try:
-            self._upload(".probe", b"")
-            self._fs.delete_file(f"{self._path}/.probe")
+            Background(self._probe).value()
         except OSError as error:
             raise self._trouble(error) from error
 
+    def _probe(self) -> None:
+        self._upload(".probe", b"")
+        self._fs.delete_file(f"{self._path}/.probe")
+
     def push(self, folder: Path) -> None:
-        """Make the URI equal to ``folder``: new and changed files first, then deletions."""
+        """Make the URI equal to ``folder``: new and changed files first, then deletions.
+
+        May wait as long as the file system does. Raises CannotWriteError at the first file that cannot go.
+        """
         with self._guard:
             try:
                 self._push(folder)
@@ -162,70 +185,74 @@ class RemoteFolder:
         target = f"{self._path}/{name}"
         if self._fs.type_name in OBJECT_STORES:
             self._write(target, content)
+            self.sent += 1
             return
         parent, _, base = target.rpartition("/")
         self._fs.create_dir(parent, recursive=True)
         hidden = f"{parent}/.unfinished-{base}"
         self._write(hidden, content)
         self._fs.move(hidden, target)
+        self.sent += 1
 
     def _write(self, target: str, content: bytes) -> None:
         with self._fs.open_output_stream(target) as stream:
             stream.write(content)
 
 
-class _Mirror(threading.Thread):
-    """Pushes a folder again and again until it is told to end; a failed push is tried again."""
-
-    def __init__(self, remote: RemoteFolder, folder: Path) -> None:
-        super().__init__(name="mirror", daemon=True)
-        self._remote, self._folder = remote, folder
-        self._ending = threading.Event()
-
-    def run(self) -> None:
-        while not self._ending.wait(MIRROR_SECONDS):
-            with suppress(ResultsError):  # the last push says what is wrong, if it still is
-                self._remote.push(self._folder)
-
-    def end(self) -> None:
-        self._ending.set()
-        self.join()
-
-
 @contextmanager
 def mirrored(uri: str, name: str) -> Iterator[Path]:
-    """A new local run folder that holds what ``uri`` has, and whose results ``uri`` has when the block ends.
+    """A run folder of this machine that holds what ``uri`` has, and whose results ``uri`` has afterwards.
 
-    Parts are on their way a few seconds after they are written. Raises CannotWriteError before the block for
-    a URI that cannot be used, and after it, naming the local folder that is then kept, for one that could
-    not be written.
+    The folder belongs to the URI (results/unsent.py): rows that an earlier run could not send are in it, too.
+    Parts are on their way a few seconds after they are written; warnings say when they do not arrive.
+    Raises before the block CannotWriteError for a URI that cannot be used, and FolderInUseError while another
+    run of this machine writes to it; after it NotSentError, which names the folder, then kept. A run that
+    ends with Ctrl-C or SIGTERM takes no longer than STOP_SECONDS to send what it has.
     """
     remote = RemoteFolder(uri)
-    place = Path(tempfile.mkdtemp(prefix="archsweep-"))
-    folder = place / name
-    try:
-        folder.mkdir()
-        remote.pull(folder)
+    with claimed(uri) as place:
         remote.check_writable()
-        mirror = _Mirror(remote, folder)
+        folder = run_folder_at(place, name, remote.pull)
+        mirror = Mirror(
+            lambda: remote.push(folder), lambda: remote.sent, remote.shown, str(folder), MIRROR_SECONDS
+        )
         mirror.start()
-    except BaseException:
-        shutil.rmtree(place)
-        raise
-    try:
-        yield folder
-    finally:
-        mirror.end()
-        _last_push(remote, folder)
-        shutil.rmtree(place)
+        try:
+            yield folder
+        except BaseException as error:
+            stopped = isinstance(error, KeyboardInterrupt)
+            unsent = _sent_or_why(mirror, stopped)
+            if unsent is not None and stopped:
+                raise unsent from error
+            if unsent is not None:
+                warnings.warn(str(unsent), stacklevel=3)
+            else:
+                shutil.rmtree(folder)
+            raise
+        if (unsent := _sent_or_why(mirror, stopped=False)) is not None:
+            raise unsent
+        shutil.rmtree(folder)
 
 
-def _last_push(remote: RemoteFolder, folder: Path) -> None:
+def _sent_or_why(mirror: Mirror, stopped: bool) -> NotSentError | None:
+    """Send what is left; None once the URI has everything. Being stopped again ends it at once."""
     try:
-        remote.push(folder)
-    except CannotWriteError as error:
-        remedy = f"{error.remedy}; the results are kept in {folder}"
-        raise CannotWriteError(error.where, error.problem, remedy) from error
+        reason = mirror.finish(STOP_SECONDS if stopped else END_SECONDS, in_all=stopped)
+    except KeyboardInterrupt:
+        if not stopped:
+            unsent = _sent_or_why(mirror, stopped=True)
+            if unsent is None:
+                raise
+            return unsent
+        reason = "it was stopped while it sent them"
+    if not reason:
+        return None
+    return NotSentError(
+        mirror.uri,
+        f"not all results are there ({reason})",
+        "The next run to this URI on this machine sends what is missing; until then the results are kept in "
+        f"{mirror.kept_in}",
+    )
 
 
 def _finished(folder: Path) -> list[Path]:

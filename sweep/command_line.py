@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -13,7 +14,8 @@ import typer
 
 from clusters.runtime import ClusterRefusedError, WorkersUnavailableError
 from costmodel.errors import InputError
-from results.errors import CannotWriteError, FolderInUseError, NotARunError, ResultsError
+from results.background import Background
+from results.errors import CannotWriteError, FolderInUseError, NotARunError, NotSentError, ResultsError
 from sweep.command_line_problems import MOST_WORKERS, JsonOut, solve_app
 from sweep.command_line_words import stated, stated_path
 
@@ -301,6 +303,8 @@ def main() -> None:
     warnings.showwarning = _each_once()
     try:
         app()
+    except NotSentError as error:  # a store that failed is no wrong input, as one that never took anything is
+        _fail(str(error), 1)
     except (InputError, NotARunError, CannotWriteError, FolderInUseError) as error:
         _fail(str(error), 2)
     except (ResultsError, WorkFailedError, WorkersUnavailableError, ClusterRefusedError) as error:
@@ -324,4 +328,9 @@ def _each_once() -> Callable[..., None]:
 
 def _fail(message: str, status: int) -> None:
     print(f"archsweep: {message}", file=sys.stderr)
+    if Background.under_way():
+        # a store that hangs or is slow was given up; what waits for it at exit would wait on
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
     sys.exit(status)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,6 +13,7 @@ from results.errors import CannotWriteError, ResultsError
 from results.remote import RemoteFolder, is_uri, mirrored
 from results.report import write_report
 from results.store import RunFolder
+from results.unsent import left_for
 from sweep.folder_owner import check_lock_file
 from sweep.session import run_folder
 from sweep.study import Study
@@ -41,6 +43,7 @@ def written_to(study: Study, output: str | None) -> Iterator[Path]:
 def read_from(study: Study, output: str | None) -> Iterator[Path]:
     """The study's run folder to look into; of a URI a copy that is gone after the block."""
     if output is not None and is_uri(output):
+        _warn_of_left(output)
         with tempfile.TemporaryDirectory(prefix="archsweep-") as place:
             folder = Path(place) / study.name
             folder.mkdir()
@@ -73,6 +76,7 @@ def brought_home(uri: str, folder: Path) -> Path:
         raise InputError(
             str(folder), f"a new folder, or a copy of {uri}", "other results", "Name another with --output."
         )
+    _warn_of_left(uri)
     remote = RemoteFolder(uri)
     if not remote.names():
         raise InputError(uri, "the results of a run", "none")
@@ -84,6 +88,16 @@ def brought_home(uri: str, folder: Path) -> Path:
         raise CannotWriteError(folder, problem, "Name another folder with --output") from error
     remote.pull(folder)
     return folder
+
+
+def _warn_of_left(uri: str) -> None:
+    """Say what a look at the URI does not show."""
+    for folder in left_for(uri):
+        warnings.warn(
+            f"{folder} holds results that may not be at the URI yet: a run is sending them, or the next run "
+            "to the URI on this machine does",
+            stacklevel=2,
+        )
 
 
 def name_of(uri: str) -> str:

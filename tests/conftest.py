@@ -53,3 +53,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 def starts_clusters(file: Path) -> bool:
     """Whether its tests are marked so; xdist's schedulers see names only."""
     return "pytest.mark.cluster" in file.read_text(encoding="utf-8")
+
+
+@pytest.fixture(autouse=True)
+def state_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What runs keep on their way to a URI is nobody else's."""
+    folder = tmp_path_factory.mktemp("state")
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    return folder

@@ -11,7 +11,7 @@ from moto.server import ThreadedMotoServer
 from pyarrow.fs import LocalFileSystem, S3FileSystem
 
 from results import remote
-from results.errors import CannotWriteError
+from results.errors import CannotWriteError, NotSentError
 from results.remote import RemoteFolder, is_uri, mirrored
 from results.store import Buffering, RunFolder, RunWriter
 
@@ -235,9 +235,10 @@ def test_a_missing_bucket_is_said_before_anything_runs(
 
 
 def test_results_that_cannot_go_there_are_kept_here(
-    tmp_path: Path, make_layer: Callable[..., Row], quick: None
+    tmp_path: Path, make_layer: Callable[..., Row], quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = tmp_path / "shared"
+    monkeypatch.setattr(remote, "END_SECONDS", 0.5)
 
     def run_into_trouble() -> None:
         with mirrored(f"file://{there}/run", "tiny") as folder, RunWriter(folder) as run:
@@ -245,10 +246,18 @@ def test_results_that_cannot_go_there_are_kept_here(
             there.write_text("a file where a folder must be")
             run.append("layers", make_layer(1))
 
-    with pytest.raises(CannotWriteError, match="results are kept in") as caught:
+    with (
+        pytest.warns(UserWarning, match="takes no results since"),
+        pytest.raises(NotSentError, match="results are kept in") as caught,
+    ):
         run_into_trouble()
     kept = Path(str(caught.value).rpartition("kept in ")[2].rstrip("."))
     assert len(RunFolder(kept).read_rows("layers")) == 1
+    there.unlink()
+    with pytest.warns(UserWarning, match="1 rows of an earlier run"), mirrored(f"file://{there}/run", "tiny"):
+        pass
+    assert len(rows_at(f"file://{there}/run", tmp_path / "look")) == 1
+    assert not kept.exists()
 
 
 def test_an_outage_in_mid_run_is_made_good(

@@ -1,0 +1,221 @@
+"""Runs to an S3 server that refuses, hangs, cuts connections or is slow: nothing is lost or called stored."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from moto.server import ThreadedMotoServer
+from pyarrow.fs import S3FileSystem
+
+from results.remote import RemoteFolder
+from results.store import RunFolder
+from results.unsent import left_for
+
+HERE = Path(__file__).parent
+if str(HERE) not in sys.path:
+    sys.path.insert(0, str(HERE))
+from faulty_store import Relay  # noqa: E402
+
+pytestmark = pytest.mark.slow
+WriteStudy = Callable[..., Path]
+
+
+@pytest.fixture
+def relay(monkeypatch: pytest.MonkeyPatch) -> Iterator[Relay]:
+    """In front of an S3 server that keeps a bucket named ``bucket`` in memory."""
+    for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(variable, "test")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    logging.getLogger("werkzeug").setLevel(logging.CRITICAL)  # it prints a traceback for each cut connection
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    store = S3FileSystem(
+        endpoint_override=f"{host}:{port}", scheme="http", region="us-east-1", allow_bucket_creation=True
+    )
+    store.create_dir("bucket")
+    between = Relay((host, port))
+    try:
+        yield between
+    finally:
+        between.close()
+        server.stop()
+
+
+@dataclass
+class Command:
+    """``archsweep run`` of the study in ``folder``, started; what it prints is read as it comes."""
+
+    folder: Path
+    uri: str
+    said: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "sweep", "run", "tiny.yaml", "--in-process", "-o", self.uri],
+            cwd=self.folder,
+            # interpreted, each of the eight solves takes seconds
+            env={**os.environ, "PYTHONPATH": str(HERE.parents[1]), "NUMBA_DISABLE_JIT": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        self.said.extend(self._process.stdout)
+
+    @property
+    def text(self) -> str:
+        return " ".join("".join(self.said).split())
+
+    def until(self, holds: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 120
+        while not holds():
+            assert self._process.poll() is None, self.text
+            assert time.monotonic() < deadline, self.text
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+
+    def status(self) -> int:
+        """Its exit status. A run that a dead store holds up for ever is killed, which fails the test."""
+        try:
+            status = self._process.wait(120)
+        finally:
+            self._process.kill()
+        self._reader.join()
+        return status
+
+
+def uri_at(relay: Relay, tmp_path: Path) -> str:
+    return f"s3://bucket/{tmp_path.name}/run?endpoint_override={relay.address}&scheme=http&region=us-east-1"
+
+
+def task_ids(folder: Path) -> set[str]:
+    return {row["task_id"] for row in RunFolder(folder).read_rows("layers", ["task_id"])}
+
+
+def tasks_at(uri: str, place: Path) -> set[str]:
+    place.mkdir()
+    RemoteFolder(uri).pull(place)
+    return task_ids(place)
+
+
+@pytest.fixture
+def slow_study(write_study: WriteStudy) -> None:
+    """Eight solves of seconds each."""
+    text = write_study().read_text().replace("[2 KiB, 4 KiB]", "[1 KiB, 2 KiB, 3 KiB, 4 KiB]")
+    write_study(text.replace("iterations: 400, wall_seconds: 20", "iterations: 3000, wall_seconds: 600"))
+
+
+@pytest.mark.usefixtures("slow_study")
+@pytest.mark.parametrize("mode", ["refuse", "hang", "cut"])
+def test_a_store_that_breaks_is_said_and_what_it_lacks_is_kept_for_the_next_run(
+    relay: Relay, tmp_path: Path, mode: str
+) -> None:
+    uri = uri_at(relay, tmp_path)
+    first = Command(tmp_path, uri)
+    there = RemoteFolder(uri)
+    first.until(lambda: "study.lock.yaml" in there.names())
+    relay.mode = mode
+    first.until(lambda: "takes no results" in first.text)
+    first.stop()
+    assert first.status() == 1
+    assert "is stored" not in first.text
+    assert "Traceback" not in first.text
+    (kept,) = left_for(uri)
+    assert f"the results are kept in {kept}" in first.text
+    solved = task_ids(kept)
+    relay.mode = "pass"
+    assert tasks_at(uri, tmp_path / "before") <= solved
+    second = Command(tmp_path, uri)
+    assert second.status() == 0, second.text
+    assert f"{8 - len(solved)} to solve" in second.text
+    assert len(tasks_at(uri, tmp_path / "after")) == 8
+    assert left_for(uri) == []
+
+
+@pytest.mark.usefixtures("slow_study")
+@pytest.mark.parametrize("mode", ["refuse", "hang"])
+def test_a_run_that_ends_while_its_store_is_broken_fails(relay: Relay, tmp_path: Path, mode: str) -> None:
+    uri = uri_at(relay, tmp_path)
+    run = Command(tmp_path, uri)
+    there = RemoteFolder(uri)
+    run.until(lambda: "study.lock.yaml" in there.names())
+    relay.mode = mode
+    assert run.status() == 1
+    assert "takes no results since" in run.text
+    assert "report: " not in run.text
+    (kept,) = left_for(uri)
+    assert f"the results are kept in {kept}" in run.text
+    assert len(task_ids(kept)) == 8
+    relay.mode = "pass"
+    again = Command(tmp_path, uri)
+    assert again.status() == 0, again.text
+    assert "8 in the store, 0 to solve" in again.text
+    assert len(tasks_at(uri, tmp_path / "after")) == 8
+
+
+@pytest.mark.usefixtures("slow_study")
+@pytest.mark.parametrize("mode", ["refuse", "hang", "slow"])
+def test_a_store_that_is_broken_for_a_while_has_everything_in_the_end(
+    relay: Relay, tmp_path: Path, mode: str
+) -> None:
+    uri = uri_at(relay, tmp_path)
+    run = Command(tmp_path, uri)
+    there = RemoteFolder(uri)
+    run.until(lambda: "study.lock.yaml" in there.names())
+    relay.mode = mode
+    if mode != "slow":
+        run.until(lambda: "takes no results" in run.text)
+    relay.mode = "pass"
+    assert run.status() == 0, run.text
+    assert ("takes results again" in run.text) == (mode != "slow")
+    assert len(tasks_at(uri, tmp_path / "after")) == 8
+    assert left_for(uri) == []
+
+
+@pytest.mark.usefixtures("slow_study")
+def test_a_stopped_run_says_stored_only_of_what_the_store_has(relay: Relay, tmp_path: Path) -> None:
+    """The store is slow: what is there when the run ends must be what the run says."""
+    uri = uri_at(relay, tmp_path)
+    run = Command(tmp_path, uri)
+    there = RemoteFolder(uri)
+    run.until(lambda: "study.lock.yaml" in there.names())
+    relay.mode = "slow"
+    time.sleep(3)
+    run.stop()
+    assert run.status() == 1
+    relay.mode = "pass"
+    kept = left_for(uri)
+    assert ("is stored" in run.text) == (kept == [])
+    assert ("results are kept in" in run.text) == (kept != [])
+    if kept:
+        assert tasks_at(uri, tmp_path / "there") <= task_ids(kept[0])
+
+
+@pytest.mark.parametrize("mode", ["refuse", "hang", "cut"])
+def test_a_store_that_is_broken_from_the_start_is_said_before_anything_runs(
+    relay: Relay, tmp_path: Path, write_study: WriteStudy, mode: str
+) -> None:
+    write_study()
+    relay.mode = mode
+    run = Command(tmp_path, uri_at(relay, tmp_path))
+    assert run.status() == 2
+    assert "s3://bucket" in run.text
+    assert "to solve" not in run.text
+    assert "Traceback" not in run.text
