@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import combinations, product
 from math import prod
 from typing import Any, NamedTuple
@@ -15,12 +16,16 @@ from numpy.typing import NDArray
 from costmodel.architecture import Architecture
 from costmodel.batch import MappingBatch
 from costmodel.errors import InputError
-from costmodel.workload import Layer
+from costmodel.workload import Layer, Tensor
 from solvers.divisors import divisors
 from solvers.mapping.loop_orders import LoopOrders
 from solvers.mapping.rules import LevelRules, SpaceRules, allowed_keeps
 
 Array = NDArray[Any]
+
+LARGEST_SIZE = 2**31 - 1
+"""Of a dim: batches of mappings hold factors as 32-bit integers, and tables are quadratic in the number of a
+size's divisors, of which no smaller size has more than 1,536."""
 
 
 class Slot(NamedTuple):
@@ -80,6 +85,13 @@ class MappingSpace:
     rules: SpaceRules = field(default_factory=SpaceRules)
 
     def __post_init__(self) -> None:
+        for dim, size in self.layer.dims:
+            if size > LARGEST_SIZE:
+                where, expected = (
+                    f"layer {self.layer.name}",
+                    f"at most {LARGEST_SIZE:,} points of a dim to map",
+                )
+                raise InputError(where, expected, size, "Split the dim in two", key=f"dims.{dim}")
         if self.rules.uneven:
             expected = "even mappings, all that this solver knows"
             remedy = "Ask exact, or auto, which asks it"
@@ -169,12 +181,10 @@ class MappingSpace:
             for mask in self.keep_sets[place]:
                 kept = [tensor for number, tensor in enumerate(tensors) if mask >> number & 1]
                 for index, (dim, _) in enumerate(self.layer.dims):
-                    fitting = (
-                        covered
-                        for covered in reversed(per_dim[index])
-                        if sum(tensor.words({dim: covered}) for tensor in kept) <= level.usable_words
-                    )
-                    table[place, mask, index] = next(fitting, 0)
+                    # Words grow with what is covered: the largest divisor that fits is found by halving.
+                    words = partial(_words, kept, dim)
+                    fitting = bisect_right(per_dim[index], level.usable_words, key=words)
+                    table[place, mask, index] = per_dim[index][fitting - 1] if fitting else 0
         return table
 
     def sample(self, blocks: range, seed: int, rows_per_block: int = 256) -> MappingBatch:
@@ -265,6 +275,11 @@ class MappingSpace:
         )
         first, _, last = (tuple(d for d in dims if d in looped) for dims in self._orders_asked[level])
         return list(LoopOrders(self.layer, kept_inside).of(looped, first, last))
+
+
+def _words(tensors: Sequence[Tensor], dim: str, covered: int) -> int:
+    """Of the tensors' tiles that cover so many points of one dim."""
+    return sum(tensor.words({dim: covered}) for tensor in tensors)
 
 
 class _Place(NamedTuple):

@@ -51,7 +51,7 @@ class BottomUp:
         for level in range(-1 if (0, True) in self._ladders else 0, outermost):
             if level > 0 and not in_time():
                 break
-            schemes, costs = self._filled(self._with_options(schemes, level), level)
+            schemes, costs = self._filled(self._with_options(schemes, level), level, in_time)
             if level < outermost - 1:
                 schemes = schemes[self._going_on(schemes, costs, level + 1, most)]
         batch, _ = self._estimator.completed(schemes, outermost)
@@ -81,14 +81,14 @@ class BottomUp:
             pattern=np.full(len(schemes), pattern),
         )
 
-    def _filled(self, schemes: Schemes, level: int) -> tuple[Schemes, Costs]:
+    def _filled(self, schemes: Schemes, level: int, in_time: Callable[[], bool]) -> tuple[Schemes, Costs]:
         """``stack`` and ``cache``: spread over the instances of ``level``, then grow its tiles."""
         outer = level + 1
         costs = None
         if (spread := self._ladders.get((outer, True))) is not None:
-            schemes, costs = self._stacked(schemes, Filling(self._estimator, spread, outer))
+            schemes, costs = self._stacked(schemes, Filling(self._estimator, spread, outer, in_time))
         if (grown := self._ladders.get((level, False))) is not None:
-            schemes, costs = self._cached(schemes, Filling(self._estimator, grown, outer))
+            schemes, costs = self._cached(schemes, Filling(self._estimator, grown, outer, in_time))
         assert costs is not None
         return schemes, costs
 

@@ -17,11 +17,15 @@ from hypothesis import strategies as st
 from costmodel.architecture import Architecture, Compute, StorageLevel
 from costmodel.architectures import load_architecture
 from costmodel.batch import BatchEvaluator
+from costmodel.errors import InputError
 from costmodel.evaluate import evaluate
 from costmodel.mapping import LevelMapping, Loop, Mapping, loops, violations
 from costmodel.workload import Layer, convolution, gemm
+from solvers.budget import Budget
+from solvers.mapping import exact
 from solvers.mapping.loop_orders import LoopOrders
 from solvers.mapping.obstacles import obstacle
+from solvers.mapping.problem import MappingProblem
 from solvers.mapping.rules import KeepRule, SpaceRules
 from solvers.mapping.space import MappingSpace
 
@@ -234,3 +238,10 @@ def test_orders_of_a_matrix_product_are_told_by_the_first_two_loops() -> None:
     assert space.orders(1, frozenset({0, 1, 2}), (0, 7, 7)) == [(0, 1, 2)]
     only_z = LoopOrders(GEMM, GEMM.tensors[2:])
     assert list(only_z.of(frozenset({0, 1, 2}))) == [(0, 1, 2), (2, 0, 1)]
+
+
+def test_a_dim_beyond_what_batches_hold_is_refused() -> None:
+    """Its factors would be cut to 32 bits, and the exact mapper then proved that nothing fits."""
+    problem = MappingProblem(load_architecture("eyeriss"), gemm("g", M=2**59 - 55, N=1, K=1))
+    with pytest.raises(InputError, match=r"layer g: dims\.M: expected at most 2,147,483,647 points"):
+        exact.solve(problem, Budget(10))
