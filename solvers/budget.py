@@ -40,3 +40,20 @@ class Stopwatch:
     @property
     def wall_seconds(self) -> float:
         return time.perf_counter() - self._wall
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """The end of so many wall seconds, counted since it was made."""
+
+    wall_seconds: float
+    _clock: Stopwatch = field(default_factory=Stopwatch)
+
+    @property
+    def left(self) -> float:
+        """Wall seconds; below 0 when the time is up."""
+        return self.wall_seconds - self._clock.wall_seconds
+
+    def in_time(self) -> bool:
+        """Whether there is time left."""
+        return self.left > 0

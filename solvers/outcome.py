@@ -7,10 +7,9 @@ from enum import StrEnum
 from math import inf
 from typing import Generic, TypeVar
 
-SolutionT = TypeVar("SolutionT")
+from solvers.tolerance import contradicts, within_tolerance
 
-ROUNDING = 1e-9
-"""A bound above a cost by more than this fraction is wrong, and not a matter of rounding."""
+SolutionT = TypeVar("SolutionT")
 
 
 class ContradictionError(ArithmeticError):
@@ -59,8 +58,7 @@ class Outcome(Generic[SolutionT]):
 
     def admits(self, bound: float) -> bool:
         """Whether ``bound`` can be one: no answer, or none that costs less."""
-        objective = inf if self.objective is None else self.objective
-        return bound <= objective or bound - objective <= ROUNDING * abs(objective)
+        return not contradicts(inf if self.objective is None else self.objective, bound)
 
     @property
     def gap(self) -> float | None:
@@ -70,3 +68,10 @@ class Outcome(Generic[SolutionT]):
         if self.objective == self.bound:
             return 0.0
         return (self.objective - self.bound) / abs(self.objective)
+
+
+def proven(objective: float, bound: float) -> tuple[Status, float]:
+    """The status of an answer and its bound: OPTIMAL where the bound is the same cost, then the objective."""
+    if within_tolerance(objective, bound, 0.0):
+        return Status.OPTIMAL, objective
+    return Status.FEASIBLE, bound

@@ -49,6 +49,12 @@ def exact_peers(found: list[dict[str, Any]]) -> str:
     return f"{len(proven)} of {len(found)} optima proven, at most {written(worst)} CPU s each"
 
 
+def portfolio(found: dict[str, Any]) -> str:
+    rows = [row for row in found.values() if isinstance(row, dict)]
+    worst, problems = max(row["worst_ratio"] for row in rows), sum(row["problems"] for row in rows)
+    return f"at most {written(worst)} times the CPU seconds of the best member, {problems} solves"
+
+
 def cosa_quality(found: dict[str, Any]) -> str:
     rows = [row for row in found.values() if isinstance(row, dict) and "proven" in row]
     proven, layers = sum(row["proven"] for row in rows), sum(row["layers"] for row in rows)

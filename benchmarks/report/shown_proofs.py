@@ -121,6 +121,22 @@ def cosa_quality(found: dict[str, Any]) -> Iterator[Table]:
     yield Table.of(rivals, heads | {"worst": "CoSA's worst layer"}, "random search over CoSA")
 
 
+def portfolio(found: dict[str, Any]) -> Iterator[Table]:
+    rows = [{"tolerance": key} | row for key, row in found.items() if isinstance(row, dict)]
+    columns = {
+        "tolerance": "tolerance",
+        "problems": "problems",
+        "worst_ratio": "auto's CPU over the best member's, worst",
+        "geomean_ratio": "geometric mean",
+        "total_ratio": "all seconds",
+        "auto_cpu_seconds": "CPU s, auto",
+        "best_cpu_seconds": "CPU s, best members",
+    }
+    yield Table.of(rows, columns)
+    settled = [{"tolerance": row["tolerance"]} | row["settled"] for row in rows]
+    yield Table.of(settled, {key: key for row in settled[:1] for key in row}, "problems settled by")
+
+
 def thistle_mapping(found: dict[str, Any]) -> Iterator[Table]:
     rows = [{"layer": layer, "bound": row["over_bound"]} | row for layer, row in found["layers"].items()]
     columns = {

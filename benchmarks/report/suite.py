@@ -144,6 +144,15 @@ MAPPINGS = (
         full="--wall-seconds 200 --others cosa random_search thistle kapla",
     ),
     Entry(
+        "portfolio",
+        "auto beside the best of its members",
+        "portfolio",
+        "--groups resnet18 resnet50 bert_base --every 12 --architecture eyeriss tpu-like --wall-seconds 10",
+        shown_proofs.portfolio,
+        headline=headlines.portfolio,
+        full="",
+    ),
+    Entry(
         "cosa_quality",
         "CoSA on its paper's networks",
         "cosa_quality",

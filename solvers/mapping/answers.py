@@ -6,7 +6,7 @@ from costmodel.evaluate import evaluate
 from costmodel.mapping import Mapping
 from solvers.budget import Stopwatch
 from solvers.mapping.problem import MappingProblem, objective_of
-from solvers.outcome import Outcome, Status
+from solvers.outcome import Outcome, Status, proven
 
 
 def answer(
@@ -20,8 +20,9 @@ def answer(
 ) -> Outcome[Mapping]:
     """``mapping``, evaluated again: OPTIMAL where its objective meets the ``bound``, else FEASIBLE."""
     objective = objective_of(evaluate(problem.architecture, problem.layer, mapping), problem.objective)
+    status, bound = proven(objective, bound)
     return Outcome(
-        Status.OPTIMAL if objective <= bound else Status.FEASIBLE,
+        status,
         mapping,
         objective,
         bound,

@@ -24,7 +24,7 @@ from solvers.mapping.space import MappingSpace
 from solvers.mapping.space_bounds import space_bound
 from solvers.outcome import Outcome, Status
 
-VERSION = "2"
+VERSION = "3"
 
 Array = NDArray[Any]
 CHUNK = 4096

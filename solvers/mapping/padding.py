@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import update_wrapper
+from functools import cached_property, update_wrapper
 from math import inf
 from typing import Concatenate, Generic, ParamSpec, TypeVar
 
 from costmodel.uneven import AnyMapping
-from solvers.budget import Budget, Stopwatch
+from solvers.budget import Budget, Deadline, Stopwatch
 from solvers.mapping.padded_sizes import Box, OpenBoxes, Sizes, at_sizes, count_sizes, promising_sizes
 from solvers.mapping.problem import MappingProblem
-from solvers.outcome import Outcome, Status
+from solvers.outcome import Outcome, Status, proven
+from solvers.tolerance import sufficient_bound, within_tolerance
 
 Rest = ParamSpec("Rest")
 MappingT = TypeVar("MappingT", bound=AnyMapping)
@@ -21,7 +22,8 @@ MappingSolve = Callable[Concatenate[MappingProblem, Budget, Rest], Outcome[Mappi
 
 PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
 
-ROUNDING = 1e-9
+SEARCH_SHARE = 0.05
+"""Of the time that is left for finding the promising sizes of one dim, of which there may be millions."""
 
 SHARES = (8, 2)
 """Of the time that is left a size gets a share when it is its turn, and a larger one if it was not proven."""
@@ -70,7 +72,6 @@ class PaddedSearch(Generic[MappingT]):
         self._tolerance = tolerance
         self._clock = Stopwatch()
         self._own: Sizes = tuple(size for _, size in problem.layer.dims)
-        self._promising = [promising_sizes(problem, dim) for dim, _ in problem.layer.dims]
         self._count = count_sizes(problem)
         self._open = OpenBoxes(problem)
         self._left = inf
@@ -102,6 +103,15 @@ class PaddedSearch(Generic[MappingT]):
                 break
             self._look_at(sizes, share=len(neighbours) - number + 1)
         return self._best != before and self._in_time()
+
+    @cached_property
+    def _promising(self) -> list[list[int]]:
+        """Per dim the sizes to try; looking for those of a dim may take a part of the time that is left."""
+        found = []
+        for dim, _ in self._problem.layer.dims:
+            search = Deadline((self._budget.wall_seconds - self._clock.wall_seconds) * SEARCH_SHARE)
+            found.append(promising_sizes(self._problem, dim, search.in_time))
+        return found
 
     def _neighbours(self, sizes: Sizes) -> Iterator[Sizes]:
         for place, choices in enumerate(self._promising):
@@ -136,11 +146,11 @@ class PaddedSearch(Generic[MappingT]):
         budget = replace(self._budget, wall_seconds=left / share)
         outcome = self._solve(at_sizes(self._problem, sizes), budget)
         self._solved[sizes] = _learned(self._solved.get(sizes), outcome)
-        proven = outcome.status in PROVEN
-        if proven or self._lowest(sizes) > self._bound(sizes) * (1 + ROUNDING):
+        ended = outcome.status in PROVEN
+        if ended or not within_tolerance(self._lowest(sizes), self._bound(sizes), 0.0):
             self._learned_more.add(sizes)
         self._cut_short.discard(sizes)
-        if not proven and outcome.wall_seconds >= budget.wall_seconds:
+        if not ended and outcome.wall_seconds >= budget.wall_seconds:
             self._cut_short.add(sizes)
         if outcome.objective is not None and outcome.objective < self._objective:
             self._best = sizes
@@ -158,7 +168,7 @@ class PaddedSearch(Generic[MappingT]):
     @property
     def _limit(self) -> float:
         """What has a bound below is still looked into."""
-        return self._objective * (1 - self._tolerance)
+        return sufficient_bound(self._objective, self._tolerance)
 
     def _in_time(self) -> bool:
         return self._clock.wall_seconds < self._budget.wall_seconds
@@ -175,8 +185,7 @@ class PaddedSearch(Generic[MappingT]):
         if best.objective is None:
             status = Status.INFEASIBLE if bound == inf else Status.UNKNOWN
         else:
-            status = Status.OPTIMAL if best.objective <= bound else Status.FEASIBLE
-            bound = min(bound, best.objective)
+            status, bound = proven(best.objective, min(bound, best.objective))
         solved = f"{len(self._solved)} of {self._count} padded sizes solved"
         return replace(
             best,

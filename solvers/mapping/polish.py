@@ -14,11 +14,9 @@ from costmodel.mapping import Mapping
 from solvers.mapping.neighbours import Neighbourhood
 from solvers.mapping.problem import MappingProblem, objective_values
 from solvers.mapping.space import MappingSpace
+from solvers.tolerance import sufficient_bound, within_tolerance
 
 Array = NDArray[Any]
-LEAST_GAIN = 1e-9
-"""Steps that gain less than this fraction are rounding."""
-
 HANDFUL = 16
 """Of so many random neighbours a kick takes the first that is a valid mapping."""
 
@@ -55,7 +53,7 @@ class Polish:
             if cost <= self.close * self.bound or not self.in_time():
                 break
             other, other_cost = self._descend(*self._kicked(best, random))
-            if other_cost < cost * (1 - LEAST_GAIN):
+            if other_cost < sufficient_bound(cost, 0.0):
                 best, cost = other, other_cost
         return best.mapping(0, self.problem.layer)
 
@@ -67,11 +65,11 @@ class Polish:
 
     def _descend(self, row: MappingBatch, cost: float) -> tuple[MappingBatch, float]:
         """The local optimum below ``row``, by the best neighbour of each step."""
-        while cost > self.bound and self.in_time():
+        while not within_tolerance(cost, self.bound, 0.0) and self.in_time():
             neighbours = self._neighbourhood.around(row)
             costs = self._costs(neighbours)
             best = int(costs.argmin()) if len(costs) else 0
-            if not len(costs) or not costs[best] < cost * (1 - LEAST_GAIN):
+            if not len(costs) or not costs[best] < sufficient_bound(cost, 0.0):
                 break
             row, cost = neighbours[slice(best, best + 1)], float(costs[best])
         return row, cost

@@ -20,7 +20,7 @@ from solvers.mapping.space import MappingSpace
 from solvers.mapping.space_bounds import space_bound
 from solvers.outcome import Outcome
 
-VERSION = "2"
+VERSION = "3"
 
 BLOCK_ROWS = 256
 CHUNK_BLOCKS = 16

@@ -11,11 +11,12 @@ from costmodel.ratree import Node, NotPossibleError, format_tree, parse_tree
 from costmodel.ratree import violations as tree_violations
 from solvers.budget import Stopwatch
 from solvers.checks import check_counts
-from solvers.outcome import Outcome, Status
+from solvers.outcome import Outcome, Status, proven
 from solvers.schedule.objective import Objective
+from solvers.tolerance import contradicts
 
-CLOSE = 1e-9
-"""How far an energy may be from the one that is counted again: sums in another order."""
+RECOUNTED = 1e-9
+"""How far an energy may be from the one that is counted again, as a fraction: sums in another order."""
 
 
 class TreeCost(Protocol):
@@ -131,7 +132,7 @@ def violations(problem: ScheduleProblem, solution: ScheduleSolution) -> list[str
         return [str(reason)]
     if cost.cycles != solution.cycles:
         return [f"it takes {cost.cycles} cycles, not {solution.cycles}"]
-    if abs(cost.energy_pj - solution.energy_pj) > CLOSE * cost.energy_pj:
+    if abs(cost.energy_pj - solution.energy_pj) > RECOUNTED * cost.energy_pj:
         return [f"it takes {cost.energy_pj} pJ, not {solution.energy_pj}"]
     return []
 
@@ -148,10 +149,13 @@ def answer(
         raise RuntimeError(f"a solver made a tree that is not valid: {'; '.join(reasons[:3])}")
     cost = problem.judge().evaluate(read)
     value, bound = problem.objective.value(cost.energy_pj, cost.cycles), problem.bound()
-    if bound is not None and bound > value * (1 + CLOSE):
-        raise RuntimeError(f"the bound {bound} is above a tree of {value}")
+    status = Status.FEASIBLE
+    if bound is not None:
+        if contradicts(value, bound):
+            raise RuntimeError(f"the bound {bound} is above a tree of {value}")
+        status, bound = proven(value, bound)
     return Outcome(
-        Status.OPTIMAL if bound is not None and bound >= value else Status.FEASIBLE,
+        status,
         ScheduleSolution(read, cost.energy_pj, cost.cycles, phases),
         value,
         bound,

@@ -15,7 +15,7 @@ from solvers.codesign.thistle.members import Members, trimmed
 from solvers.codesign.thistle.params import Params
 from solvers.codesign.thistle.relaxation import relaxed_optimum
 from solvers.mapping.problem import MappingProblem, objective_of
-from solvers.outcome import Outcome, Status
+from solvers.outcome import Outcome, Status, proven
 
 VERSION = "2"
 NO_MAPPINGS = "no layer mappings found on any architecture near the relaxed optimum; that proves nothing"
@@ -45,7 +45,7 @@ def solve(
         note = NO_MAPPINGS if clock.wall_seconds < budget.wall_seconds else NO_TIME
         return Outcome(Status.UNKNOWN, None, None, bound, *seconds, note)
     objective, solution = min(found, key=lambda pair: pair[0])
-    status = Status.OPTIMAL if objective <= bound else Status.FEASIBLE
+    status, bound = proven(objective, bound)
     return Outcome(status, solution, objective, bound, *seconds, evaluations=len(found))
 
 

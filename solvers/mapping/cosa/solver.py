@@ -21,7 +21,7 @@ from solvers.mapping.space_bounds import space_bound
 from solvers.mapping.starts import drawn
 from solvers.outcome import Outcome
 
-VERSION = "2"
+VERSION = "3"
 
 _LOADED: set[tuple[str, bool]] = set()
 """The engines that this process has loaded, and whether with the polish."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import count
 from math import inf, prod
 from typing import Any
 
@@ -16,7 +15,7 @@ from costmodel.batch import BatchEvaluator, MappingBatch
 from costmodel.evaluate import evaluate
 from costmodel.uneven import AnyMapping
 from costmodel.workload import gemm
-from solvers.budget import Budget, Stopwatch
+from solvers.budget import Budget, Deadline, Stopwatch
 from solvers.divisors import divisors
 from solvers.mapping.exact.aggregate import with_cycles
 from solvers.mapping.exact.assignments import Assignments
@@ -30,14 +29,12 @@ from solvers.mapping.problem import MappingProblem, objective_of, objective_valu
 from solvers.mapping.rules import SpaceRules
 from solvers.mapping.space import MappingSpace
 from solvers.mapping.space_bounds import space_bound
-from solvers.outcome import Outcome, Status
+from solvers.outcome import Outcome, Status, proven
+from solvers.tolerance import sufficient_bound
 
-VERSION = "2"
+VERSION = "3"
 
 Array = NDArray[Any]
-ROUNDING = 1e-12
-"""Costs that differ by less than this fraction are equal: the cost model adds floating-point numbers."""
-
 MOST_VECTORS = 1_500_000
 """The tables hold some hundred bytes for every tile of the layer, six levels deep."""
 
@@ -66,28 +63,87 @@ def solve(
     what is better than ``start``, an allowed mapping, is looked for; of uneven mappings only what is better
     than the best even one. Loading the compiled code, which a process does once, is not on the clock.
     """
-    if reason := obstacle(MappingSpace(problem.architecture, problem.layer, problem.rules.even)):
-        return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reason)
-    if (vectors := prod(len(divisors(size)) for _, size in problem.layer.dims)) > MOST_VECTORS:
-        note = f"{vectors} tiles to tell apart, memory is for {MOST_VECTORS}"
-        return Outcome(Status.UNKNOWN, None, None, space_bound(problem), 0.0, 0.0, note)
-    _load()
-    clock = Stopwatch()
-    parts = part_space(problem)
-    tables = vectors * parts.most_subsets * len(parts.places)
-    if not parts.is_even and tables > MOST_TABLES:
-        note = f"{tables} tiles to tell apart in the parts of levels, memory is for {MOST_TABLES}"
-        return Outcome(Status.UNKNOWN, None, None, space_bound(problem), 0.0, 0.0, note)
-    if (factors := spreads(parts.space)) is None:
-        note = f"more than {MOST_SPREADS} ways to spread the layer, memory is for no more"
-        return Outcome(Status.UNKNOWN, None, None, space_bound(problem), 0.0, 0.0, note)
-    search = Search(problem, parts, params, factors)
-    if start is None and problem.rules.uneven:
-        start = solve(replace(problem, rules=problem.rules.even), budget, params).solution
-    if start is not None and not violations(problem, start):
-        search.begin_with(start)
-    note = search.run(budget.iterations, lambda: clock.wall_seconds < budget.wall_seconds)
-    return _outcome(problem, search, note, clock)
+    return Solving(problem, params, budget.iterations).go_on(budget.wall_seconds, start)
+
+
+class Solving:
+    """A solve that can be left when its time is up and continued later, for perfect factors.
+
+    :func:`solve` is one that is not left; ``auto`` lets other solvers have turns in between.
+    """
+
+    def __init__(
+        self,
+        problem: MappingProblem,
+        params: Params = Params(),  # noqa: B008
+        iterations: int | None = None,
+    ) -> None:
+        self._problem, self._params, self._iterations = problem, params, iterations
+        self._even: Solving | None = None
+        """Of uneven mappings the best even one is looked for first, in half of each turn."""
+        self._search: Search | None = None
+        self.ended = False
+        """Whether another turn would change nothing: it is proven, or something else than time ended it."""
+
+    def go_on(self, wall_seconds: float, start: AnyMapping | None = None) -> Outcome[AnyMapping]:
+        """Search for so long, below ``start`` if that is better than what is known.
+
+        The outcome is what is known after this turn; its seconds and evaluations are of this turn alone.
+        """
+        _load()
+        clock = Stopwatch()
+        before = self._evaluations
+        outcome = self._turn(Deadline(wall_seconds), start)
+        return replace(
+            outcome,
+            cpu_seconds=clock.cpu_seconds,
+            wall_seconds=clock.wall_seconds,
+            evaluations=self._evaluations - before,
+        )
+
+    @property
+    def _evaluations(self) -> int:
+        return 0 if self._search is None else self._search.evaluations
+
+    def _turn(self, deadline: Deadline, start: AnyMapping | None) -> Outcome[AnyMapping]:
+        self.ended = True
+        if self._search is None and (refusal := self._begin()):
+            return refusal
+        assert self._search is not None
+        if start is None and self._even is not None and not self._even.ended:
+            start = self._even.go_on(deadline.left / 2).solution
+        if start is not None and not violations(self._problem, start):
+            self._search.begin_with(start)
+        note = self._search.run(self._iterations, deadline.in_time)
+        self.ended = not self._search.interrupted
+        return _outcome(self._problem, self._search, note)
+
+    def _begin(self) -> Outcome[AnyMapping] | None:
+        """Make the tables, or say why there are none."""
+        problem = self._problem
+        if reason := obstacle(MappingSpace(problem.architecture, problem.layer, problem.rules.even)):
+            return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reason)
+        vectors = prod(len(divisors(size)) for _, size in problem.layer.dims)
+        if vectors > MOST_VECTORS:
+            return _unknown(problem, f"{vectors} tiles to tell apart, memory is for {MOST_VECTORS}")
+        parts = part_space(problem)
+        tables = vectors * parts.most_subsets * len(parts.places)
+        if not parts.is_even and tables > MOST_TABLES:
+            many = f"{tables} tiles to tell apart in the parts of levels"
+            return _unknown(problem, f"{many}, memory is for {MOST_TABLES}")
+        if (factors := spreads(parts.space)) is None:
+            return _unknown(
+                problem, f"more than {MOST_SPREADS} ways to spread the layer, memory is for no more"
+            )
+        self._search = Search(problem, parts, self._params, factors)
+        if problem.rules.uneven:
+            even = replace(problem, rules=problem.rules.even)
+            self._even = Solving(even, self._params, self._iterations)
+        return None
+
+
+def _unknown(problem: MappingProblem, note: str) -> Outcome[AnyMapping]:
+    return Outcome(Status.UNKNOWN, None, None, space_bound(problem), 0.0, 0.0, note)
 
 
 def _load() -> None:
@@ -105,7 +161,7 @@ class Search:
     """The best mapping met, and what is proven about those not met."""
 
     def __init__(self, problem: MappingProblem, parts: PartSpace, params: Params, factors: Array) -> None:
-        self._problem, self._parts, self._tolerance = problem, parts, params.tolerance
+        self._problem, self._parts, self.tolerance = problem, parts, params.tolerance
         tables = space_of(problem, parts, params.dominance)
         size = int(np.prod(tables.divisor_count))
         lattice = lattice_room(tables, size)
@@ -117,32 +173,48 @@ class Search:
         self.objective = inf
         self.bound = 0.0
         self.evaluations = 0
+        self.interrupted = False
+        """Whether nothing but time keeps the search from going on."""
+        self._searched = 0
+        self._visits = 0
+        """Nodes that the search of the loaded assignment's loops may have opened by the next look at the
+        clock; 0: no such search is under way."""
 
     @property
     def _limit(self) -> float:
         """What costs as much is not better than the best by more than the tolerance."""
-        return self.objective * (1 - max(ROUNDING, self._tolerance))
+        return sufficient_bound(self.objective, self.tolerance)
 
     def begin_with(self, mapping: AnyMapping) -> None:
-        """Take an allowed mapping for the best one met."""
-        self.best = mapping
+        """Take an allowed mapping for the best one met, if it is better."""
         evaluation = evaluate(self._problem.architecture, self._problem.layer, mapping)
-        self.objective = objective_of(evaluation, self._problem.objective)
+        objective = objective_of(evaluation, self._problem.objective)
+        if objective < self.objective:
+            self.best, self.objective = mapping, objective
 
     def run(self, iterations: int | None, in_time: Callable[[], bool]) -> str:
-        """Search until the best is proven; what kept it from that, if anything did."""
-        searched = 0
-        while self._assignments.bound < self._limit:
-            self.bound = min(self.objective, self._assignments.bound)
-            if searched == iterations:
-                return f"not proven with {searched} assignments of spatial factors searched, the limit"
-            if self._assignments.pop(self._limit, in_time):
-                searched += 1
-                if not self._search_loops(in_time):
+        """Search until the best is proven; what kept it from that, if anything did.
+
+        Where time did (``interrupted``), the next run goes on from there.
+        """
+        self.interrupted = False
+        while self._visits or self._assignments.bound < self._limit:
+            if not self._visits:
+                self.bound = min(self.objective, self._assignments.bound)
+                if self._searched == iterations:
+                    return f"not proven with {iterations} assignments of spatial factors searched, the limit"
+                if not self._assignments.pop(self._limit, in_time):
+                    if self._assignments.bound >= self._limit:
+                        continue
+                    if self._assignments.full:
+                        return "not proven: too many assignments"
+                    self.interrupted = True
                     return "not proven in time"
-            elif self._assignments.bound < self._limit:
-                return "not proven: too many assignments" if self._assignments.full else "not proven in time"
-        self.bound = self._limit if self._tolerance else self.objective
+                self._searched += 1
+            if not self._search_loops(in_time):
+                self.interrupted = True
+                return "not proven in time"
+        self.bound = self._limit
         return ""
 
     def _search_loops(self, in_time: Callable[[], bool]) -> bool:
@@ -150,15 +222,21 @@ class Search:
         from solvers.mapping.exact.search_kernel import begin, explore
 
         room, lattice, nodes = self._assignments.room, self._assignments.lattice, self._nodes
-        begin(self._tables, room, lattice, nodes, self._limit)
-        for visits in count(SLICE, SLICE):
+        if not self._visits:
+            begin(self._tables, room, lattice, nodes, self._limit)
+        ended = False
+        while not ended:
+            self._visits += SLICE
             while True:
-                explore(self._tables, room, lattice, nodes, self._limit, visits)
+                explore(self._tables, room, lattice, nodes, self._limit, self._visits)
                 if not self._look_at_leaves():
                     break
-            if nodes.level[0] == len(room.keep) or not in_time():
+            ended = bool(nodes.level[0] == len(room.keep))
+            if not in_time():
                 break
-        return bool(nodes.level[0] == len(room.keep))
+        if ended:
+            self._visits = 0
+        return ended
 
     def _look_at_leaves(self) -> bool:
         """Evaluate the leaves found; whether there were any."""
@@ -208,22 +286,19 @@ class Search:
         return batch
 
 
-def _outcome(problem: MappingProblem, search: Search, note: str, clock: Stopwatch) -> Outcome[AnyMapping]:
-    seconds = clock.cpu_seconds, clock.wall_seconds
+def _outcome(problem: MappingProblem, search: Search, note: str) -> Outcome[AnyMapping]:
+    """What is known by now, without the seconds and evaluations that it took."""
     if search.best is None and not note:
         note = f"none of the mappings of this space fits: {problem.rules.describe()}"
-        return Outcome(Status.INFEASIBLE, None, None, None, *seconds, note, evaluations=search.evaluations)
-    bound = max(search.bound, space_bound(problem))
+        return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, note)
+    everywhere = space_bound(problem)
     if search.best is None:
-        return Outcome(Status.UNKNOWN, None, None, bound, *seconds, note, evaluations=search.evaluations)
+        bound = max(search.bound, everywhere)
+        return Outcome(Status.UNKNOWN, None, None, bound, 0.0, 0.0, note)
     objective = objective_of(evaluate(problem.architecture, problem.layer, search.best), problem.objective)
-    proven = bound >= search.objective * (1 - ROUNDING)
-    return Outcome(
-        Status.OPTIMAL if proven else Status.FEASIBLE,
-        search.best,
-        objective,
-        objective if proven else bound,
-        *seconds,
-        "" if proven else note,
-        evaluations=search.evaluations,
-    )
+    # A search that came to its end proved this of the cost in its batch, which is summed in another order.
+    reached = search.bound if note else sufficient_bound(objective, search.tolerance)
+    bound = max(reached, everywhere)
+    status, bound = proven(objective, bound)
+    note = "" if status is Status.OPTIMAL else note
+    return Outcome(status, search.best, objective, bound, 0.0, 0.0, note)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,22 +12,27 @@ from numpy.typing import NDArray
 from solvers.mapping.kapla.estimate import Costs, Estimator
 from solvers.mapping.kapla.ladders import Ladder
 from solvers.mapping.kapla.schemes import Schemes
+from solvers.tolerance import SAME_COST
 
 Array = NDArray[Any]
-LEAST_GAIN = 1e-9
-"""Steps that gain less than this fraction are rounding."""
-
 MOST_PRODUCTS = 40_000
 """Products of divisors that one pass evaluates: those of the best schemes, and of one scheme at least."""
+
+MOST_TRIED = 1_000_000
+"""Products that are looked at in one dim, before it is known which of them fit: some hundred bytes each."""
 
 
 @dataclass(frozen=True)
 class Filling:
-    """The factors of the slot of ``ladder``, chosen for the cost with all open loops at level ``outer``."""
+    """The factors of the slot of ``ladder``, chosen for the cost with all open loops at level ``outer``.
+
+    When ``in_time()`` says that the time is up, factors not chosen yet are the smallest allowed.
+    """
 
     estimator: Estimator
     ladder: Ladder
     outer: int
+    in_time: Callable[[], bool] = lambda: True
 
     def costs(self, schemes: Schemes) -> Costs:
         return self.estimator.costs(schemes, self.ladder, self.outer)
@@ -38,7 +44,7 @@ class Filling:
         """
         costs = self.costs(schemes)
         active = np.arange(len(schemes))
-        while len(active):
+        while len(active) and self.in_time():
             one, taken, theirs = self._best_steps(schemes[active], costs.of(active))
             active = active[one]
             for all_rows, new_rows in zip((*schemes.arrays, *costs), (*taken.arrays, *theirs), strict=True):
@@ -51,9 +57,9 @@ class Filling:
         rows, dims = np.nonzero(steps)
         stepped = schemes.chosen_and_grown(rows, self.ladder.slot, dims, steps[rows, dims])
         after, before = self.costs(stepped), costs.of(rows)
-        lower = after.objective < before.objective * (1 - LEAST_GAIN)
-        equal = after.objective <= before.objective * (1 + LEAST_GAIN)
-        useful = lower | (equal & (after.edp_pj_cycles < before.edp_pj_cycles * (1 - LEAST_GAIN)))
+        lower = after.objective < before.objective * (1 - SAME_COST)
+        equal = after.objective <= before.objective * (1 + SAME_COST)
+        useful = lower | (equal & (after.edp_pj_cycles < before.edp_pj_cycles * (1 - SAME_COST)))
         best = np.flatnonzero(useful)
         best = best[ranks(after.of(best), rows[best]) == 0]
         return rows[best], stepped[best], after.of(best)
@@ -64,13 +70,16 @@ class Filling:
         for dim in range(free.shape[1]):
             choices = self.ladder.choices(filled, dim)
             stay = self.ladder.first[dim, self.ladder.places(filled.rest)[:, dim]]
-            choices &= free[sources, dim, None] | (self.ladder.divisors[dim] == stay[:, None])
+            smallest = self.ladder.divisors[dim] == stay[:, None]
+            choices &= (free[sources, dim, None] & self.in_time()) | smallest
+            few = _first_sources(sources, choices.sum(axis=1), MOST_TRIED)
+            filled, sources, choices = filled[few], sources[few], choices[few]
             rows, places = np.nonzero(choices)
             factors = self.ladder.divisors[dim][places]
             filled = filled.chosen_and_grown(rows, self.ladder.slot, np.full(len(rows), dim), factors)
             sources = sources[rows]
             fitting = self.estimator.fits(filled, self.ladder, self.outer) & self._within_fanout(filled)
-            within = fitting & _first_sources(sources, fitting)
+            within = fitting & _first_sources(sources, fitting, MOST_PRODUCTS)
             filled, sources = filled[within], sources[within]
         costs = self.costs(filled)
         chosen = (ranks(costs, sources) < best) & np.isfinite(costs.objective)
@@ -86,10 +95,11 @@ class Filling:
         return found
 
 
-def _first_sources(sources: Array, fitting: Array) -> Array:
-    """Which rows belong to the first schemes that together have ``MOST_PRODUCTS`` rows, bool [n]."""
-    count = np.bincount(sources, weights=fitting, minlength=1).cumsum()
-    last = max(1, int((count <= MOST_PRODUCTS).sum()))
+def _first_sources(sources: Array, counts: Array, most: int) -> Array:
+    """Which rows belong to the first schemes whose ``counts``, one a row, are at most ``most`` together, bool
+    [n]; the first scheme's do in any case."""
+    count = np.bincount(sources, weights=counts, minlength=1).cumsum()
+    last = max(1, int((count <= most).sum()))
     return sources < last
 
 

@@ -19,7 +19,7 @@ from solvers.mapping.space_bounds import space_bound
 from solvers.mapping.starts import drawn
 from solvers.outcome import Outcome
 
-VERSION = "1"
+VERSION = "2"
 
 
 @over_padded_sizes

@@ -19,7 +19,7 @@ from solvers.outcome import Outcome
 if TYPE_CHECKING:
     from solvers.mapping.learned_annealing.measurements import Measurements
 
-VERSION = "2"
+VERSION = "3"
 
 
 @over_padded_sizes

@@ -13,8 +13,8 @@ from solvers.mapping.thistle.program import Box, GeometricProgram
 
 Array = NDArray[Any]
 
-ROUNDING = 1 - 1e-9
-"""Bounds are lowered by this: they and the cost model's sums are floating-point numbers."""
+MARGIN = 1 - 1e-9
+"""Bounds are multiplied by this, for they come out of logarithms and exponentials."""
 
 
 def certified(program: GeometricProgram, relaxed: Relaxed) -> float:
@@ -39,7 +39,7 @@ def certified(program: GeometricProgram, relaxed: Relaxed) -> float:
         value += weight * (float(coefficients @ x) - most)
         gradient = gradient + weight * coefficients
     least = value - float(gradient @ x) + least_in_box(program.box, gradient)
-    return (least if program.objective == "energy" else exp(least)) * ROUNDING
+    return (least if program.objective == "energy" else exp(least)) * MARGIN
 
 
 def least_in_box(box: Box, slope: Array) -> float:

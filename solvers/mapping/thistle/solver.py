@@ -30,8 +30,9 @@ from solvers.mapping.thistle.rounding import Rounding
 from solvers.mapping.thistle.tiling import Keep, Tiling, WindowPlaces, window_places, without_mirror_images
 from solvers.mapping.thistle.volumes import Volumes
 from solvers.outcome import Outcome
+from solvers.tolerance import within_tolerance
 
-VERSION = "2"
+VERSION = "3"
 
 CLOSE = 1.01
 """Kicks are for mappings further from the bound than this."""
@@ -122,7 +123,7 @@ class _Run:
     def best(self, bound: float) -> Mapping | None:
         """The best mapping found: rounded, polished, or one that is just allowed."""
         for guide in self._guides():
-            if self.incumbent > bound and self._in_time():
+            if not within_tolerance(self.incumbent, bound, 0.0) and self._in_time():
                 self._round_classes(bound, guide)
         starts = [mapping for _, mapping in sorted(self._found, key=lambda found: found[0])]
         starts = starts or [*serial(self.space, self.keeps[0]), *drawn(self.space, self.budget.seed)][:1]
@@ -151,7 +152,7 @@ class _Run:
             if prune and node.estimate >= self.incumbent:
                 break
             self._round(branching, node)
-            if self.incumbent <= bound or (self._found and not self._in_time()):
+            if within_tolerance(self.incumbent, bound, 0.0) or (self._found and not self._in_time()):
                 break
         if guide == self.problem.objective:
             self.all_classes_solved = search.exhausted

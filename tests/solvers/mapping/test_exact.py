@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -13,7 +14,8 @@ from costmodel.evaluate import evaluate
 from costmodel.workload import Layer, Tensor, batched_matmul, convolution, gemm
 from solvers.budget import Budget
 from solvers.mapping import exhaustive
-from solvers.mapping.exact import Params, solve
+from solvers.mapping.exact import Params, Solving, solve
+from solvers.mapping.exact import solver as exact_solver
 from solvers.mapping.exact.tables import LEAVES
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_of, violations
 from solvers.mapping.random_search import solve as search_randomly
@@ -239,3 +241,44 @@ def test_the_answer_is_the_cost_models(two_levels: Architecture) -> None:
 def test_a_tolerance_is_a_fraction(tolerance: float) -> None:
     with pytest.raises(InputError, match="exact: tolerance: expected a fraction"):
         Params(tolerance=tolerance)
+
+
+class FewLooks:
+    """A deadline that is over when it was looked at three times, whatever time it is."""
+
+    left = 1.0
+
+    def __init__(self, wall_seconds: float) -> None:
+        self.looks = 0
+
+    def in_time(self) -> bool:
+        self.looks += 1
+        return self.looks <= 3
+
+
+@pytest.mark.parametrize("rules", [SpaceRules(), SpaceRules(uneven=True)], ids=["even", "uneven"])
+def test_a_solve_that_is_left_and_continued_ends_where_one_that_is_not_does(
+    rules: SpaceRules, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = MappingProblem(ARCHITECTURES["E_four_level"], LAYERS[0], "energy", rules)
+    whole = solve(problem, Budget())
+    monkeypatch.setattr(exact_solver, "SLICE", 2)
+    monkeypatch.setattr(exact_solver, "Deadline", FewLooks)
+    solving, objectives = Solving(problem), [inf]
+    while not solving.ended and len(objectives) < 1000:
+        outcome = solving.go_on(60.0)
+        assert outcome.bound is not None
+        assert whole.objective is not None
+        assert outcome.bound <= whole.objective
+        objectives.append(inf if outcome.objective is None else outcome.objective)
+    assert len(objectives) > 3
+    assert objectives == sorted(objectives, reverse=True)
+    assert (outcome.status, outcome.objective) == (Status.OPTIMAL, whole.objective)
+
+
+def test_a_better_mapping_given_in_between_is_taken(small_problem: MappingProblem) -> None:
+    best = solve(small_problem, Budget())
+    solving = Solving(small_problem)
+    solving.go_on(1e-9)  # what is served when no time is left
+    outcome = solving.go_on(60.0, best.solution)
+    assert (outcome.status, outcome.objective) == (best.status, best.objective)

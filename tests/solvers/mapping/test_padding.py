@@ -20,7 +20,8 @@ from costmodel.evaluate import evaluate
 from costmodel.mapping import Mapping
 from costmodel.workload import gemm
 from solvers.budget import Budget
-from solvers.mapping import cosa, exact, exhaustive
+from solvers.divisors import prime_powers
+from solvers.mapping import cosa, exact, exhaustive, padded_sizes, padding, random_search
 from solvers.mapping.padded_sizes import OpenBoxes, at_sizes, count_sizes, promising_sizes
 from solvers.mapping.padding import over_padded_sizes
 from solvers.mapping.problem import MappingProblem, executed_layer, objective_of, padded_dims, violations
@@ -41,6 +42,65 @@ def test_sizes_within_the_padding(two_levels: Architecture) -> None:
     only_n = MappingProblem(two_levels, problem.layer, rules=SpaceRules(padding=0.3, padded_dims=("N",)))
     assert [sizes[1] for sizes in every_size(only_n)] == [7, 8, 9]
     assert at_sizes(only_n, (10, 9, 1)).rules == SpaceRules()
+
+
+def promising_by_definition(problem: MappingProblem, dim: str) -> list[int]:
+    """One size after the other: the definition, too slow for large sizes."""
+    sides = {side for level in problem.architecture.levels for side in (level.fanout_x, level.fanout_y)}
+    least = problem.layer.sizes[dim]
+    kept: dict[int, tuple[int, ...]] = {}
+    for size in range(least, problem.largest_size(dim) + 1):
+        found = [d for d in range(1, size + 1) if size % d == 0]
+        prime = max((d for d in found[1:] if all(d % e for e in found[1:] if e < d)), default=1)
+        offers = (-prime, *(max(d for d in found if d <= side) for side in sorted(sides)))
+        wasteful = size > least and prime * (size - least) >= size
+        covered = any(all(a >= b for a, b in zip(other, offers, strict=True)) for other in kept.values())
+        if not wasteful and not covered:
+            kept[size] = offers
+    return list(kept)
+
+
+@pytest.mark.parametrize("block", [7, 2000])
+@pytest.mark.parametrize("name", ["eyeriss", "simba", "tpu-like"])
+def test_promising_sizes_are_found_without_looking_at_every_size(
+    name: str, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(padded_sizes, "BLOCK", block)
+    monkeypatch.setattr(padded_sizes, "TABLE", (2, 3, 5, 7, 11, 13))
+    for size in (1, 16, 97, 199, 360, 1009):
+        rules = SpaceRules(padding=0.5)
+        problem = MappingProblem(load_architecture(name), gemm("g", M=size, N=2, K=2), rules=rules)
+        assert promising_sizes(problem, "M") == promising_by_definition(problem, "M")
+
+
+def test_a_million_sizes_are_looked_through_in_a_few_blocks() -> None:
+    """What offers more than the best of the first thousands has small primes only, and is listed."""
+    architecture = load_architecture("eyeriss")
+    rules = SpaceRules(padding=0.001)
+    problem = MappingProblem(architecture, gemm("g", M=1_000_000_007, N=2, K=2), rules=rules)
+    looks = []
+    found = promising_sizes(problem, "M", lambda: bool(looks.append(1)) or True)  # type: ignore[func-returns-value]
+    assert len(looks) * padded_sizes.BLOCK < 1_000_000
+    assert found[0] == 1_000_000_007
+    assert max(max(prime for prime, _ in prime_powers(size)) for size in found[-3:]) < 30
+    assert promising_sizes(problem, "M", lambda: False) == [size for size in found if size < found[0] + 2000]
+
+
+def test_looking_for_sizes_ends_with_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock is looked at between blocks of sizes; the layer's own size has been solved by then."""
+    rules = SpaceRules(padding=1.0)
+    layer = gemm("g", M=1_000_000_007, N=2, K=1)
+    problem = MappingProblem(load_architecture("tpu-like"), layer, rules=rules)
+    monkeypatch.setattr(padding.Deadline, "left", 0.0)
+    asked = []
+
+    @over_padded_sizes
+    def solver(problem: MappingProblem, budget: Budget) -> Outcome[Mapping]:
+        asked.append(problem.layer.sizes["M"])
+        return random_search.solve(problem, replace(budget, iterations=2000))
+
+    assert solver(problem, Budget(1e-3)).objective is not None
+    assert asked == [1_000_000_007]
 
 
 def test_promising_sizes_of_a_prime() -> None:
