@@ -9,20 +9,23 @@ from pathlib import Path
 import onnx
 
 from costmodel.errors import InputError
-from costmodel.frontends.onnx_attributes import attributes_of, constants_of, standard_opset
+from costmodel.frontends.onnx_attributes import attributes_of
+from costmodel.frontends.onnx_constants import UNKNOWN, constants_of, standard_opset
 from costmodel.frontends.onnx_operators import counted, factors_of, is_known, pooling_of
-from costmodel.frontends.onnx_shapes import UNKNOWN, Shape, graph_inputs, load_model, shapes_of
+from costmodel.frontends.onnx_shapes import graph_inputs, load_model, shapes_of
 from costmodel.frontends.onnx_uncounted import unsupported
 from costmodel.frontends.onnx_views import Views
 from costmodel.frontends.products import Counted
+from costmodel.frontends.views import Shape
 from costmodel.workload import Network, Node, Uncounted, Value, ValueKind
 
 
-def read_onnx(path: str | Path, batch: int | None = None) -> Network:
+def read_onnx(path: str | Path, batch: int | None = None, dims: Mapping[str, int] | None = None) -> Network:
     """The network of an ONNX file; weights may be inside, in another file, or missing.
 
     Parameters become values of kind ``parameter``, the graph's inputs ``input``, its results ``output``.
-    ``batch`` replaces the first axis of the inputs (a symbolic one is 1 when it is None). An unsupported
+    ``batch`` replaces the first axis of the inputs (a symbolic one is 1 when it is None); ``dims`` states the
+    other symbolic lengths. An unsupported
     operator, control flow and a call of a local function stay as opaque nodes with their tensors, which say
     why their work is not counted; an axis whose length shape inference cannot tell counts 0. Raises
     InputError with the file (and node) for a missing, truncated or contradictory file, and for a batch that
@@ -30,7 +33,7 @@ def read_onnx(path: str | Path, batch: int | None = None) -> Network:
     """
     model = load_model(path)
     try:
-        shapes = shapes_of(model, batch)
+        shapes = shapes_of(model, batch, dims)
         return _network(Path(path), model, shapes)
     except UnicodeDecodeError as error:  # names are decoded when they are first looked at
         raise InputError(str(path), "names in UTF-8", error.object.hex()) from None

@@ -8,7 +8,7 @@ from math import prod
 import onnx
 
 from costmodel.errors import InputError
-from costmodel.frontends.onnx_attributes import STANDARD_DOMAINS
+from costmodel.frontends.onnx_constants import STANDARD_DOMAINS
 from costmodel.frontends.operators import Window, convolution_of, reading_once
 from costmodel.frontends.products import Counted, attention_of, einsum_of, matmul_of
 from costmodel.frontends.views import Shape, View, stacked

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 from pathlib import Path
 
 import onnx
-from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
-from onnx import numpy_helper, shape_inference
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import numpy_helper
 
 from costmodel.errors import InputError
+from costmodel.frontends.onnx_inference import inferred_shapes
+from costmodel.frontends.onnx_symbols import batch_symbols, check_dims, check_lengths, set_lengths, value_of
 from costmodel.frontends.safe_yaml import read_bytes
-
-Shape = tuple[int, ...]
+from costmodel.frontends.views import Shape
 
 MOST_BYTES = 2**31 - 1
 """What one protobuf message can hold, weights included."""
 MOST_NODES = 200_000
 _LARGE = 1024
 """Elements above which a parameter is data, never a shape that inference has to read."""
-UNKNOWN = 0
-"""Stands for the length of an axis that inference cannot tell."""
 
 # where an operator holds the shape of its result as a constant, which has the batch baked in
 _SHAPE_INPUT = {"Reshape": 1, "Expand": 1, "Resize": 3}
@@ -58,33 +56,39 @@ def _drop_data(tensor: onnx.TensorProto) -> None:
     tensor.data_location = onnx.TensorProto.EXTERNAL
 
 
-def shapes_of(model: onnx.ModelProto, batch: int | None) -> dict[str, Shape]:
+def shapes_of(
+    model: onnx.ModelProto, batch: int | None, dims: Mapping[str, int] | None = None
+) -> dict[str, Shape]:
     """Every tensor's shape; axes that cannot be told are :data:`UNKNOWN`, tensors without any are left out.
 
-    A symbolic first axis of the inputs becomes ``batch`` (1 when None). A fixed one is replaced by it: the
-    constants that hold a tensor's shape are scaled along, and every tensor that depends on an input
-    must come out scaled by the same factor, else the file's batch cannot be changed.
+    ``dims`` gives symbolic lengths their values, also where they stand in sums and products of several. A
+    symbolic first axis of the inputs that it does not state becomes ``batch`` (1 when None). A fixed one is
+    replaced by it: the constants that hold a tensor's shape are scaled along, and every tensor that depends
+    on an input must come out scaled by the same factor, else the file's batch cannot be changed.
     """
-    original = _first_axis(model)
-    _set_first_axes(model, original or 1)
-    shapes = _inferred(model)
-    if batch is None or batch == (original or 1):
+    dims = dims or {}
+    as_read = onnx.ModelProto()
+    as_read.CopyFrom(model)
+    original = _set_lengths(model, None, dims)
+    shapes = inferred_shapes(model)
+    if batch is None or batch == original:
         return shapes
     if batch < 1:
         raise InputError("batch", "a whole number of at least 1", batch)
-    _set_first_axes(model, batch)
+    model.CopyFrom(as_read)
+    _set_lengths(model, batch, dims)
     del model.graph.value_info[:]
     for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
     dependent = _dependent_on_inputs(model.graph)
-    _scale_constant_shapes(model.graph, dependent, batch, original or 1)
+    _scale_constant_shapes(model.graph, dependent, batch, original)
     try:
-        rebatched = _inferred(model)
+        rebatched = inferred_shapes(model)
     except InputError as error:
         raise InputError(f"batch {batch}", error.expected, error.found, _REMEDY) from None
     for name in dependent & shapes.keys():
-        if prod(rebatched.get(name, ())) * (original or 1) != prod(shapes[name]) * batch:
-            found = f"{shapes[name]} at batch {original or 1} and {rebatched.get(name)} at batch {batch}"
+        if prod(rebatched.get(name, ())) * original != prod(shapes[name]) * batch:
+            found = f"{shapes[name]} at batch {original} and {rebatched.get(name)} at batch {batch}"
             raise InputError(f"tensor {name}", "elements in proportion to the batch", found, _REMEDY)
     return rebatched
 
@@ -101,59 +105,28 @@ def _axes(value: onnx.ValueInfoProto) -> list[onnx.TensorShapeProto.Dimension]:
     return list(value.type.tensor_type.shape.dim)
 
 
-def _first_axis(model: onnx.ModelProto) -> int | None:
-    """The batch of the file: the first axis of its first input that has axes; None when it is symbolic."""
-    for value in graph_inputs(model.graph):
-        if axes := _axes(value):
-            return axes[0].dim_value or None
-    return None
+def _set_lengths(model: onnx.ModelProto, batch: int | None, dims: Mapping[str, int]) -> int:
+    """Give every axis of the inputs a length, and return that of the first one, the file's own batch.
 
-
-def _set_first_axes(model: onnx.ModelProto, batch: int) -> None:
-    """Write ``batch`` as first axis of every input whose first axis is symbolic or equal to the first's."""
+    ``batch`` (None: the file's own, 1 where it is symbolic) is written into the first axes that are symbolic
+    or as long as the first input's.
+    """
     inputs = [(value, axes) for value in graph_inputs(model.graph) if (axes := _axes(value))]
-    original = inputs[0][1][0].dim_value if inputs else 0
+    values = check_dims([value for value, _ in inputs], dims)
+    first = inputs[0][1][0] if inputs else onnx.TensorShapeProto.Dimension()
+    stated = value_of(first.dim_param, values) if first.dim_param else None
+    if stated and batch not in (None, stated):
+        raise InputError("batch", f"the {stated} that dims states as {first.dim_param}, or none", batch)
+    original = first.dim_value or stated or 1
+    batch = batch or original
+    for symbol in batch_symbols([value for value, _ in inputs], values):
+        values[symbol] = batch
+    set_lengths(model.graph, values)
     for value, axes in inputs:
-        if axes[0].dim_value in (0, original):
-            if axes[0].dim_param:
-                _resolve(model.graph, axes[0].dim_param, batch)
+        if axes[0].dim_value in (0, original) and not axes[0].dim_param:
             axes[0].dim_value = batch
-        for i, axis in enumerate(axes):
-            if axis.dim_value < 1:
-                raise InputError(
-                    f"input {value.name}",
-                    "axes of known length (only the first may be symbolic, the batch)",
-                    axis.dim_param or axis.dim_value or "an axis without length",
-                    "Fix the axis when exporting the model",
-                    key=f"axis {i}",
-                )
-
-
-def _resolve(graph: onnx.GraphProto, symbol: str, length: int) -> None:
-    for value in (*graph.input, *graph.value_info, *graph.output):
-        for axis in value.type.tensor_type.shape.dim:
-            if axis.dim_param == symbol:
-                axis.dim_value = length
-
-
-def _inferred(model: onnx.ModelProto) -> dict[str, Shape]:
-    try:
-        inferred = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
-    except (shape_inference.InferenceError, DecodeError, EncodeError, ValueError, RuntimeError) as error:
-        raise InputError("shape inference", "operators whose shapes fit", _sentence(error)) from None
-    graph = inferred.graph
-    shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
-    shapes |= {tensor.values.name: tuple(tensor.dims) for tensor in graph.sparse_initializer}
-    for value in (*graph.input, *graph.value_info, *graph.output):
-        if value.type.tensor_type.HasField("shape"):
-            axes = value.type.tensor_type.shape.dim
-            shapes.setdefault(value.name, tuple(max(axis.dim_value, UNKNOWN) for axis in axes))
-    return shapes
-
-
-def _sentence(error: Exception) -> str:
-    """One line, without the bracketed error classes that ONNX nests."""
-    return re.sub(r"\[\w+\]|Inference error\(s\):|\s+", " ", str(error)).strip() or type(error).__name__
+        check_lengths(value, values)
+    return original
 
 
 def _dependent_on_inputs(graph: onnx.GraphProto) -> set[str]:

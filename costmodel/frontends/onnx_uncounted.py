@@ -7,8 +7,8 @@ from math import prod
 
 import onnx
 
-from costmodel.frontends.onnx_attributes import STANDARD_DOMAINS
-from costmodel.frontends.onnx_shapes import UNKNOWN, Shape
+from costmodel.frontends.onnx_constants import STANDARD_DOMAINS, UNKNOWN
+from costmodel.frontends.views import Shape
 from costmodel.workload import Node, Uncounted
 
 MICROSOFT = "com.microsoft"

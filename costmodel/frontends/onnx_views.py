@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from costmodel.errors import InputError
-from costmodel.frontends.onnx_attributes import Constants
+from costmodel.frontends.onnx_constants import Constants
 from costmodel.frontends.onnx_operators import ELEMENTWISE, MOVEMENT
 from costmodel.frontends.views import Shape, View, chained, combined, stacked, whole
 from costmodel.workload import Node

@@ -1,0 +1,149 @@
+"""Symbolic lengths in ONNX files: a value for each, and for sums and products of them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from operator import add, floordiv, mod, mul, sub
+
+import onnx
+
+from costmodel.errors import InputError, did_you_mean
+
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: add,
+    ast.Sub: sub,
+    ast.Mult: mul,
+    ast.FloorDiv: floordiv,
+    ast.Div: floordiv,
+    ast.Mod: mod,
+}
+_FUNCTIONS: dict[str, Callable[..., int]] = {"max": max, "min": min}
+Axis = onnx.TensorShapeProto.Dimension
+
+_LONGEST = 500
+"""Characters of an expression that is read as one."""
+
+
+def symbols_of(length: str) -> set[str]:
+    """The symbols in a length such as ``past_sequence_length + 1``; any other text is a symbol itself."""
+    tree = _parsed(length)
+    if tree is None:
+        return {length}
+    functions = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in functions}
+
+
+def value_of(length: str, values: Mapping[str, int]) -> int | None:
+    """A length with values for its symbols; None where one has none, or where it is not a length."""
+    if length in values:
+        return values[length]
+    tree = _parsed(length)
+    if tree is None or not symbols_of(length) <= values.keys():
+        return None
+    try:
+        found = _evaluated(tree, values)
+    except ZeroDivisionError:
+        return None
+    return found if found >= 1 else None
+
+
+def _parsed(length: str) -> ast.expr | None:
+    """The expression, where it has only whole numbers, symbols and what :func:`_evaluated` knows."""
+    if len(length) > _LONGEST:
+        return None
+    try:
+        tree = ast.parse(length, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return tree if _is_known(tree) else None
+
+
+def _is_known(tree: ast.expr) -> bool:
+    if isinstance(tree, ast.BinOp):
+        return type(tree.op) in _OPERATORS and _is_known(tree.left) and _is_known(tree.right)
+    if isinstance(tree, ast.Call):
+        known = isinstance(tree.func, ast.Name) and tree.func.id.lower() in _FUNCTIONS and bool(tree.args)
+        return known and not tree.keywords and all(map(_is_known, tree.args))
+    return isinstance(tree, ast.Name) or (isinstance(tree, ast.Constant) and type(tree.value) is int)
+
+
+def _evaluated(tree: ast.expr, values: Mapping[str, int]) -> int:
+    if isinstance(tree, ast.BinOp):
+        return _OPERATORS[type(tree.op)](_evaluated(tree.left, values), _evaluated(tree.right, values))
+    if isinstance(tree, ast.Call):
+        assert isinstance(tree.func, ast.Name)
+        return _FUNCTIONS[tree.func.id.lower()](*(_evaluated(item, values) for item in tree.args))
+    if isinstance(tree, ast.Name):
+        return values[tree.id]
+    assert isinstance(tree, ast.Constant)
+    assert isinstance(tree.value, int)
+    return tree.value
+
+
+def check_dims(inputs: list[onnx.ValueInfoProto], dims: Mapping[str, int]) -> dict[str, int]:
+    """A copy of ``dims``; InputError for a symbol that the inputs do not have, and for what is no length."""
+    known = sorted({symbol for _, axis in _symbolic(inputs) for symbol in symbols_of(axis.dim_param)})
+    for symbol, length in dims.items():
+        if symbol not in known:
+            there = ", ".join(known) or "it has none"
+            remedy = did_you_mean(symbol, known)
+            raise InputError("dims", f"symbolic lengths of the file's inputs ({there})", symbol, remedy)
+        if type(length) is not int or length < 1:
+            raise InputError("dims", "a whole length of at least 1", length, key=symbol)
+    return dict(dims)
+
+
+def batch_symbols(inputs: list[onnx.ValueInfoProto], values: Mapping[str, int]) -> set[str]:
+    """What the first axes are called that stand for the batch: those without a value.
+
+    Of the first input it is the batch whatever its name; of the others not where the symbol is also the
+    length of another axis, or of a vector.
+    """
+    elsewhere = {
+        symbol for number, axis in _symbolic(inputs) if number for symbol in symbols_of(axis.dim_param)
+    }
+    found = set()
+    for value in inputs:
+        axes = _axes(value)
+        symbol = axes[0].dim_param
+        alone = len(axes) > 1 and not symbols_of(symbol) & elsewhere
+        if symbol and value_of(symbol, values) is None and (alone or value is inputs[0]):
+            found.add(symbol)
+    return found
+
+
+def set_lengths(graph: onnx.GraphProto, values: Mapping[str, int]) -> None:
+    """Write the length of every axis whose symbols all have a value."""
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        for axis in _axes(value):
+            if axis.dim_param and (length := value_of(axis.dim_param, values)) is not None:
+                axis.dim_value = length
+
+
+def check_lengths(value: onnx.ValueInfoProto, values: Mapping[str, int]) -> None:
+    """Raises InputError for an axis of an input that still has no length, naming the symbol to state."""
+    for number, axis in enumerate(_axes(value)):
+        if axis.dim_value >= 1:
+            continue
+        missing = sorted(symbols_of(axis.dim_param) - values.keys()) if axis.dim_param else []
+        remedy = "Fix the axis when exporting the model"
+        if missing:
+            remedy = (
+                f"State it: --dim {missing[0]}=N, in a study dims: {{{missing[0]}: N}} beside the network"
+            )
+        found = axis.dim_param or axis.dim_value or "an axis without length"
+        expected = "axes of known length (of symbolic ones only the batch has one without being asked, 1)"
+        raise InputError(f"input {value.name}", expected, found, remedy, key=f"axis {number}")
+
+
+def _symbolic(inputs: list[onnx.ValueInfoProto]) -> Iterator[tuple[int, Axis]]:
+    """Every symbolic axis with its number."""
+    for value in inputs:
+        for number, axis in enumerate(_axes(value)):
+            if axis.dim_param and not axis.dim_value:
+                yield number, axis
+
+
+def _axes(value: onnx.ValueInfoProto) -> list[Axis]:
+    return list(value.type.tensor_type.shape.dim)
