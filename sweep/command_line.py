@@ -16,6 +16,7 @@ from clusters.runtime import ClusterRefusedError, WorkersUnavailableError
 from costmodel.errors import InputError
 from results.background import Background
 from results.errors import CannotWriteError, FolderInUseError, NotARunError, NotSentError, ResultsError
+from sweep.command_line_dims import Dims, dims_of
 from sweep.command_line_problems import MOST_WORKERS, JsonOut, solve_app
 from sweep.command_line_words import stated, stated_path
 
@@ -275,9 +276,10 @@ def list_(
             "(of the library or a file) or schema."
         ),
     ],
+    dim: Dims = None,
     as_json: JsonOut = False,
 ) -> None:
-    """List what is built in."""
+    """List what is built in, or the layers of a network."""
     from sweep.command_line_layers import list_layers
     from sweep.command_line_solve import listing, print_rows, print_schema
 
@@ -285,8 +287,10 @@ def list_(
         print_schema()
         return
     if what.startswith("layers/"):
-        list_layers(what.removeprefix("layers/"), as_json)
+        list_layers(what.removeprefix("layers/"), dims_of(dim), as_json)
         return
+    if dim:
+        raise InputError("--dim", "layers/NETWORK to go with", what)
     rows = listing(what)
     if as_json:
         print(json.dumps(rows))

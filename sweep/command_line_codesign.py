@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rich.console import Console
@@ -11,7 +12,7 @@ from rich.table import Table
 
 from costmodel.errors import InputError, did_you_mean
 from costmodel.frontends.timeloop_reference import mapping_to_json
-from costmodel.networks import load_network
+from costmodel.networks import counting_warnings, load_network, mapped_layers
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.codesign.family import ArchitectureFamily
@@ -34,9 +35,13 @@ class CodesignRequest:
     budget: Budget
     params: str = "{}"
     free: tuple[str, ...] = ()
+    dims: Mapping[str, int] = field(default_factory=dict)
 
     def problem(self) -> CodesignProblem:
-        family, layers = ArchitectureFamily(self.architecture), load_network(self.network).layers
+        family, network = ArchitectureFamily(self.architecture), load_network(self.network, None, self.dims)
+        layers = mapped_layers(network)
+        for warning in counting_warnings(network):
+            NOTES.print(f"warning: {warning}", markup=False, highlight=False, soft_wrap=True)
         problem = CodesignProblem.of(family, layers, self.area_um2, self.objective)
         if not self.free:
             return problem

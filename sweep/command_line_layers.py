@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from costmodel.networks import counting_warnings, load_network, mapped_layers, uncounted_rows
@@ -11,13 +12,13 @@ from costmodel.workload import Layer, Network, distinct_layers
 from sweep.command_line_solve import print_rows
 
 
-def list_layers(name: str, as_json: bool) -> None:
+def list_layers(name: str, dims: Mapping[str, int], as_json: bool) -> None:
     """Print the layers of a network and its uncounted operators; one warning line on standard error.
 
     As JSON every layer is an entry, and the last entry holds ``total_macs`` and ``uncounted``; as text equal
     layers are one row. Raises InputError for a network none of whose layers is counted.
     """
-    network = load_network(name)
+    network = load_network(name, None, dims)
     layers = mapped_layers(network)
     for warning in counting_warnings(network):
         print(f"warning: {warning}", file=sys.stderr)

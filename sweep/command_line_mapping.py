@@ -17,7 +17,7 @@ from costmodel.evaluate import evaluate
 from costmodel.frontends.safe_yaml import parse_yaml
 from costmodel.frontends.timeloop_export import check_version, mapping_text
 from costmodel.frontends.timeloop_reference import mapping_to_json
-from costmodel.networks import layers_beside, load_layer
+from costmodel.networks import counting_warnings, load_layer, network_around
 from costmodel.technology import energy_inversions
 from costmodel.uneven import AnyMapping
 from costmodel.workload import Layer
@@ -72,11 +72,15 @@ class MappingRequest:
     timeloop: Path | None = None
     timeloop_version: Any = "0.4"
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    dims: Mapping[str, int] = field(default_factory=dict)
 
     def problem(self) -> MappingProblem:
         architecture = load_architecture(self.architecture, self.overrides)
-        layer = load_layer(self.layer)
-        elsewhere = kind_names(layer, layers_beside(self.layer))
+        layer = load_layer(self.layer, self.dims)
+        around = network_around(self.layer, self.dims)
+        for warning in counting_warnings(around) if around else ():
+            NOTES.print(f"warning: {warning}", markup=False, highlight=False, soft_wrap=True)
+        elsewhere = kind_names(layer, around.layers if around else ())
         rules = self.space.rules(self.architecture, layer, elsewhere)
         try:
             rules.check(architecture, layer)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sweep.command_line_dims import Dims, dims_of
 from sweep.command_line_words import stated_path
 
 solve_app = typer.Typer(help="Solve one problem and print the answer.", no_args_is_help=True)
@@ -62,6 +63,7 @@ def solve_mapping(
         typer.Option(parser=stated_path, help="Write the mapping as a Timeloop file, too.", metavar="FILE"),
     ] = None,
     timeloop_version: Annotated[str, typer.Option(help="Of that file: 0.3 or 0.4.")] = "0.4",
+    dim: Dims = None,
     as_json: JsonOut = False,
 ) -> None:
     """Map one layer on one architecture."""
@@ -82,6 +84,7 @@ def solve_mapping(
         timeloop,
         timeloop_version,
         changes(values or ()),
+        dims_of(dim),
     )
     solve_one(request, as_json)
 
@@ -92,6 +95,7 @@ def solve_codesign(
     network: Annotated[str, typer.Option(help="A library network or a file; layers count as they occur.")],
     area_um2: Annotated[float | None, typer.Option(help="Area allowed; default the architecture's.")] = None,
     objective: Annotated[str, typer.Option(help="energy, cycles or edp, summed over the layers.")] = "energy",
+    dim: Dims = None,
     free: Annotated[
         list[str] | None, typer.Option(help="LEVEL.size or LEVEL.fanout to choose, repeated; default all.")
     ] = None,
@@ -107,8 +111,9 @@ def solve_codesign(
     from sweep.command_line_codesign import solve_codesign as solve_and_print
 
     budget = Budget(wall_seconds, seed=seed)
-    chosen = tuple(free or ())
-    request = CodesignRequest(architecture, network, area_um2, objective, solver, budget, params, chosen)
+    request = CodesignRequest(
+        architecture, network, area_um2, objective, solver, budget, params, tuple(free or ()), dims_of(dim)
+    )
     solve_and_print(request, as_json)
 
 
@@ -129,6 +134,7 @@ def solve_scratchpad(
     bits: Annotated[int, typer.Option(help="Width of an element.")] = 8,
     alignment: Annotated[int, typer.Option(help="Blocks start at multiples of so many bytes.")] = 1,
     batch: Annotated[int | None, typer.Option(help="Batch of the network; default its own.")] = None,
+    dim: Dims = None,
     wall_seconds: Annotated[float, typer.Option(help="Time limit of the solve.")] = 60.0,
     seed: Seed = 0,
     params: Params = "{}",
@@ -142,7 +148,8 @@ def solve_scratchpad(
 
     settings = ScratchpadSettings(parameters, inputs_on_host, in_place, bits, alignment)
     limit = Budget(wall_seconds, seed=seed)
-    solve_and_print(ScratchpadRequest(graph, budget, solver, settings, limit, params, batch), as_json)
+    request = ScratchpadRequest(graph, budget, solver, settings, limit, params, batch, dims_of(dim))
+    solve_and_print(request, as_json)
 
 
 @solve_app.command("schedule")
@@ -153,6 +160,7 @@ def solve_schedule(
         typer.Option(help="A library network or a file; NAME.training: its training step."),
     ],
     batch: Annotated[int, typer.Option(min=1, help="Samples to schedule.")] = 1,
+    dim: Dims = None,
     solver: Annotated[str, typer.Option(help="See 'archsweep list solvers', family schedule.")] = "set",
     objective: Annotated[str, typer.Option(help="energy, cycles, edp, or a product such as e2d.")] = "edp",
     seeds: Annotated[
@@ -206,5 +214,5 @@ def solve_schedule(
     limits = {"wall_seconds": wall_seconds, "iterations": iterations, "most_partitions": most_partitions}
     schedule |= limits | {"alone": alone}
     mapping = {"solver": tile_solver} | ({} if tile_objective is None else {"objective": tile_objective})
-    request = ScheduleRequest(chip, network, schedule, mapping, workers, output, chart)
+    request = ScheduleRequest(chip, network, schedule, mapping, workers, output, chart, dims_of(dim))
     solve_and_print(request, params, as_json)

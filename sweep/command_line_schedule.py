@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ class ScheduleRequest:
     workers: int
     output: Path | None = None
     chart: Path | None = None
+    dims: Mapping[str, int] = field(default_factory=dict)
 
     def asked(self, study: Study) -> dict[str, Any]:
         """What a schedule has to be counted on again."""
@@ -54,6 +55,7 @@ class ScheduleRequest:
         return {
             "chip": self.chip,
             "network": self.network,
+            **({"dims": dict(self.dims)} if self.dims else {}),
             "batch": self.schedule["batch"],
             "tile_solver": self.mapping["solver"],
             "tile_objective": study.mapping_objective,
@@ -65,7 +67,11 @@ class ScheduleRequest:
         """InputError for what is wrong with any of them, naming the option."""
         solver_params(self.schedule["solver"], FAMILY, params)
         schedule = {**self.schedule, "params": json.loads(params)}
-        asked = {"name": STUDY_NAME, "networks": [self.network], "chip": self.chip}
+        asked = {
+            "name": STUDY_NAME,
+            "networks": [{"network": self.network, "dims": dict(self.dims)}],
+            "chip": self.chip,
+        }
         blocks = {"schedule": schedule, "mapping": self.mapping}
         return check_keys(Study, {**asked, "objectives": ["energy_pj", "cycles"], **blocks}, "solve schedule")
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from costmodel.networks import load_network
+from costmodel.networks import load_network, size_warnings
 from costmodel.scratchpad import OperatorGraph, ScratchpadSettings, operator_graph
 from solvers.budget import Budget, Stopwatch
 from solvers.catalogue import solver
@@ -32,9 +33,13 @@ class ScratchpadRequest:
     limit: Budget
     params: str = "{}"
     batch: int | None = None
+    dims: Mapping[str, int] = field(default_factory=dict)
 
     def operator_graph(self) -> OperatorGraph:
-        return operator_graph(load_network(self.graph, self.batch), self.settings)
+        network = load_network(self.graph, self.batch, self.dims)
+        for warning in size_warnings(network):
+            NOTES.print(f"warning: {warning}", markup=False, highlight=False, soft_wrap=True)
+        return operator_graph(network, self.settings)
 
     def checked_params(self) -> Any:
         return solver_params(self.solver, FAMILY, self.params)

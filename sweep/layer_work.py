@@ -9,7 +9,7 @@ from functools import cached_property
 
 from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
-from costmodel.networks import load_network
+from costmodel.networks import load_network, mapped_layers
 from costmodel.workload import Layer, distinct_layers
 from solvers.catalogue import solver, solver_names
 from solvers.mapping.problem import MappingProblem
@@ -52,11 +52,7 @@ def demands(study: Study) -> tuple[Demand, ...]:
     """The distinct layers of every network of the study; InputError for a network that cannot be used."""
     found: list[Demand] = []
     for choice in study.networks:
-        layers = distinct_layers(load_network(choice.network, choice.batch).layers)
-        if not layers:
-            raise InputError(
-                choice.network, "a network with layers that ask for MACs", "none", key="networks"
-            )
+        layers = distinct_layers(mapped_layers(load_network(choice.network, choice.batch, choice.dims)))
         found += [Demand(choice.shown, choice.weight, layer, count) for layer, count in layers]
     return tuple(found)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import subprocess
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -35,8 +36,11 @@ def study_id(study: Study) -> str:
     return content_hash(study.identity)
 
 
-def lock_content(study: Study) -> dict[str, Any]:
-    """The resolved study with its identity, the versions of everything that computes, seeds and commit."""
+def lock_content(study: Study, warnings: Sequence[str] = ()) -> dict[str, Any]:
+    """The resolved study with its identity, the versions of everything that computes, seeds and commit.
+
+    ``warnings``: what a reader of the results should know, as which operators are not counted.
+    """
     stated = study.model_dump(mode="json", by_alias=True, exclude_none=True)
     stated["mapping"]["objective"] = study.mapping_objective
     return {
@@ -49,6 +53,7 @@ def lock_content(study: Study) -> dict[str, Any]:
             "cost model": MODEL_VERSION,
             **_solver_versions(study),
         },
+        "warnings": list(warnings),
         "platform": platform.platform(),
         "commit": _commit(),
         "seeds": {

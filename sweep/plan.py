@@ -118,7 +118,7 @@ def _uncounted(study: Study) -> list[str]:
     return [
         warning
         for choice in (study.networks if study.architecture else ())
-        for warning in counting_warnings(load_network(choice.network, choice.batch))
+        for warning in counting_warnings(load_network(choice.network, choice.batch, choice.dims))
     ]
 
 

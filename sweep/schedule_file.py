@@ -74,9 +74,12 @@ def read_schedule(path: Path) -> ScheduleCase:
         raise InputError(
             where, f"one of {', '.join(MAPPING_OBJECTIVES)}", objective, remedy, key="tile_objective"
         )
+    dims = content.get("dims", {})
+    if not isinstance(dims, dict) or any(type(length) is not int for length in dims.values()):
+        raise InputError(where, "whole lengths by their names", dims, key="dims")
     if not isinstance(alone := content.get("alone", False), bool):
         raise InputError(where, "true or false", alone, key="alone")
-    chip, graph = load_chip(content["chip"]), load_layer_graph(content["network"])
+    chip, graph = load_chip(content["chip"]), load_layer_graph(content["network"], dims)
     return ScheduleCase(
         where,
         chip,

@@ -92,7 +92,7 @@ def alone_offered(study: Study) -> bool:
 
 def _loaded(choice: NetworkChoice, study: Study, alone: bool) -> ScheduledNetwork:
     """InputError for a layer that can only run alone where that is not offered."""
-    graph = load_layer_graph(choice.network)
+    graph = load_layer_graph(choice.network, choice.dims)
     only_alone = next((layer.name for layer in graph.layers if layer.runs_alone), None)
     if only_alone and not alone:
         remedy = "Set schedule.alone, and a mapping solver that maps whole layers"

@@ -41,7 +41,7 @@ class ScratchpadPlans:
         if choice is None:
             return None
         _check_level(study, choice.level)
-        loaded = {n.shown: load_network(n.network, n.batch) for n in study.networks}
+        loaded = {n.shown: load_network(n.network, n.batch, n.dims) for n in study.networks}
         for network in loaded.values():
             _check_dataflow(network)
         return cls(study.networks, choice, loaded, _solve(choice))

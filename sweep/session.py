@@ -97,7 +97,7 @@ def run_study(
         # again, for another run may have taken the folder while this one was planned
         check_lock_file(folder, study.name)
         check_rows(folder, study.name)
-        writer.write_lock_file(lock_content(study))
+        writer.write_lock_file(lock_content(study, planned.warnings))
         run = Run(study, writer, observer, store)
         observer.planned(planned)
         search = search_of(study, journal_in(folder, resume))

@@ -42,17 +42,22 @@ DesignObjective = Literal[
 
 
 class NetworkChoice(Keys):
-    """A network of the study; ``weight`` is how often it runs for every run of a network of weight 1."""
+    """A network of the study; ``weight`` is how often it runs for every run of a network of weight 1.
+
+    ``dims`` states the symbolic lengths of an ONNX file, by their names in it.
+    """
 
     network: str
     batch: Annotated[int, Field(ge=1)] | None = None
+    dims: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
     weight: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 1.0
 
     @property
     def shown(self) -> str:
-        """``resnet18``, ``resnet18 x4`` for a batch of 4; of a file its name without the folder."""
-        name = Path(self.network).name
-        return name if self.batch is None else f"{name} x{self.batch}"
+        """``resnet18``, ``resnet18 x4`` for a batch of 4; of a file its name without the folder and dims."""
+        dims = [f"{name}={length}" for name, length in self.dims.items()]
+        batch = [] if self.batch is None else [f"x{self.batch}"]
+        return " ".join([Path(self.network).name, *batch, *dims])
 
 
 class AxisChoices(Keys):
@@ -185,7 +190,9 @@ class Study(Keys):
     @classmethod
     def _shown_apart(cls, networks: tuple[NetworkChoice, ...]) -> tuple[NetworkChoice, ...]:
         if len({network.shown for network in networks}) < len(networks):
-            raise ValueError("every network once at each batch (use 'weight'), under different file names")
+            raise ValueError(
+                "every network once at each batch and dims (use 'weight'), under different file names"
+            )
         return networks
 
     @field_validator("search", mode="before")
@@ -310,6 +317,9 @@ class Study(Keys):
         placeless = self.model_copy(update={"networks": networks, "architecture": architecture, "chip": chip})
         data = placeless.model_dump(mode="json", by_alias=True)
         data["mapping"]["objective"] = self.mapping_objective
+        for network in data["networks"]:
+            if not network["dims"]:  # as it was before lengths could be stated
+                del network["dims"]
         if not self.chip:
             # as it was before there were chips
             return {k: v for k, v in data.items() if k not in ("chip", "schedule")}

@@ -25,11 +25,11 @@ def read_onnx(path: str | Path, batch: int | None = None, dims: Mapping[str, int
 
     Parameters become values of kind ``parameter``, the graph's inputs ``input``, its results ``output``.
     ``batch`` replaces the first axis of the inputs (a symbolic one is 1 when it is None); ``dims`` states the
-    other symbolic lengths. An unsupported
-    operator, control flow and a call of a local function stay as opaque nodes with their tensors, which say
-    why their work is not counted; an axis whose length shape inference cannot tell counts 0. Raises
-    InputError with the file (and node) for a missing, truncated or contradictory file, and for a batch that
-    the file cannot take.
+    other symbolic lengths by their names. An unsupported operator, control flow and a call of a local
+    function stay as opaque nodes with their tensors, which say why their work is not counted; an axis whose
+    length shape inference cannot tell counts 0. Raises InputError with the file (and node) for a missing,
+    truncated or contradictory file, for a batch that the file cannot take, for a symbolic length that is not
+    stated, and for dims that the inputs do not have.
     """
     model = load_model(path)
     try:

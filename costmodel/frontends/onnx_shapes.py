@@ -122,10 +122,10 @@ def _set_lengths(model: onnx.ModelProto, batch: int | None, dims: Mapping[str, i
     for symbol in batch_symbols([value for value, _ in inputs], values):
         values[symbol] = batch
     set_lengths(model.graph, values)
-    for value, axes in inputs:
+    for _, axes in inputs:
         if axes[0].dim_value in (0, original) and not axes[0].dim_param:
             axes[0].dim_value = batch
-        check_lengths(value, values)
+    check_lengths([value for value, _ in inputs], values)
     return original
 
 

@@ -121,20 +121,25 @@ def set_lengths(graph: onnx.GraphProto, values: Mapping[str, int]) -> None:
                 axis.dim_value = length
 
 
-def check_lengths(value: onnx.ValueInfoProto, values: Mapping[str, int]) -> None:
-    """Raises InputError for an axis of an input that still has no length, naming the symbol to state."""
-    for number, axis in enumerate(_axes(value)):
-        if axis.dim_value >= 1:
-            continue
-        missing = sorted(symbols_of(axis.dim_param) - values.keys()) if axis.dim_param else []
-        remedy = "Fix the axis when exporting the model"
-        if missing:
-            remedy = (
-                f"State it: --dim {missing[0]}=N, in a study dims: {{{missing[0]}: N}} beside the network"
-            )
-        found = axis.dim_param or axis.dim_value or "an axis without length"
-        expected = "axes of known length (of symbolic ones only the batch has one without being asked, 1)"
-        raise InputError(f"input {value.name}", expected, found, remedy, key=f"axis {number}")
+def check_lengths(inputs: list[onnx.ValueInfoProto], values: Mapping[str, int]) -> None:
+    """Raises InputError for an axis of an input that still has no length, naming all symbols to state."""
+    missing = {
+        symbol for _, axis in _symbolic(inputs) for symbol in symbols_of(axis.dim_param)
+    } - values.keys()
+    stated = "State " + " ".join(f"--dim {symbol}=N" for symbol in sorted(missing))
+    in_a_study = ", ".join(f"{symbol}: N" for symbol in sorted(missing))
+    for value in inputs:
+        for number, axis in enumerate(_axes(value)):
+            if axis.dim_value < 1:
+                raise InputError(
+                    f"input {value.name}",
+                    "axes of known length (of symbolic ones only the batch has one without being asked, 1)",
+                    axis.dim_param or axis.dim_value or "an axis without length",
+                    f"{stated}, in a study {{network: FILE, dims: {{{in_a_study}}}}}"
+                    if missing
+                    else "Fix the axis when exporting the model",
+                    key=f"axis {number}",
+                )
 
 
 def _symbolic(inputs: list[onnx.ValueInfoProto]) -> Iterator[tuple[int, Axis]]:

@@ -49,6 +49,17 @@ def counting_warnings(network: Network) -> tuple[str, ...]:
     return tuple(warnings)
 
 
+def size_warnings(network: Network) -> tuple[str, ...]:
+    """One line if tensors have no known size, and so count as nothing in a plan of them; else none."""
+    unknown = [value.name for value in network.values if not value.elements]
+    if not unknown:
+        return ()
+    count = f"{len(unknown)} of {len(network.values)} tensors are of unknown size and count as 0 bytes"
+    maker = next((node for node in network.nodes if unknown[0] in node.outputs), None)
+    made = f", made by node {maker.name} ({maker.operator})" if maker else ""
+    return (f"network {network.name}: {count}, the first {unknown[0]}{made}",)
+
+
 def _kinds(network: Network) -> str:
     """How many operators of each kind are not counted, the most frequent first."""
     kinds = Counter(node.operator for node in network.nodes if node.uncounted)

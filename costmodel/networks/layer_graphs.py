@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,25 +51,28 @@ def layer_graph_names() -> list[str]:
     return [*_OF_THE_PAPER, *_OF_KAPLA, *network_names()]
 
 
-def load_layer_graph(name_or_path: str | Path) -> LayerGraph:
+def load_layer_graph(name_or_path: str | Path, dims: Mapping[str, int] | None = None) -> LayerGraph:
     """The layers of a network for one sample, and whose outputs each of them reads.
 
     One of :func:`layer_graph_names` (or the released SET program's name of its network), a layer graph in
     JSON, or any file that :func:`costmodel.networks.load_network` reads: ONNX, an operator graph; and
-    ``.training`` after any of them for its training step. Raises InputError for an unknown name, a file that
-    cannot be read, a node that no schedule can have, and for what cannot be trained.
+    ``.training`` after any of them for its training step. ``dims`` states symbolic lengths. Raises
+    InputError for an unknown name, a file that cannot be read, a node that no schedule can have, and for what
+    cannot be trained.
     """
     if str(name_or_path).endswith(TRAINING):
         from costmodel.networks.training import training_graph
 
-        return training_graph(load_layer_graph(str(name_or_path).removesuffix(TRAINING)))
-    return _forward_graph(str(name_or_path))
+        return training_graph(load_layer_graph(str(name_or_path).removesuffix(TRAINING), dims))
+    return _forward_graph(str(name_or_path), dims or {})
 
 
-def _forward_graph(name: str) -> LayerGraph:
+def _forward_graph(name: str, dims: Mapping[str, int]) -> LayerGraph:
     from costmodel.conventions.set_isca2023.layers import graph_from_json, load_graph
     from costmodel.frontends.layer_graph import layer_graph
 
+    if dims and not name.endswith(".onnx"):
+        raise InputError(f"network {name}", "no dims but for ONNX files", dict(dims), key="dims")
     if name in (*_OF_THE_PAPER, *_OF_THE_PAPER.values()) and name not in network_names():
         return load_graph(_OF_THE_PAPER.get(name, name))
     if name in _OF_KAPLA:
@@ -81,7 +85,7 @@ def _forward_graph(name: str) -> LayerGraph:
     if not name.endswith((".onnx", ".json", ".json.gz", ".yaml", ".yml")) and name not in network_names():
         known = layer_graph_names()
         raise InputError("network", f"a file, or one of {', '.join(known)}", name, did_you_mean(name, known))
-    return layer_graph(load_network(name))
+    return layer_graph(load_network(name, None, dims))
 
 
 def _json(path: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,47 +50,52 @@ def network_names() -> list[str]:
     return list(_LIBRARY)
 
 
-def load_network(name_or_path: str | Path, batch: int | None = None) -> Network:
+def load_network(
+    name_or_path: str | Path, batch: int | None = None, dims: Mapping[str, int] | None = None
+) -> Network:
     """A built-in network by name, or the network of a file: ``.onnx``, operator-graph ``.json`` or
     ``.json.gz``, Timeloop problem ``.yaml`` (one node).
 
     ``batch`` is the number of images or sequences; None is 1 for a built-in network and a file's own
-    otherwise. Networks for chips (:func:`costmodel.networks.layer_graphs.layer_graph_names`) are lists of
-    their layers with weights, and so is the training step of any network, NAME.training. Raises InputError
-    for an unknown name (with near names), a file that cannot be read, and a batch that the file cannot take.
+    otherwise. ``dims`` states the symbolic lengths of an ONNX file, by their names in it. Networks for chips
+    (:func:`costmodel.networks.layer_graphs.layer_graph_names`) are lists of their layers with weights, and so
+    is the training step of any network, NAME.training. Raises InputError for an unknown name (with near
+    names), a file that cannot be read, a batch that the file cannot take, and dims that it does not have.
     """
     if batch is not None and (type(batch) is not int or batch < 1):
         raise InputError(f"network {name_or_path}", "a whole batch of at least 1", batch, key="batch")
+    if dims and not str(name_or_path).removesuffix(TRAINING).endswith(".onnx"):
+        raise InputError(f"network {name_or_path}", "no dims but for ONNX files", dict(dims), key="dims")
     if built_in := _built_in(str(name_or_path)):
         return built_in(batch or 1)
     if str(name_or_path).endswith(_SUFFIXES):
-        return _from_file(Path(name_or_path), batch)
-    return _from_layer_graph(str(name_or_path), batch or 1)
+        return _from_file(Path(name_or_path), batch, dims)
+    return _from_layer_graph(str(name_or_path), batch or 1, dims)
 
 
-def load_layer(spec: str) -> Layer:
+def load_layer(spec: str, dims: Mapping[str, int] | None = None) -> Layer:
     """One layer: ``NETWORK/LAYER`` (built-in or file), a file that holds one layer, or inline JSON.
 
     A file of one layer is a Timeloop problem (``.yaml``) or a problem in JSON
-    (``{"shape", "dims", "coeffs"}``), the form inline JSON has too. Raises InputError naming what is wrong
-    and what there is.
+    (``{"shape", "dims", "coeffs"}``), the form inline JSON has too. ``dims`` as of :func:`load_network`.
+    Raises InputError naming what is wrong and what there is.
     """
     if spec.lstrip().startswith("{"):
         return _problem_json(spec, "layer")
     if spec.endswith(_SUFFIXES):
-        return _only_layer(spec)
+        return _only_layer(spec, dims)
     network, layer = _split(spec)
     if not network or "/" not in spec:
         remedy = f"Built-in networks: {', '.join(_LIBRARY)}"
         raise InputError(f"layer {spec}", "NETWORK/LAYER, a file, or a problem in JSON", spec, remedy)
-    return _named_layer(load_network(network), layer)
+    return _named_layer(load_network(network, None, dims), layer)
 
 
-def layers_beside(spec: str) -> tuple[Layer, ...]:
-    """Every layer of the network that ``NETWORK/LAYER`` is of; none for a layer of its own."""
+def network_around(spec: str, dims: Mapping[str, int] | None = None) -> Network | None:
+    """The network that ``NETWORK/LAYER`` is of; None for a layer of its own."""
     if spec.lstrip().startswith("{") or spec.endswith(_SUFFIXES):
-        return ()
-    return load_network(_split(spec)[0]).layers
+        return None
+    return load_network(_split(spec)[0], None, dims)
 
 
 def _built_in(name: str) -> Callable[[int], Network] | None:
@@ -102,11 +107,11 @@ def _plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "").replace("/", "")
 
 
-def _from_file(path: Path, batch: int | None) -> Network:
+def _from_file(path: Path, batch: int | None, dims: Mapping[str, int] | None) -> Network:
     if path.name.endswith(".onnx"):
         from costmodel.frontends.onnx import read_onnx
 
-        return read_onnx(path, batch)
+        return read_onnx(path, batch, dims)
     if path.name.endswith((".json", ".json.gz")):
         from costmodel.frontends.graph_json import read_graph
 
@@ -125,13 +130,13 @@ def _from_file(path: Path, batch: int | None) -> Network:
     return layer_list(layer.name, [layer])
 
 
-def _from_layer_graph(name: str, batch: int) -> Network:
+def _from_layer_graph(name: str, batch: int, dims: Mapping[str, int] | None) -> Network:
     """The layers of a network for chips, or of a training step; InputError for what is neither."""
     from costmodel.networks.layer_graphs import layer_graph_names, load_layer_graph
 
     if not name.endswith(TRAINING) and name not in layer_graph_names():
         raise _unknown(name)
-    graph = load_layer_graph(name)
+    graph = load_layer_graph(name, dims)
     return layer_list(graph.name, (layer.nest(batch) for layer in graph.layers if layer.has_weights))
 
 
@@ -159,14 +164,14 @@ def _layer_from_problem(data: Any, where: str) -> Layer:
     return layer_from_problem(data, where)
 
 
-def _only_layer(path: str) -> Layer:
+def _only_layer(path: str, dims: Mapping[str, int] | None) -> Layer:
     if path.endswith((".json", ".json.gz")):
         from costmodel.frontends.safe_json import load_json
 
         data = load_json(path)
         if not (isinstance(data, dict) and "ops" in data):
             return _layer_from_problem(data, path)
-    network = load_network(path)
+    network = load_network(path, None, dims)
     if len(network.layers) != 1:
         raise InputError(path, f"{path}/LAYER: one of its {len(network.layers)} layers", _some(network))
     return network.layers[0]
