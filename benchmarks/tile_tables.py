@@ -26,6 +26,7 @@ from clusters.in_process import InProcessRuntime
 from clusters.runtime import RuntimeSettings
 from costmodel.chips import load_chip
 from costmodel.networks.layer_graphs import load_layer_graph
+from results.answers import StoredAnswers
 from results.store import RunWriter
 from solvers.budget import Budget
 from solvers.schedule.tile_costs import ShareCosts
@@ -51,7 +52,7 @@ def filled(demand: Demand, mapper: TileMapper, folder: Path) -> tuple[ShareCosts
     source, table = tile_source(demand, mapper), TileTable()
     with RunWriter(folder / "first") as writer, InProcessRuntime(answer_task, RuntimeSettings()) as runtime:
         rows = list(fill(table, [(source, demand)], runtime, TileFiling(writer, "first")))
-    start, again = time.process_time(), TileTable(folder)
+    start, again = time.process_time(), TileTable(StoredAnswers(folder))
     left = len(again.open_shares(source, demand.shares()))
     found = time.process_time() - start
     return table.share_costs(source, demand.shares()), {

@@ -50,6 +50,10 @@ class Table:
 
     def arrow_schema(self) -> pyarrow.Schema:
         """The Parquet schema of a part written today."""
+        return self._arrow_schema
+
+    @cached_property
+    def _arrow_schema(self) -> pyarrow.Schema:
         import pyarrow
 
         types = _arrow_types()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from results.columns import Table
-from results.errors import CannotWriteError, WrongRowError
+from results.errors import CannotWriteError, DamagedFileError, WrongRowError
 
 NAME = ".journal"
 DAMAGED = ".journal.damaged"
@@ -65,8 +65,13 @@ def journalled_rows(folder: Path, table: Table) -> list[dict[str, Any]]:
     """The encoded rows in the journal of a table's ``folder``, in the order of their writing.
 
     Anybody may read, while the holder of the lock writes: a row that is being written is not among them.
+    Raises DamagedFileError for a journal that may not be read.
     """
-    return _rows_and_rest(table, _whole_lines(folder / NAME))[0]
+    path = folder / NAME
+    try:
+        return _rows_and_rest(table, _whole_lines(path))[0]
+    except OSError as error:
+        raise DamagedFileError(path, f"cannot be read: {error.strerror}", "Mend the folder") from error
 
 
 def _whole_lines(path: Path) -> bytes:

@@ -19,6 +19,8 @@ _HIDDEN = ".unfinished-"
 _SUFFIX = ".parquet"
 _MOST_PARTS = 99_999_999
 """Parts are told apart, and sorted, by numbers of eight digits."""
+THREADED_ROWS = 10_000
+"""Parts with more rows are read by several threads."""
 
 
 def list_parts(folder: Path) -> list[Path]:
@@ -104,10 +106,15 @@ def read_part(table: Table, path: Path, columns: Sequence[str]) -> pyarrow.Table
     from pyarrow import parquet
 
     try:
-        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        # read ahead is for remote files, and handing a small part to threads takes longer than reading it
+        with (
+            pyarrow.OSFile(str(path)) as source,
+            parquet.ParquetFile(source, pre_buffer=False, page_checksum_verification=True) as file,
+        ):
             present = set(file.schema_arrow.names)
             _check_ours(table, path, present)
-            rows = file.read(columns=[name for name in columns if name in present])
+            wanted = [name for name in columns if name in present]
+            rows = file.read(columns=wanted, use_threads=file.metadata.num_rows > THREADED_ROWS)
         return _with_columns(table, rows, columns)
     except FileNotFoundError:
         raise
@@ -140,6 +147,8 @@ def _with_columns(table: Table, rows: pyarrow.Table, columns: Sequence[str]) -> 
     import pyarrow
 
     today = table.arrow_schema()
+    if rows.schema.names == list(columns) and all(field in today for field in rows.schema):
+        return rows
     arrays = []
     for name in columns:
         wanted = today.field(name).type if name in today.names else None

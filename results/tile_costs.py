@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from pathlib import Path
 from typing import Any
 
-from results.answers import find_matching
+from results.answers import StoredAnswers
 from results.schema_chips import TILE_COSTS
 
 Costs = dict[str, dict[tuple[int, ...], tuple[float | None, int | None, bool]]]
 """By source, then by a share's numbers: energy in pJ, cycles, whether they are proven the least."""
 
 
-def stored_tile_costs(root: Path, source_ids: Collection[str]) -> Costs:
-    """Costs of these sources in the run folders directly below ``root``."""
+def stored_tile_costs(store: StoredAnswers, source_ids: Collection[str]) -> Costs:
+    """Costs of these sources in the run folders of a store."""
     found: Costs = {source: {} for source in source_ids}
-    for row in find_matching(root, TILE_COSTS, "source_id", source_ids, ("source_id", "costs")):
+    for row in store.matching(TILE_COSTS, "source_id", source_ids, ("source_id", "costs")):
         found[row["source_id"]] |= costs_of(row["costs"])
     return found
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from costmodel.architecture import Architecture
 from costmodel.chip.alone import AloneCost, alone_cost
 from costmodel.frontends.reference_mapping import mapping_from_json
-from results.answers import find_matching
+from results.answers import StoredAnswers
 from results.schema import LAYERS
 from sweep.schedule_task import TiledChip
 from sweep.task import MappingTask, architecture_id
@@ -22,10 +21,10 @@ class AloneTable:
     """Mappings of layers on whole chips by task, from the store and from this run; each is solved once.
 
     A mapping serves all chips of one stack of levels; what it costs is counted for the links of each.
-    ``store`` is the folder of run folders whose mappings are reused; None solves everything.
+    ``store`` has the run folders whose mappings are reused; None solves everything.
     """
 
-    store: Path | None = None
+    store: StoredAnswers | None = None
     _found: dict[str, Any] = field(default_factory=dict)
     """Mappings as JSON by task; None of tasks that found none."""
     _looked_up: set[str] = field(default_factory=set)
@@ -60,6 +59,6 @@ class AloneTable:
         if self.store is None or identity in self._looked_up:
             return
         self._looked_up.add(identity)
-        rows = find_matching(self.store, LAYERS, "architecture_id", [identity], ("task_id", "mapping"))
+        rows = self.store.matching(LAYERS, "architecture_id", [identity], ("task_id", "mapping"))
         for row in rows:
             self._found.setdefault(row["task_id"], row["mapping"])

@@ -14,6 +14,17 @@ from sweep.scratchpad_task import ScratchpadTask
 from sweep.work import Task
 
 _NUMBERS = ("energy_pj", "energy_bound_pj", "cycles_bound", "cpu_seconds")
+_OF_ALL = ("task_id", "study", "from_study", "status", "cached", "error", "note", "cpu_seconds")
+NEEDED = {
+    "layers": (*_OF_ALL, *_NUMBERS, "cycles", "energy_by_level_pj"),
+    "scratchpads": (*_OF_ALL, "plan", "bound_bytes"),
+    "schedules": (
+        *(*_OF_ALL, "objective", "energy_pj", "cycles", "energy_bound_pj", "cycles_bound"),
+        *("dram_bytes", "noc_hop_bytes", "energy_by_part_pj", "state"),
+    ),
+    "tile_costs": _OF_ALL,
+}
+"""By table, the columns of a stored row that a run reads: for designs, for what waits, and whose it is."""
 FOUND = ("optimal", "feasible")
 """Statuses of an answer that has a solution."""
 

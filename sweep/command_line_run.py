@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from costmodel.errors import InputError
+from results.answers import StoredAnswers
 from results.errors import WrongRowError
 from results.pareto import check_objectives, front_table, network_labels
 from results.remote import is_uri
@@ -202,7 +203,7 @@ def show_plan(name: str, workers: int, output: str | None, as_json: bool) -> Non
     """``archsweep plan``."""
     study = load_study(name)
     with read_from(study, output) as folder:
-        store = store_of(folder)
+        store = StoredAnswers(store_of(folder))
         planned = plan(study, store, Counting().counted)
         prediction = predict(study, planned, store)
     forecast = prediction.on(workers)

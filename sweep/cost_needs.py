@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from results.answers import StoredAnswers
 from solvers.schedule.tile_shares import Request, Share, batches_of, requested_shares
 from sweep.alone_table import AloneTable
 from sweep.known_costs import KnownCosts
@@ -45,7 +45,7 @@ class CostNeeds:
     answer does not depend on what happens to be in the store.
     """
 
-    def __init__(self, store: Path | None) -> None:
+    def __init__(self, store: StoredAnswers | None) -> None:
         self._tiles, self._alone = TileTable(store), AloneTable(store)
         self._courses: dict[str, _Course] = {}
         self._missing: dict[str, set[str]] = {}

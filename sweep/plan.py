@@ -9,6 +9,7 @@ from pathlib import Path
 from costmodel.errors import InputError
 from costmodel.networks import counting_warnings, load_network
 from costmodel.technology import energy_inversions
+from results.answers import StoredAnswers, stored_in
 from sweep.cost_needs import CostNeeds
 from sweep.design_ledger import DesignLedger
 from sweep.hardware import mapped_on
@@ -17,7 +18,7 @@ from sweep.search import check_feasible, design_space, designs, warm_start
 from sweep.search_choice import OptunaSearch
 from sweep.space import Design
 from sweep.study import Study
-from sweep.work import ids_by_table, stored_answers
+from sweep.work import ids_by_table, known_answers
 from sweep.workload import workload_of
 
 Counted = Callable[[int, int], None]
@@ -71,8 +72,10 @@ class Plan:
     """Open schedules whose solver asks for costs as it goes."""
 
 
-def plan(study: Study, store: Path | None = None, counted: Counted = lambda done, total: None) -> Plan:
-    """Count the study's work; ``store`` is the folder of run folders whose answers are reused.
+def plan(
+    study: Study, store: Path | StoredAnswers | None = None, counted: Counted = lambda done, total: None
+) -> Plan:
+    """Count the study's work; ``store`` is the folder of run folders whose answers are reused, or these.
 
     ``counted`` is told how many designs are counted, and of how many, after each COUNTED_AT_ONCE: a hundred
     thousand take most of a minute. Raises InputError for whatever the study names and cannot be had:
@@ -93,14 +96,15 @@ def plan(study: Study, store: Path | None = None, counted: Counted = lambda done
             f"The last one: {count.obstacle}",
             key="scratchpad",
         )
-    known = stored_answers(store, count.tasks, ("task_id",)) if store is not None and store.is_dir() else ()
+    stored = stored_in(store)
+    known = known_answers(stored, count.tasks) if stored else set[str]()
     warnings = (*_uncounted(study), *count.inverted.values(), *_not_warm(study))
     proposed = Proposed(study, count.designs)
     if isinstance(study.search, OptunaSearch) and count.designs < design_space(study).size:
-        asked, costs = count.asked(count.designs), count.cost_solves(store, ())
+        asked, costs = count.asked(count.designs), count.cost_solves(stored, ())
         most, asking = count.most_solves * count.designs + costs, count.asking(())
         return Plan(proposed, count.infeasible, asked, most, most, warnings, True, costs, asking)
-    asked, costs = count.asked(count.designs - count.infeasible), count.cost_solves(store, known)
+    asked, costs = count.asked(count.designs - count.infeasible), count.cost_solves(stored, known)
     distinct = sum(map(len, count.tasks.values())) + costs
     left, asking = distinct - len(known), count.asking(known)
     return Plan(proposed, count.infeasible, asked, distinct, left, warnings, False, costs, asking)
@@ -169,7 +173,7 @@ class _Count:
                 key=self._study.search.size_key,
             )
 
-    def cost_solves(self, store: Path | None, known: Collection[str]) -> int:
+    def cost_solves(self, store: StoredAnswers | None, known: Collection[str]) -> int:
         """Solves of what layers cost that schedules which are not ``known`` wait for before they begin."""
         needs = CostNeeds(store)
         return sum(

@@ -8,6 +8,8 @@ from itertools import islice
 from pathlib import Path
 from statistics import fmean
 
+from results.answers import StoredAnswers, stored_in
+from results.schema import ANSWER_TABLES
 from sweep.design_ledger import DesignLedger
 from sweep.pilot import PILOT_SOLVES, pilot
 from sweep.plan import Plan
@@ -16,6 +18,9 @@ from sweep.simulation import Forecast, forecast
 from sweep.study import Study
 from sweep.work import Task, ids_by_table, stored_answers
 from sweep.workload import workload_of
+
+SECONDS = {table.name: ("wall_seconds",) for table in ANSWER_TABLES}
+"""What a prediction reads of answers, by table."""
 
 
 @dataclass(frozen=True)
@@ -49,19 +54,20 @@ def _simulated(seconds: tuple[float, ...], solves: int, workers: int) -> Forecas
     return forecast(seconds, solves, Cluster(workers))
 
 
-def predict(study: Study, planned: Plan, store: Path | None = None) -> Prediction:
+def predict(study: Study, planned: Plan, store: Path | StoredAnswers | None = None) -> Prediction:
     """Seconds per solve: those of the study's own answers in the store, else of a few pilot solves.
 
     Answers in the store do where all that is left is of their kind: nothing of what layers cost. What asking
     schedules will ask for is counted as the pilot's did, for each of them: they may share some of it.
     """
-    if store is not None and store.is_dir() and not (planned.cost_solves or planned.asking):
+    stored = stored_in(store)
+    if stored and not (planned.cost_solves or planned.asking):
         ledger = DesignLedger(study, workload_of(study))
         tasks = (task for design in planned.designs for task in ledger.tasks(design))
-        known = stored_answers(store, ids_by_table(tasks), ("task_id", "wall_seconds"))
+        known = stored_answers(stored, ids_by_table(tasks), SECONDS)
         seconds = tuple(row["wall_seconds"] for row in known.values() if row["wall_seconds"] is not None)
         if len(seconds) >= PILOT_SOLVES or (seconds and not planned.open):
-            return Prediction(planned.open, seconds, f"{len(seconds)} solves in {store}")
+            return Prediction(planned.open, seconds, f"{len(seconds)} solves in {stored.root}")
     timed = pilot(_spread(study, planned), planned)
     solves = planned.open + planned.asking * timed.asked
     return Prediction(solves, timed.seconds, f"{timed.solves} pilot solves on this machine")

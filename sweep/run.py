@@ -9,9 +9,10 @@ from typing import Any
 
 from clusters.pace import FEWEST_A_WORKER
 from clusters.runtime import Runtime, complete_all
+from results.answers import StoredAnswers, stored_in
 from results.schema import ANSWER_TABLES, ANSWERED
 from results.store import RunFolder, RunWriter
-from sweep.answers import answer_of
+from sweep.answers import NEEDED, answer_of
 from sweep.completions import answer_row, check_environment, failed_row
 from sweep.cost_needs import CostNeeds, CostTask
 from sweep.design_ledger import DesignLedger
@@ -51,16 +52,18 @@ class Observer:
 class Run:
     """One study on its way into one run folder; equal tasks are solved once, whoever solved them before.
 
-    ``store`` is the folder of run folders whose answers are reused; None solves everything.
+    ``store`` is the folder of run folders whose answers are reused, or these; None solves everything.
     """
 
-    def __init__(self, study: Study, writer: RunWriter, observer: Observer, store: Path | None) -> None:
-        self.study, self.writer, self.observer, self.store = study, writer, observer, store
+    def __init__(
+        self, study: Study, writer: RunWriter, observer: Observer, store: Path | StoredAnswers | None
+    ) -> None:
+        self.study, self.writer, self.observer, self.store = study, writer, observer, stored_in(store)
         self.ledger = DesignLedger(study, workload_of(study))
         self.pruning = BoundsPruning(study, self.ledger.workload) if study.search.prune_by_bounds else None
         self._study_id = study_id(study)
         self._solving: dict[str, Task | CostTask] = {}
-        self._needs, self._needed = CostNeeds(store), deque[CostTask]()
+        self._needs, self._needed = CostNeeds(self.store), deque[CostTask]()
         self._ready = deque[ScheduleTask]()
         self._epochs = EpochNeeds()
         folder = RunFolder(writer.path)
@@ -105,9 +108,14 @@ class Run:
             yield None
 
     def _stored(self, tasks: Iterable[Task]) -> dict[str, dict[str, Any]]:
-        """What the store knows of these tasks and this run does not."""
-        wanted = ids_by_table(task for task in tasks if not self.ledger.knows(task.id))
-        return stored_answers(self.store, wanted) if self.store else {}
+        """What the store knows of these tasks and this run does not yet."""
+        if self.store is None:
+            return {}
+        unknown = [task for task in tasks if not self.ledger.knows(task.id)]
+        held = ids_by_table(task for task in unknown if task.id in self._held)
+        others = ids_by_table(task for task in unknown if task.id not in self._held)
+        # a row that this folder holds is not written again: what designs need of it will do
+        return stored_answers(self.store, held, NEEDED) | stored_answers(self.store, others)
 
     def _open(
         self, design: Design, tasks: list[Task], stored: dict[str, dict[str, Any]]

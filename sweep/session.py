@@ -7,6 +7,7 @@ from pathlib import Path
 
 from clusters.runtime import Runtime, RuntimeSettings
 from costmodel.errors import InputError
+from results.answers import StoredAnswers
 from results.store import RunFolder, RunWriter
 from sweep.folder_owner import check_lock_file, check_rows
 from sweep.lock import lock_content
@@ -90,7 +91,7 @@ def run_study(
     """
     folder = run_folder(study, output)
     check_lock_file(folder, study.name)
-    store = store_of(folder) if resume else None
+    store = StoredAnswers(store_of(folder)) if resume else None
     observer = observer or Observer()
     planned = plan(study, store, observer.counted)
     with RunWriter(folder) as writer:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from clusters.runtime import Runtime, complete_all
+from results.answers import StoredAnswers
 from results.store import RunWriter
 from results.tile_costs import Costs, costs_of, stored_tile_costs
 from solvers.schedule.tile_costs import ShareCosts, TabledTileCosts
@@ -36,10 +36,10 @@ def tile_source(demand: Demand, mapper: TileMapper) -> TileSource:
 class TileTable:
     """Costs by source and share, from the store and from this run; an open share is in one task only.
 
-    ``store`` is the folder of run folders whose costs are reused; None solves everything.
+    ``store`` has the run folders whose costs are reused; None solves everything.
     """
 
-    store: Path | None = None
+    store: StoredAnswers | None = None
     _known: dict[str, dict[Share, ShareCost | None]] = field(default_factory=dict)
     _asked: dict[str, dict[Share, TileTask]] = field(default_factory=dict)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as ReadOnlyDict
-from pathlib import Path
 from typing import Any
 
-from results.answers import find_answers
+from results.answers import StoredAnswers
 from results.schema import ANSWER_TABLES
 from sweep.schedule_task import ScheduleTask
 from sweep.schedule_worker import run_schedule_task
@@ -17,6 +16,8 @@ from sweep.tile_task import run_tile_task
 
 Task = MappingTask | ScratchpadTask | ScheduleTask
 """What designs ask for."""
+Columns = ReadOnlyDict[str, Sequence[str]]
+"""Names of columns by table."""
 
 RUN = {
     "mapping": run_task,
@@ -33,13 +34,27 @@ def answer_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
 
 
 def stored_answers(
-    store: Path, ids: ReadOnlyDict[str, Iterable[str]], columns: Sequence[str] | None = None
+    store: StoredAnswers, ids: ReadOnlyDict[str, Iterable[str]], columns: Columns | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Rows of tasks that runs in ``store`` answered; ``ids`` by table, see :func:`find_answers`."""
+    """Rows of tasks that runs in ``store`` answered; ``ids`` and ``columns`` by table.
+
+    None: all columns of an answer, see :meth:`StoredAnswers.find`.
+    """
     found: dict[str, dict[str, Any]] = {}
     for table in ANSWER_TABLES:
-        found |= find_answers(store, ids.get(table.name, ()), columns, table)
+        if wanted := ids.get(table.name):
+            found |= store.find(table, wanted, None if columns is None else columns[table.name])
     return found
+
+
+def known_answers(store: StoredAnswers, ids: ReadOnlyDict[str, Iterable[str]]) -> set[str]:
+    """Those of the tasks that runs in ``store`` answered; ``ids`` by table."""
+    return {
+        task_id
+        for table in ANSWER_TABLES
+        if table.name in ids
+        for task_id in store.known(table, ids[table.name])
+    }
 
 
 def ids_by_table(tasks: Iterable[Task]) -> dict[str, set[str]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from results.answers import answer_columns, find_answers, find_matching
+from results.answers import StoredAnswers, answer_columns, find_answers
 from results.parts import list_parts
 from results.schema import LAYERS, SCRATCHPADS
 from results.store import Buffering, RunWriter
@@ -63,9 +63,11 @@ def test_only_answered_rows_count(tmp_path: Path, make_layer: Make) -> None:
 def test_rows_are_found_by_another_column_that_is_not_asked_for(tmp_path: Path, make_layer: Make) -> None:
     rows = [make_layer(1), make_layer(2, status="failed"), make_layer(3, architecture_id="another")]
     _write(tmp_path / "run", rows)
-    found = find_matching(tmp_path, LAYERS, "architecture_id", [rows[0]["architecture_id"]], ("task_id",))
+    found = StoredAnswers(tmp_path).matching(
+        LAYERS, "architecture_id", [rows[0]["architecture_id"]], ("task_id",)
+    )
     assert [row["task_id"] for row in found] == [rows[0]["task_id"]]
-    assert find_matching(tmp_path, LAYERS, "architecture_id", [], ("task_id",)) == []
+    assert StoredAnswers(tmp_path).matching(LAYERS, "architecture_id", [], ("task_id",)) == []
 
 
 def test_an_original_beats_a_copy_and_the_first_finished_wins(tmp_path: Path, make_layer: Make) -> None:

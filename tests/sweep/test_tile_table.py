@@ -12,6 +12,7 @@ from clusters.in_process import InProcessRuntime
 from clusters.runtime import RuntimeSettings
 from costmodel.chip import LayerGraph, NetworkLayer
 from costmodel.chips import load_chip
+from results.answers import StoredAnswers
 from results.store import RunFolder, RunWriter
 from solvers.schedule.tile_costs import MissingShareError, solved_costs
 from solvers.schedule.tile_mapper import TileMapper
@@ -71,8 +72,8 @@ def test_the_table_is_what_solving_here_gives(tmp_path: Path) -> None:
 def test_other_studies_find_the_costs_and_solve_only_what_is_new(tmp_path: Path) -> None:
     asked = demand()
     source = tile_source(asked, MAPPER)
-    run(TileTable(tmp_path), [(source, asked)], tmp_path / "one")
-    again = TileTable(tmp_path)
+    run(TileTable(StoredAnswers(tmp_path)), [(source, asked)], tmp_path / "one")
+    again = TileTable(StoredAnswers(tmp_path))
     assert run(again, [(source, asked)], tmp_path / "two") == []
     # another name, a smaller batch, fewer tiles: nothing new; more tiles: some
     assert again.open_shares(source, demand(chain(name="other"), 1, 1).shares()) == []
@@ -126,8 +127,8 @@ def test_shares_without_a_mapping_are_known_as_such(tmp_path: Path) -> None:
     graph = LayerGraph("wide", (NetworkLayer("wide", "conv", **channels, **sizes),))
     asked, mapper = demand(graph, 1, 1), TileMapper("nvdla")
     source = tile_source(asked, mapper)
-    (row,) = run(TileTable(tmp_path), [(source, asked)], tmp_path / "one")
+    (row,) = run(TileTable(StoredAnswers(tmp_path)), [(source, asked)], tmp_path / "one")
     assert [cost[1:] for cost in row["costs"]] == [[None, None, False]] * len(asked.shares())
-    again = TileTable(tmp_path)
+    again = TileTable(StoredAnswers(tmp_path))
     assert again.open_shares(source, asked.shares()) == []
     assert len(again.tile_costs(source, asked).rows(0, 1, 1).parts) == 0
