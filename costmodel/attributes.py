@@ -67,6 +67,13 @@ class Attributes(ReadOnlyDict[str, Plain]):
             raise InputError("", "whole numbers", value, key=key)
         return whole
 
+    def flag(self, key: str) -> bool:
+        """Whether the attribute is stated as true or 1; InputError for what is neither true nor false."""
+        value = self._values.get(key, False)
+        if value not in (0, 1):
+            raise InputError("", "true or false", value, key=key)
+        return bool(value)
+
     def text(self, key: str, default: str) -> str:
         """The text that is stated, else ``default``; InputError for anything else."""
         value = self._values.get(key, default)

@@ -41,7 +41,8 @@ class NetworkLayer:
     output dim of a transpose is. Inputs are ``external_c`` channels of the network's input, then those of
     ``producers`` (indices) in that order; ``weight_producers`` compute what a product of activations takes as
     weights. ``channels``: which of each producer are read, then of each weight producer (all if it is empty).
-    ``input_h``, ``input_w`` are without padding.
+    ``input_h``, ``input_w`` are without padding. ``pad_h`` is the padding above the first row, from which
+    that below the last one follows; if it is negative, the first window begins so many rows further down.
 
     Layers of a training step: an ``error`` computes the errors of its forward layer's inputs from those of
     its outputs. Where it :attr:`scatters`, filter and stride are the forward layer's. An ``update`` has its
@@ -182,7 +183,9 @@ class NetworkLayer:
         return self.k, batch, self.h, self.w
 
     def input_bytes(self, batch: int) -> int:
-        return self.c * self.input_h * self.input_w * batch
+        """Of the rows and columns from the first window on."""
+        rows, columns = self.input_h + min(self.pad_h, 0), self.input_w + min(self.pad_w, 0)
+        return self.c * rows * columns * batch
 
     def normalized_cycles(self, vector: int, lanes: int, macs: int, vector_units: int) -> float:
         """NPT of section 3.3.2: cycles of one sample on one tile whose vectors it may leave partly empty."""

@@ -48,13 +48,47 @@ def taken(parts: Parts, first: int, end: int) -> Parts:
 
 def joined(parts: Iterable[Slice]) -> Parts:
     """Neighbouring channels of one draft as one slice."""
-    found: list[Slice] = []
-    for part in parts:
-        if found and found[-1].draft == part.draft and found[-1].end == part.first:
-            found[-1] = replace(found[-1], end=part.end)
+    return _runs((part.draft, part.first, part.end) for part in parts)
+
+
+def _runs(pieces: Iterable[tuple[int, int, int]]) -> Parts:
+    """Pieces (draft, first, end) as slices, neighbouring ones of one draft as one."""
+    found: list[list[int]] = []
+    for draft, first, end in pieces:
+        if found and found[-1][0] == draft and found[-1][2] == first:
+            found[-1][2] = end
         else:
-            found.append(part)
-    return tuple(found)
+            found.append([draft, first, end])
+    return tuple(Slice(*piece) for piece in found)
+
+
+def listed(parts: Iterable[Slice]) -> list[tuple[int, int]]:
+    """Every channel as (draft, number)."""
+    return [(part.draft, channel) for part in parts for channel in range(part.first, part.end)]
+
+
+def picked(parts: Iterable[Slice], chosen: Iterable[int]) -> Parts:
+    """The channels ``chosen`` of the channels of ``parts``, in that order."""
+    every = listed(parts)
+    return _runs((draft, first, first + 1) for draft, first in (every[i] for i in chosen))
+
+
+def sorted_already(parts: Parts) -> bool:
+    """Whether the channels are different ones, in the order in which drafts compute them."""
+    return all(
+        one.draft < other.draft or (one.draft == other.draft and one.end <= other.first)
+        for one, other in pairwise(parts)
+    )
+
+
+def in_any_order(parts: Parts) -> Parts:
+    """The same channels as few slices: for a layer with constant weights, which may be in any order too."""
+    if sorted_already(parts):
+        return joined(parts)
+    every = listed(parts)
+    if len(set(every)) < len(every):
+        return parts
+    return picked(parts, sorted(range(len(every)), key=every.__getitem__))
 
 
 @dataclass(frozen=True)
@@ -162,11 +196,20 @@ def _through(folded: dict[int, Parts], parts: Parts) -> Parts:
 
 
 def _cuts(name: str, drafts: dict[int, Draft]) -> dict[int, set[int]]:
-    """Where the outputs of drafts are cut, as their readers need it; cuts go on to what the parts read."""
+    """Where the outputs of drafts are cut, as their readers need it; cuts go on to what the parts read.
+
+    A group that is cut is cut off from the others, too: its parts are layers that read all of its inputs.
+    """
     cuts: dict[int, set[int]] = {index: set() for index in (*drafts, EXTERNAL)}
     for index in reversed(drafts):
         draft = drafts[index]
-        _check_cuts(f"network {name}", draft, cuts[index])
+        if cuts[index] and draft.kind == "transpose":
+            expected = "consumers that read all rows of what is transposed"
+            raise InputError(f"network {name}", expected, sorted(cuts[index]), key=draft.name)
+        if draft.groups > 1:
+            group_k = draft.k // draft.groups
+            inside = {cut // group_k * group_k for cut in cuts[index] if cut % group_k}
+            cuts[index] |= (inside | {cut + group_k for cut in inside}) - {0, draft.k}
         bounds = sorted({0, draft.k, *cuts[index]})
         for first, end in pairwise(bounds):
             for part in (*draft.inputs_of(first, end), *taken(draft.weights, first, end)):
@@ -175,19 +218,17 @@ def _cuts(name: str, drafts: dict[int, Draft]) -> dict[int, set[int]]:
     return cuts
 
 
-def _check_cuts(where: str, draft: Draft, cuts: set[int]) -> None:
-    group_k = draft.k // draft.groups
-    if cuts and (draft.kind == "transpose" or (draft.groups > 1 and any(cut % group_k for cut in cuts))):
-        raise InputError(where, "consumers that read whole groups of channels", sorted(cuts), key=draft.name)
-
-
 def _layer(
     draft: Draft, suffix: str, piece: tuple[int, int], numbers: dict[tuple[int, int], int]
 ) -> NetworkLayer:
     """The layer that computes channels ``piece`` of a draft, from layers by (draft, first channel)."""
     first, end = piece
     inputs, weights = draft.inputs_of(first, end), taken(draft.weights, first, end)
-    groups = draft.groups * (end - first) // draft.k if draft.groups > 1 else 1
+    groups = max(draft.groups * (end - first) // draft.k, 1)
+    places = [part.draft == EXTERNAL for part in inputs]
+    if places != sorted(places, reverse=True):
+        expected = "the network's input before what layers compute, or apart from it"
+        raise InputError(f"layer {draft.name}", expected, "its channels between or behind them")
     return NetworkLayer(
         name=f"{draft.name}{suffix}",
         kind="conv" if draft.kind == "groupconv" and groups == 1 else draft.kind,

@@ -3,42 +3,118 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from costmodel.errors import InputError
-from costmodel.frontends.layer_graph_data import Builder, Data, reach
-from costmodel.frontends.layer_graph_drafts import EXTERNAL, Draft, Slice, taken
+from costmodel.frontends.layer_graph_contraction import Operand, contraction, letters_of_matmul
+from costmodel.frontends.layer_graph_data import Builder
+from costmodel.frontends.layer_graph_drafts import Draft, Parts, in_any_order, picked, taken
+from costmodel.frontends.layer_graph_folded import folded_heads, folded_linear, folded_matmul
+from costmodel.frontends.layer_graph_layout import (
+    Data,
+    Shape,
+    as_image,
+    full,
+    in_order,
+    in_order_if_known,
+    spatial_dims,
+)
+from costmodel.frontends.layer_graph_windows import Windows, stated_windows
 from costmodel.workload import Layer, Node
 
-_KNOWN_DIMS = frozenset("BMNKCGPQRSDT")
-"""What a layer here may have: the dims of products and of convolutions of whole operands."""
+_KNOWN_DIMS = frozenset("BMNK")
+"""What a product may have between whose operands views are folded away."""
 
 
-def product(builder: Builder, node: Node, operands: Sequence[Data], has_weights: bool, axes: int) -> Data:
-    """The layer of a node with one; its second operand is constant weights or activations.
+class Factors(NamedTuple):
+    """The two factors of a product by position: their shapes, and where they lie (None: constants)."""
 
-    ``axes``: of its first operand, samples included.
-    """
+    shapes: tuple[Shape, Shape]
+    data: tuple[Data | None, Data | None]
+    output: Shape
+
+
+def product(builder: Builder, node: Node, factors: Factors) -> Data:
+    """The layer of a node with one; its second operand is constant weights or activations."""
     (layer,) = node.layers
+    head = node.operator.split("+")[0]
+    if "P" in layer.sizes:
+        return _convolution(builder, node, layer, factors)
+    letters = _letters(head, node, factors)
+    if letters is not None:
+        left, right = (Operand(*one) for one in zip(letters[:2], factors.shapes, factors.data, strict=True))
+        return contraction(builder, node.name, (left, right), letters[2])
     if extra := sorted(layer.sizes.keys() - _KNOWN_DIMS):
         raise InputError("", "operands that repeat no element but for sharing heads", f"dims {extra}")
-    if "P" in layer.sizes:
-        if not has_weights:
-            raise InputError("", "constant weights of a convolution", "activations")
-        return _convolution(builder, node.name, layer, operands[0], axes)
-    if has_weights and "B" not in layer.sizes:
-        return _linear(builder, node.name, layer, operands[0])
-    if has_weights:
-        return _heads(builder, node.name, layer, operands[0], None)
-    both = [operands[0], operands[-1]]
-    return _heads(builder, node.name, layer, *_unpacked(layer, both))
+    constant = None in factors.data
+    if constant and "B" not in layer.sizes:
+        data = next(one for one in factors.data if one is not None)
+        return folded_linear(builder, node, layer, data, factors.output)
+    return folded_matmul(builder, node, layer, factors.data, factors.output)
 
 
-def attention(builder: Builder, node: Node, operands: Sequence[Data]) -> Data:
+def _letters(head: str, node: Node, factors: Factors) -> tuple[str, str, str] | None:
+    """A letter for every axis of both operands and of the result.
+
+    None where views that the file folds away stand between the operands and the product.
+    """
+    a, b = factors.shapes
+    if any(data is not None and data.axes is None for data in factors.data) or head == "layer":
+        return None
+    if head == "Gemm":
+        a_turned, b_turned = (node.attributes.flag(key) for key in ("transA", "transB"))
+        return ("km" if a_turned else "mk"), ("nk" if b_turned else "kn"), "mn"
+    if head == "Einsum":
+        left, result = node.attributes.text("equation", "").replace(" ", "").split("->")
+        first, second = left.split(",")
+        return first, second, result
+    if head == "linear":
+        rows = "".join(chr(ord("a") + i) for i in range(len(a) - 1))
+        plain = len(a) > 0 and a[-1:] == b[-1:] and (*a[:-1], b[0]) == factors.output
+        return (f"{rows}y", "zy", f"{rows}z") if plain else None
+    if not _as_numpy(a, b, factors.output):
+        return None
+    if head[0].islower() and None not in factors.data and a[-1] == a[-2] == b[-1] == b[-2]:
+        return None  # a transpose that the file may fold away would not show in the shapes
+    return letters_of_matmul(a, b)
+
+
+def _as_numpy(a: Shape, b: Shape, output: Shape) -> bool:
+    """Whether the shapes are those of a product as NumPy has it, without views in between."""
+    rows, columns = (a if len(a) > 1 else (1, *a)), (b if len(b) > 1 else (*b, 1))
+    outer = max(len(rows), len(columns)) - 2
+    left, right = ((1,) * (outer + 2 - len(one)) + one[:-2] for one in (rows, columns))
+    if rows[-1] != columns[-2] or any(x != y and 1 not in (x, y) for x, y in zip(left, right, strict=True)):
+        return False
+    return (*map(max, left, right), *a[-2:-1], *(b[-1:] if len(b) > 1 else ())) == output
+
+
+# ---- attention
+
+
+def attention(
+    builder: Builder, node: Node, operands: Sequence[Data], shapes: Sequence[Shape], output: Shape
+) -> Data:
     """Scores, softmax and weighted values of fused attention.
 
     Queries, keys and values come apart, as (queries, packed keys and values), or packed in one.
     """
     scores, values = node.layers
+    name = node.name
+    heads = "abcdefgh"[: len(output) - 2]
+    apart = len(operands) == 3 and all(
+        data.axes is not None and len(shape) == len(output)
+        for data, shape in zip(operands, shapes, strict=True)
+    )
+    if apart and shapes[0][:-1] == output[:-1] and shapes[2][-1] == output[-1]:
+        q, k, v = (
+            Operand(heads + x, s, d) for x, s, d in zip(("qd", "kd", "ke"), shapes, operands, strict=True)
+        )
+        made = contraction(builder, f"{name}.scores", (q, k), f"{heads}qk")
+        made = builder.pointwise(f"{name}.softmax", made, foldable=False)
+        size = (*output[:-1], shapes[1][-2])
+        return contraction(builder, f"{name}.values", (Operand(f"{heads}qk", size, made), v), f"{heads}qe")
     width = scores.sizes.get("B", 1) * scores.sizes["K"]
     together = _query_heads(scores, operands[0].h * operands[0].w)
     parts = _pieces(operands[:3], (together * width, width, width))
@@ -47,9 +123,9 @@ def attention(builder: Builder, node: Node, operands: Sequence[Data]) -> Data:
     if len(parts) != 3 or len(operands) > 3:
         found = [data.shape for data in operands]
         raise InputError("", f"queries, keys and values of {width} channels, without a mask", found)
-    made = _heads(builder, f"{node.name}.scores", scores, parts[0], parts[1], keys=True)
-    made = builder.pointwise(f"{node.name}.softmax", made, foldable=False)
-    return _heads(builder, f"{node.name}.values", values, made, parts[2], keys=False)
+    made = folded_heads(builder, f"{name}.scores", scores, parts[0], parts[1], keys=True)
+    made = builder.pointwise(f"{name}.softmax", made, foldable=False)
+    return folded_heads(builder, f"{name}.values", values, made, parts[2], keys=False)
 
 
 def _query_heads(layer: Layer, rows: int) -> int:
@@ -60,19 +136,27 @@ def _query_heads(layer: Layer, rows: int) -> int:
 def _pieces(operands: Sequence[Data], widths: Sequence[int]) -> list[Data]:
     """Queries, keys and values in turn, one or several out of each operand; one alone may be all of them."""
     parts: list[Data] = []
-    for data in operands:
+    for data in map(in_order_if_known, operands):
         first = 0
         while first < data.k:
             end = first + widths[len(parts) % len(widths)]
             if end > data.k:
                 raise InputError("", f"queries, keys or values of {widths} channels", data.shape)
-            parts.append(data.cut(first, end))
+            parts.append(replace(data, parts=taken(data.parts, first, end), axes=None))
             first = end
     return parts
 
 
-def _convolution(builder: Builder, name: str, layer: Layer, data: Data, axes: int) -> Data:
+# ---- convolutions
+
+
+def _convolution(builder: Builder, node: Node, layer: Layer, factors: Factors) -> Data:
     sizes = layer.sizes
+    data, weights = factors.data
+    if node.operator == "layer":  # of a list of layers, whose tensors are in an order of their own
+        data, weights = (data if data is not None else weights), None
+    if data is None or weights is not None:
+        raise InputError("", "constant weights of a convolution of activations", "others")
     if "T" in sizes:
         raise InputError("", "one or two spatial axes", "three", key="layer")
     if sizes.get("N", 1) != 1:
@@ -81,24 +165,42 @@ def _convolution(builder: Builder, name: str, layer: Layer, data: Data, axes: in
     groups = sizes.get("G", 1) if "K" in sizes else sizes["C"]
     k = sizes["K"] * groups if "K" in sizes else groups
     c = sizes["C"] * groups if "K" in sizes else groups
-    (p, r, stride_h), (q, s, stride_w) = _axis(layer, "P", "R"), _axis(layer, "Q", "S")
-    if axes == 3:  # one spatial axis: the rows, as of any sequence
-        (p, r, stride_h), (q, s, stride_w) = (q, s, stride_w), (p, r, stride_h)
-    if data.external:
-        data = _image(data, c, axes)
-    if data.k != c:
-        raise InputError("", f"{c} channels", data.shape)
-    (rows, above), (columns, left) = reach(p, r, stride_h, data.h), reach(q, s, stride_w, data.w)
-    kind = "groupconv" if groups > 1 else "conv"
-    window = (r, s, stride_h, stride_w, above, left)
-    return builder.add(Draft(name, kind, k, p, q, data.parts, rows, columns, *window, groups=groups))
+    axes = 2 if node.operator == "layer" else len(factors.output) - 2
+    names = (("P", "R"), ("Q", "S"))[-axes:]
+    numbers = [_axis(layer, *pair) for pair in names]
+    read = factors.shapes[0][2:]
+    if node.operator == "layer":
+        read = tuple((count - 1) * stride + size for count, size, stride in numbers)
+    data = as_image(data, (1, c, *read))
+    counts, filters, strides = zip(*numbers, strict=True)
+    windows = stated_windows(node.attributes, read, counts, (filters, strides))
+    data, rows, columns = builder.under(node.name, data, windows)
+    data = in_order(data)
+    parts = _filtered(builder, node.name, data, (rows, columns), (k, groups))
+    spatial = (full(dim, one.count) for dim, one in zip(spatial_dims(data), windows, strict=True))
+    return Data(parts, rows.count, columns.count, ((), full("C", k), *spatial))
 
 
-def _image(data: Data, c: int, axes: int) -> Data:
-    """The network's input as a convolution reads it: of three axes, the channels before the rows."""
-    if axes == 3 and data.k != c and data.h == c:
-        return Data((Slice(EXTERNAL, 0, c),), data.k, 1)
-    return data
+def _filtered(
+    builder: Builder, name: str, data: Data, windows: tuple[Windows, Windows], size: tuple[int, int]
+) -> Parts:
+    """A convolution to ``size``: outputs and groups."""
+    (k, groups), (rows, columns) = size, windows
+    (input_h, above), (input_w, left) = rows.reach(data.h), columns.reach(data.w)
+    window = (rows.size, columns.size, rows.stride, columns.stride, above, left)
+    box = (rows.count, columns.count)
+
+    def draft(parts: Parts) -> Draft:
+        kind = "groupconv" if groups > 1 else "conv"
+        return Draft(name, kind, k, *box, parts, input_h, input_w, *window, groups=groups)
+
+    if groups == data.k:
+        return builder.each_channel(data.parts, draft, k // groups)
+    if groups == 1:
+        return builder.add(draft(in_any_order(data.parts)))
+    group_c = data.k // groups
+    each = [in_any_order(picked(data.parts, range(i, i + group_c))) for i in range(0, data.k, group_c)]
+    return builder.add(draft(tuple(part for parts in each for part in parts)))
 
 
 def _axis(layer: Layer, position: str, window: str) -> tuple[int, int, int]:
@@ -109,115 +211,3 @@ def _axis(layer: Layer, position: str, window: str) -> tuple[int, int, int]:
     if layer.sizes[window] > 1 and terms[window] > 1:
         raise InputError("", "a dilation of 1", terms[window], key="dilation")
     return layer.sizes[position], layer.sizes[window], terms[position]
-
-
-def _linear(builder: Builder, name: str, layer: Layer, data: Data) -> Data:
-    """A product with constant weights: of every row, of the whole image, or across the rows."""
-    m, n, k = (layer.sizes[dim] for dim in "MNK")
-    for rows, outputs in ((m, n), (n, m)):
-        if data.external and data.elements == k * rows:
-            data = Data((Slice(EXTERNAL, 0, k),), rows, 1)
-        if rows == 1 and data.elements == k and (data.h, data.w) != (1, 1) and data.k != k:
-            return builder.add(Draft(name, "fc", outputs, 1, 1, data.parts, data.h, data.w, data.h, data.w))
-        if data.k == k and data.h * data.w == rows:
-            kind = "fc" if rows == 1 else "conv"
-            return builder.add(Draft(name, kind, outputs, data.h, data.w, data.parts, data.h, data.w))
-        if data.k == k and data.w == 1 and data.h > rows:  # only the leading rows, as of a first token
-            return builder.add(Draft(name, "conv", outputs, rows, 1, data.parts, rows, 1))
-        if data.k == rows and data.h == k and data.w == 1:
-            turned = builder.transposed(f"{name}.transposed", data)
-            return builder.add(Draft(name, "conv", outputs, turned.h, 1, turned.parts, turned.h, 1))
-    raise InputError("", f"{m} rows of {k} channels", data.shape)
-
-
-def _unpacked(layer: Layer, operands: Sequence[Data]) -> tuple[Data, Data]:
-    """Both operands of a product, where queries, keys and values may be packed in one."""
-    left, right = operands
-    heads = layer.sizes.get("B", 1)
-    queries, values = heads * layer.sizes["K"], heads * layer.sizes["N"]
-    if left == right and left.k == 3 * queries:
-        return left.cut(0, queries), left.cut(queries, 2 * queries)
-    if right.k == 3 * values and right.h * right.w == layer.sizes["K"]:
-        return left, right.cut(2 * values, 3 * values)
-    return left, right
-
-
-def _heads(
-    builder: Builder, name: str, layer: Layer, left: Data, right: Data | None, keys: bool | None = None
-) -> Data:
-    """A product for every head: rows of ``left`` with ``right`` as weights (None: constant ones).
-
-    ``keys``: whether channels of ``right`` are summed over; None: as the shapes have it, and where both could
-    be, unless ``left`` is a product of activations itself.
-    """
-    sizes = layer.sizes
-    heads, m, n, k = sizes.get("B", 1), sizes["M"], sizes["N"], sizes["K"]
-    if left.k % (heads * k) == 0 and left.k * left.h * left.w == heads * m * k:
-        # consecutive query heads share one as weights; here each has channels of its own
-        m, heads = left.h * left.w, left.k // k
-    if left.external and left.elements == heads * m * k:
-        left = Data((Slice(EXTERNAL, 0, heads * k),), m, 1)
-    if (left.k, left.h) != (heads * k, m) and (left.k, left.h) == (heads * m, k):
-        left = builder.transposed(f"{name}.left", left, heads)
-    if (left.k, left.h * left.w) != (heads * k, m):
-        raise InputError("", f"{m} rows of {heads} x {k} channels", left.shape)
-    weights = () if right is None else _weights(builder, name, (heads, n, k), (left, right), keys).parts
-    kind, rows = ("groupconv" if heads > 1 else "conv"), (left.h, left.w)
-    return builder.add(Draft(name, kind, heads * n, *rows, left.parts, *rows, groups=heads, weights=weights))
-
-
-def _weights(
-    builder: Builder,
-    name: str,
-    sizes: tuple[int, int, int],
-    operands: tuple[Data, Data],
-    keys: bool | None,
-) -> Data:
-    """Activations as weights: a channel for each output (N) of a head, a row for each input (K).
-
-    ``sizes``: heads of ``left``, N and K.
-    """
-    left, right = operands
-    heads, n, k = sizes
-    if right.external:
-        raise InputError("", "activations that a layer computes as weights", "the network's input")
-    right = builder.as_rows(right) if right.w != 1 else right
-    as_they_are, turned = _repeats(right, heads, n, k), _repeats(right, heads, k, n)
-    if as_they_are and turned:
-        as_they_are = (
-            0 if (keys if keys is not None else not _after_a_product(builder, left)) else as_they_are
-        )
-    if as_they_are:
-        return _repeated(right, heads, as_they_are)
-    if turned:
-        return _repeated(builder.transposed(f"{name}.transposed", right, heads // turned), heads, turned)
-    expected = f"{k} rows of {heads} x {n} channels, or {n} rows of {heads} x {k}"
-    raise InputError("", expected, right.shape)
-
-
-def _repeats(data: Data, heads: int, width: int, rows: int) -> int:
-    """How many heads share each part of ``width`` channels and ``rows`` rows; 0 if ``data`` has no such."""
-    if data.h != rows or data.k % width or heads % (data.k // width):
-        return 0
-    return heads // (data.k // width)
-
-
-def _repeated(data: Data, heads: int, times: int) -> Data:
-    """The parts of the heads, each for so many heads one after the other."""
-    if times == 1:
-        return data
-    width = data.k * times // heads
-    parts = [
-        taken(data.parts, first, first + width) for first in range(0, data.k, width) for _ in range(times)
-    ]
-    return Data(tuple(slice_ for part in parts for slice_ in part), data.h, data.w)
-
-
-def _after_a_product(builder: Builder, data: Data) -> bool:
-    """Whether ``data`` are scores: a product of activations, perhaps after a softmax."""
-    if data.external:
-        return False
-    draft = builder.drafts[data.parts[0].draft]
-    if draft.pointwise and draft.inputs[0].draft != EXTERNAL:
-        draft = builder.drafts[draft.inputs[0].draft]
-    return bool(draft.weights)

@@ -27,7 +27,11 @@ def held_inputs(layer: NetworkLayer, part: Array) -> Array:
 
 def least_inputs(layer: NetworkLayer, part: Array) -> Array:
     """The same as if every part's windows reached over both edges: no part of these sizes holds less."""
-    return _inputs(layer, part, 2 * layer.pad_h, 2 * layer.pad_w)
+    below = (layer.h - 1) * layer.stride_h + layer.r - layer.pad_h - layer.input_h
+    right = (layer.w - 1) * layer.stride_w + layer.s - layer.pad_w - layer.input_w
+    return _inputs(
+        layer, part, *(max(a, 0) + max(b, 0) for a, b in ((layer.pad_h, below), (layer.pad_w, right)))
+    )
 
 
 def _inputs(layer: NetworkLayer, part: Array, missing_h: int, missing_w: int) -> Array:

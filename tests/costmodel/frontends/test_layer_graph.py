@@ -10,6 +10,7 @@ from typing import Any
 import onnx
 import pytest
 
+from costmodel.attributes import Attributes
 from costmodel.chip.layers import LayerGraph, NetworkLayer
 from costmodel.conventions.set_isca2023.layers import load_graph
 from costmodel.errors import InputError
@@ -19,24 +20,34 @@ from costmodel.networks import load_network, network_names
 from costmodel.networks.builder import Convolution, NetworkBuilder, Pool
 from costmodel.networks.inception import googlenet
 from costmodel.networks.layer_graphs import layer_graph_names, load_layer_graph
-from costmodel.workload import Network, batched_matmul, gemm
+from costmodel.workload import Network, Node, Pooling, Value, batched_matmul, convolution, gemm
 
 DATA = Path(__file__).parents[2] / "data"
 
 
-def shape(layer: NetworkLayer) -> tuple[Any, ...]:
-    window = layer.r, layer.s, layer.stride_h, layer.stride_w, layer.pad_h, layer.pad_w
+def shape(layer: NetworkLayer, padding: bool = True) -> tuple[Any, ...]:
+    window = (
+        layer.r,
+        layer.s,
+        layer.stride_h,
+        layer.stride_w,
+        *((layer.pad_h, layer.pad_w) if padding else ()),
+    )
     sizes = layer.c, layer.k, layer.h, layer.w, layer.input_h, layer.input_w
     return layer.kind, sizes, window, layer.operands, layer.groups, layer.order, layer.external_c
 
 
-def structure(graph: LayerGraph) -> Counter[Any]:
-    """Every layer with all that it is computed from, without names: equal for equal graphs."""
+def structure(graph: LayerGraph, padding: bool = True) -> Counter[Any]:
+    """Every layer with all that it is computed from, without names: equal for equal graphs.
+
+    Without ``padding``, windows may begin elsewhere: the released program states no padding, and puts half of
+    what reaches over the edges before the first row (of windows of 7 every 2 over 224 rows 2, not 3).
+    """
     found: list[Any] = []
     for layer in graph.layers:
         inputs = sorted(found[i] for i in layer.producers)
         weights = sorted(found[i] for i in layer.weight_producers)
-        found.append(hash((shape(layer), tuple(inputs), tuple(weights))))
+        found.append(hash((shape(layer, padding), tuple(inputs), tuple(weights))))
     return Counter(found)
 
 
@@ -84,14 +95,14 @@ def resnet50_of_2015() -> Network:
 
 def test_convolutional_networks_are_the_released_programs() -> None:
     # operands of a sum and branches of a concatenation in any order
-    assert structure(layer_graph(resnet50_of_2015())) == structure(load_graph("resnet"))
+    assert structure(layer_graph(resnet50_of_2015()), False) == structure(load_graph("resnet"), False)
     # the paper's third branch is 5x5; the library's last pooling is 2x2, as in deployed networks
     released = load_graph("goog")
     pool = next(i for i, layer in enumerate(released.layers) if shape(layer)[:2] == ("pool", LAST_POOL))
     layers = list(released.layers)
     layers[pool] = replace(layers[pool], r=2, s=2)
     expected = LayerGraph("goog", tuple(layers))
-    assert structure(layer_graph(googlenet(third_branch=5))) == structure(expected)
+    assert structure(layer_graph(googlenet(third_branch=5)), False) == structure(expected, False)
 
 
 LAST_POOL = (832, 832, 7, 7, 14, 14)
@@ -235,10 +246,10 @@ def test_poolings_and_means() -> None:
     build.max_pool("max", x, Pool(3, 2, padding=1))
     build.average_pool("average", x, 2)
     build.operator("global", "GlobalAveragePool", (x,), (1, 8, 1, 1))
-    build.operator("mean", "mean", (x,), (1, 8))
+    build.operator("mean", "mean", (x,), (1, 8), dim=(2, 3))
     layers = by_name(build)
     window = {n: (lay.r, lay.stride_h, lay.pad_h, lay.input_h, lay.h) for n, lay in layers.items()}
-    assert window["max"] == (3, 2, 0, 8, 4)
+    assert window["max"] == (3, 2, 1, 8, 4)
     assert window["average"] == (4, 4, 0, 8, 2)
     assert window["global"] == window["mean"] == (8, 8, 0, 8, 1)
 
@@ -262,9 +273,12 @@ def test_a_scale_of_every_channel_is_an_activation_as_weight() -> None:
 
 def test_readers_of_some_channels_split_the_layer() -> None:
     build, x = start()
-    halves = [build.operator(f"half{i}", "slice", (x,), (1, 4, 8, 8)) for i in range(2)]
+    halves = [
+        build.operator(f"half{i}", "slice", (x,), (1, 4, 8, 8), dim=1, start=4 * i, end=4 * i + 4)
+        for i in range(2)
+    ]
     pool = build.operator("pool", "adaptive_avg_pool2d", (halves[1],), (1, 4, 2, 2))
-    third = build.operator("part", "slice", (pool,), (1, 1, 2, 2))
+    third = build.operator("part", "slice", (pool,), (1, 1, 2, 2), dim=1, end=1)
     build.convolution("a", halves[0], Convolution(2))
     build.convolution("b", third, Convolution(2))
     layers = by_name(build)
@@ -275,7 +289,10 @@ def test_readers_of_some_channels_split_the_layer() -> None:
 
 def test_activations_are_folded_into_the_part_that_they_read() -> None:
     build, x = start()
-    left, right = (build.operator(f"half{i}", "slice", (x,), (1, 4, 8, 8)) for i in range(2))
+    left, right = (
+        build.operator(f"half{i}", "slice", (x,), (1, 4, 8, 8), dim=1, start=start, end=start + 4)
+        for i, start in enumerate((0, 4))
+    )
     build.convolution("a", build.operator("relu", "relu", (left,), (1, 4, 8, 8)), Convolution(2))
     build.convolution("b", right, Convolution(2))
     assert list(by_name(build)) == ["conv[0]", "conv[1]", "a", "b"]
@@ -369,7 +386,7 @@ def test_what_a_schedule_cannot_have_is_named() -> None:
     build, x = start()
     y = build.max_pool("half", x, Pool(2, 2))
     build.operator("add", "add", (x, y), (1, 8, 8, 8))
-    with pytest.raises(InputError, match=r"node add \(add\).*operands of one shape"):
+    with pytest.raises(InputError, match=r"node add \(add\).*operands that lie alike"):
         by_name(build)
     with pytest.raises(InputError, match=r"node conv1 .*one sample.*batch of 1"):
         layer_graph(load_network("resnet18", 2))
@@ -389,3 +406,99 @@ def test_what_a_schedule_cannot_have_is_named() -> None:
     for name, what in (("deeplabv3_resnet50", "a dilation of 1"), ("s3d", "one or two spatial axes")):
         with pytest.raises(InputError, match=rf"node conv.*{what}"):
             load_layer_graph(DATA / "graphs" / f"{name}.json.gz")
+
+
+# --- what a file does not say
+
+
+def refused(build: NetworkBuilder, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        layer_graph(build.network())
+
+
+def test_parts_of_unknown_position_are_refused() -> None:
+    build, x = start()
+    build.convolution("next", build.operator("half", "slice", (x,), (1, 4, 8, 8)), Convolution(2))
+    refused(build, r"node half \(slice\): dim: .*State dim")
+    build, x = start()
+    build.operator("next", "relu", (build.operator("one", "select", (x,), (1, 8, 8), dim=3),), (1, 8, 8))
+    refused(build, r"node one \(select\): index: .*State index")
+    build = NetworkBuilder("tokens")
+    build.linear("next", build.linear("fc", build.input("x", (1, 6, 16)), 8), 4)
+    build.operator(
+        "first", "linear", ("fc", build.parameter("w", (3, 8))), (1, 3), gemm("first", M=1, N=3, K=8)
+    )
+    refused(build, r"node first \(linear\): row: .*which 1 of 6 rows")
+
+
+def test_the_parts_of_one_split_prove_where_they_are() -> None:
+    build, x = start()
+    network = build.network()
+    parts = [Value("a", (1, 2, 8, 8), "activation"), Value("b", (1, 6, 8, 8), "activation")]
+    pools = [Node(f"{name}.pool", "adaptive_avg_pool2d", (name,), (f"{name}.out",)) for name in "ab"]
+    outputs = [Value("a.out", (1, 2, 1, 1), "output"), Value("b.out", (1, 6, 1, 1), "output")]
+    made = (replace(v, kind="activation") if v.kind == "output" else v for v in network.values)
+    split = Node("split", "split", (x,), ("a", "b"))
+    values = (*made, *parts, *outputs)
+    graph = layer_graph(Network("split", (*network.nodes, split, *pools), values))
+    assert [(layer.name, layer.k) for layer in graph.layers[:2]] == [("conv[0]", 2), ("conv[1]", 6)]
+    assert [layer.producers for layer in graph.layers[2:]] == [(0,), (1,)]
+    # without the second part, the first may be either end
+    alone = replace(split, outputs=("a",))
+    values = tuple(value for value in values if value.name[0] != "b")
+    with pytest.raises(InputError, match=r"node split \(split\): dim"):
+        layer_graph(Network("split", (*network.nodes, alone, pools[0]), values))
+
+
+def test_a_transpose_without_axes_is_known_where_all_lengths_differ() -> None:
+    build = NetworkBuilder("turned")
+    x = build.linear("fc", build.input("x", (1, 6, 16)), 8)
+    turned = build.operator("turned", "transpose", (x,), (1, 8, 6))
+    build.linear("next", turned, 4)
+    assert [layer.kind for layer in layer_graph(build.network()).layers] == ["conv", "transpose", "conv"]
+    build = NetworkBuilder("turned")
+    x = build.linear("fc", build.input("x", (1, 8, 16)), 8)
+    build.linear("next", build.operator("turned", "transpose", (x,), (1, 8, 8)), 4)
+    refused(build, r"node turned \(transpose\): dims")
+
+
+def test_a_product_of_square_operands_says_whether_one_is_transposed() -> None:
+    def made(**attributes: bool) -> NetworkBuilder:
+        build = NetworkBuilder("square")
+        x = build.input("x", (1, 4, 16))
+        q, k = build.linear("q", x, 8), build.linear("k", x, 8)
+        layer = batched_matmul("scores", B=2, M=4, N=4, K=4)
+        build.operator("scores", "matmul", (q, k), (1, 2, 4, 4), layer, **attributes)
+        return build
+
+    refused(made(), r"node scores \(matmul\): transposed")
+    assert "transpose" in kinds(layer_graph(made(transposed=True).network()))
+    assert "transpose" not in kinds(layer_graph(made(transposed=False).network()))
+
+
+def test_operands_of_fused_operators_are_not_forgotten() -> None:
+    build, x = start()
+    y = build.convolution("other", x, Convolution(8))
+    pooled = Node("fused", "max_pool2d+add", (x, y), ("fused",), pooling=Pooling((3, 3), (1, 1)),
+                  attributes=Attributes({"padding": 1}))  # fmt: skip
+    network = build.network()
+    values = tuple(replace(v, kind="activation") if v.kind == "output" else v for v in network.values)
+    values = (*values, Value("fused", (1, 8, 8, 8), "output"))
+    layers = {one.name: one for one in layer_graph(Network("n", (*network.nodes, pooled), values)).layers}
+    assert layers["fused.add"].kind == "eltwise"
+    assert len(layers["fused.add"].producers) == 2
+
+
+def test_windows_that_the_padding_does_not_explain_are_refused() -> None:
+    build, x = start()
+    weights = build.parameter("w", (4, 8, 3, 3))
+    layer = convolution("odd", K=4, C=8, P=8, Q=8, R=3, S=3)
+    build.operator("odd", "conv2d", (x, weights), (1, 4, 8, 8), layer, padding=0)
+    refused(build, r"node odd \(conv2d\): padding: .*padded by \(0, 0\), found 8")
+    build, x = start()
+    pool = Node("odd", "max_pool2d", (x,), ("odd",), pooling=Pooling((3, 3), (1, 1)),
+                attributes=Attributes({"dilation": 2}))  # fmt: skip
+    network = build.network()
+    values = (*network.values, Value("odd", (1, 8, 4, 4), "output"))
+    with pytest.raises(InputError, match=r"node odd \(max_pool2d\): dilation: expected a dilation of 1"):
+        layer_graph(Network("n", (*network.nodes, pool), values))

@@ -21,6 +21,7 @@ from costmodel.conventions.set_isca2023.tile_costs import NvdlaTileCosts
 from costmodel.errors import InputError
 from solvers.budget import Budget
 from solvers.schedule.nvdla_tile import Params, nvdla_tile
+from solvers.schedule.partition_ranking import least_inputs
 from solvers.schedule.tile_costs import TabledTileCosts, solved_costs
 from solvers.schedule.tile_mapper import ShareCost, TileMapper, TileProblem
 from solvers.schedule.tile_shares import (
@@ -273,3 +274,20 @@ def test_what_nvdlas_counts_would_leave_out_is_refused(place: int, change: dict[
     levels[place] = replace(levels[place], **change)
     with pytest.raises(InputError, match=said):
         nvdla_tile(replace(tile, levels=tuple(levels)))
+
+
+@pytest.mark.parametrize("length", [5, 8])
+@pytest.mark.parametrize(("above", "below"), [(0, 0), (1, 1), (0, 1), (2, 0), (0, 2), (-2, 0), (-1, 1)])
+def test_no_part_holds_less_than_its_size_says(length: int, above: int, below: int) -> None:
+    """Every interval of rows, window by window; with more padding on one side than on the other."""
+    for window, stride in ((3, 1), (3, 2), (2, 2)):
+        rows = (length + above + below - window) // stride + 1
+        one = NetworkLayer(
+            "conv", "conv", c=1, k=1, h=rows, w=1, r=window, s=1, stride_h=stride, stride_w=1, pad_h=above,
+            pad_w=0, input_h=min(length, (rows - 1) * stride + window - above), input_w=1,
+        )  # fmt: skip
+        for size in range(1, rows + 1):
+            (least,) = least_inputs(one, np.array([[1, 1, size, 1]]))
+            for first in range(rows - size + 1):
+                under = {p * stride + i - above for p in range(first, first + size) for i in range(window)}
+                assert least <= max(len(under & set(range(one.input_h))), 1)
