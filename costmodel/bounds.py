@@ -41,7 +41,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import product
 from math import ceil, inf, prod
 from typing import NamedTuple
@@ -50,6 +49,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.architecture import Architecture
+from costmodel.limits import cached
 from costmodel.sharing import allocations, fanouts_to, largest_product
 from costmodel.traffic import distinct_sums
 from costmodel.workload import Layer, Tensor
@@ -110,7 +110,7 @@ class _Option(NamedTuple):
     words: tuple[_Words, ...]
 
 
-@lru_cache(maxsize=64)
+@cached(maxsize=64)
 def lower_bounds(architecture: Architecture, layer: Layer, scope: Scope = ANY_MAPPING) -> Bounds:
     """Bounds for all mappings of ``layer`` in ``scope``; see the module for the proof.
 

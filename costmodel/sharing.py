@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.architecture import Architecture
+from costmodel.limits import cached, limit_reached
 from costmodel.workload import Layer
 
 Array = NDArray[np.float64]
 
 MOST_ALLOCATIONS = 30_000
-"""Above this many, :func:`allocations` forgets at which level the words are shared."""
+"""Ways to spend the fan-outs; with more :func:`allocations` forgets at which level words are shared."""
 
 
 @lru_cache(maxsize=4096)
@@ -123,6 +124,8 @@ def _window_share(steps: Array, taps: Array) -> Array:
 def _fewer(factors: Array, most: int) -> Array:
     """At most ``most`` ways that are no worse: sharing at any level counts at all, or each class's best."""
     if len(factors) > most:
+        effect = "the cost model's lower bound forgets at which level words are shared, and is lower"
+        limit_reached("ways to spend the fan-outs", MOST_ALLOCATIONS, effect)
         merged = _maximal(factors.prod(axis=1))
         factors = np.ones((len(merged), *factors.shape[1:]))
         factors[:, 0] = merged
@@ -141,7 +144,7 @@ MOST_EXACT_FANOUT = 32
 """Above this, :func:`_any_ways` lets every class have the whole fan-out."""
 
 
-@lru_cache(maxsize=1024)
+@cached(maxsize=1024)
 def _any_ways(sizes: tuple[int, ...], fanout_x: int, fanout_y: int) -> Array:
     """As :func:`_level_ways` for factors that need not divide anything, but are at most the sizes."""
     across, along = (_any_spent(sizes, fanout) for fanout in (fanout_x, fanout_y))
@@ -151,6 +154,9 @@ def _any_ways(sizes: tuple[int, ...], fanout_x: int, fanout_y: int) -> Array:
 
 def _any_spent(sizes: tuple[int, ...], fanout: int) -> Array:
     if fanout > MOST_EXACT_FANOUT:
+        if sum(size > 1 for size in sizes) > 1:
+            effect = "the lower bound on padded sizes gives each kind of dim the whole fan-out, and is lower"
+            limit_reached("instances of a fan-out that are shared out exactly", MOST_EXACT_FANOUT, effect)
         return np.array([[min(size, fanout) for size in sizes]], float)
 
     def spent(rest: tuple[int, ...], left: int) -> Iterator[tuple[int, ...]]:

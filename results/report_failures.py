@@ -1,7 +1,9 @@
-"""What failed, and why; what is infeasible or was discarded before any solve."""
+"""What failed, and why; what is infeasible or was discarded before any solve; which limits were reached."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     import pandas
 
 LONGEST_TABLE = 200
+LIMIT = re.compile(r"limit of [\d,]+ [^;]+ reached: [^;]+")
+"""What a solver's note says of a limit, one of its sentences between semicolons."""
 
 
 def failures_section(run: RunData) -> Section:
@@ -32,7 +36,24 @@ def failures_section(run: RunData) -> Section:
         listed = _limited(["What", "Name", "", "Reason"], discarded, "Designs discarded by their bounds")
         summary = element("summary", f"Discarded before any solve, by their bounds: {len(discarded)}")
         parts.append(element("details", summary, listed))
+    if reached := _limits(run):
+        listed = _limited(["Solves", "Limit"], reached, "Limits that searches reached")
+        summary = element(
+            "summary", f"Limits that searches reached, each proving or finding less: {len(reached)}"
+        )
+        parts.append(element("details", summary, listed))
     return Section("failures", "Failures", joined(parts))
+
+
+def _limits(run: RunData) -> list[list[Cell]]:
+    """How many solves reached each limit, by the sentence in their notes; the most frequent first."""
+    notes = [*run.layers["note"]]
+    notes += [row["note"] for row in (*run.scratchpads, *run.schedules.values(), *run.tile_lots)]
+    found: Counter[str] = Counter()
+    for note in notes:
+        if isinstance(note, str):
+            found.update(dict.fromkeys(LIMIT.findall(note)))
+    return [[Cell(str(count), number=True), Cell(sentence)] for sentence, count in found.most_common()]
 
 
 def _limited(headers: list[str], rows: list[list[Cell]], caption: str) -> Markup:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import wraps
 from math import inf
-from typing import Generic, TypeVar
+from typing import Generic, ParamSpec, TypeVar
 
+from costmodel.limits import Limit, recording, report
 from solvers.tolerance import contradicts, within_tolerance
 
+Arguments = ParamSpec("Arguments")
 SolutionT = TypeVar("SolutionT")
 
 
@@ -75,3 +79,33 @@ def proven(objective: float, bound: float) -> tuple[Status, float]:
     if within_tolerance(objective, bound, 0.0):
         return Status.OPTIMAL, objective
     return Status.FEASIBLE, bound
+
+
+def noting_limits(
+    solve: Callable[Arguments, Outcome[SolutionT]],
+) -> Callable[Arguments, Outcome[SolutionT]]:
+    """A solver whose outcome's note says which limits it reached, in its own code and in what it called.
+
+    A proven outcome (OPTIMAL, INFEASIBLE) names only limits that narrow the question; nothing else was lost.
+    """
+
+    @wraps(solve)
+    def noted(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Outcome[SolutionT]:
+        with recording() as reached:
+            outcome = solve(*args, **kwargs)
+        return with_limits(outcome, reached)
+
+    return noted
+
+
+def with_limits(outcome: Outcome[SolutionT], reached: Iterable[Limit]) -> Outcome[SolutionT]:
+    """The outcome with the limits that were reached for it in its note, once, as :func:`noting_limits` says.
+
+    A solver that asked for the outcome has to say the same limits, so they are reported to it.
+    """
+    ended = outcome.status in (Status.OPTIMAL, Status.INFEASIBLE)
+    told = [limit for limit in reached if limit.narrows or not ended]
+    for limit in told:
+        report(limit)
+    new = [str(limit) for limit in told if str(limit) not in outcome.note]
+    return replace(outcome, note="; ".join([*filter(None, [outcome.note]), *new])) if new else outcome

@@ -132,8 +132,9 @@ def _described(problem: CodesignProblem, found: CodesignSolution | None) -> dict
 
 def _print_answer(answer: dict[str, Any]) -> None:
     table = Table(show_header=False, box=None)
-    for key in ("status", "objective", "bound", "gap", "cpu_seconds", "allowed_area_um2", "area_um2"):
-        table.add_row(key.replace("_", " "), _shown(answer[key]))
+    for key in ("status", "objective", "bound", "gap", "cpu_seconds", "note", "allowed_area_um2", "area_um2"):
+        if answer[key] != "":
+            table.add_row(key.replace("_", " "), _shown(answer[key]))
     for key, value in answer["architecture"]["overrides"].items():
         table.add_row(key, f"{value}")
     for key in ("energy_pj", "cycles", "edp_pj_cycles", "pj_per_mac", "macs_per_cycle"):

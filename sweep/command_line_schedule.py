@@ -134,15 +134,16 @@ def solved(folder: RunFolder, asked: str) -> dict[str, Any]:
     return {
         **{name: best[name] for name in KEPT},
         "seeds": [{name: row[name] for name in OF_SEEDS} for row in seeds],
-        "note": design["note"] or design["error"] or "",
+        "note": design["note"] or design["error"] or best.get("note") or "",
     }
 
 
 def _print_answer(answer: dict[str, Any]) -> None:
     console = Console()
     table = Table(show_header=False, box=None)
-    for key in (*SHOWN, "cpu_seconds", "tile_cpu_seconds"):
-        table.add_row(key.replace("_", " "), _shown(answer[key]))
+    for key in (*SHOWN, "cpu_seconds", "tile_cpu_seconds", "note"):
+        if answer[key] != "":
+            table.add_row(key.replace("_", " "), _shown(answer[key]))
     console.print(table)
     seeds = Table("seed", "status", answer["objective_name"], "CPU s", box=None)
     for row in answer["seeds"]:

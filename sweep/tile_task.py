@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from costmodel.architecture import Architecture
+from costmodel.limits import recording
 from solvers.budget import Budget, Stopwatch
 from solvers.schedule.tile_mapper import TileMapper
 from solvers.schedule.tile_shares import Share
@@ -84,11 +85,13 @@ def run_tile_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
     params = checked_params(content["solver"], content["params"])
     mapper = TileMapper(content["solver"], content["objective"], params, Budget(**content["budget"]))
     shares = [Share(*numbers) for numbers in content["shares"]]
-    costs = mapper.costs(Architecture.from_json(content["architecture"]), shares)
+    with recording() as limits:
+        costs = mapper.costs(Architecture.from_json(content["architecture"]), shares)
     proven = all(cost is not None and cost.proven for cost in costs.values())
     return {
         "status": "optimal" if proven else "feasible",
         "costs": [[list(share), *share_numbers(cost)] for share, cost in costs.items()],
         "cpu_seconds": watch.cpu_seconds,
         "wall_seconds": watch.wall_seconds,
+        "note": "; ".join(map(str, limits)) or None,
     }

@@ -20,7 +20,7 @@ from solvers.checks import check, is_number
 from solvers.mapping.padding import over_padded_sizes
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space_bounds import space_bound
-from solvers.outcome import Outcome, Status, proven
+from solvers.outcome import Outcome, Status, noting_limits, proven
 from solvers.tolerance import within_tolerance
 
 LEADER = "exact"
@@ -62,6 +62,7 @@ class Params:
         object.__setattr__(self, "members", tuple(self.members))
 
 
+@noting_limits
 @over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[AnyMapping]:
     """The best answer and the best bound of all members asked; ``solved_by`` names whose answer it is.

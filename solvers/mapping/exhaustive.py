@@ -22,7 +22,7 @@ from solvers.mapping.padding import over_padded_sizes
 from solvers.mapping.problem import MappingProblem, objective_of, objective_values
 from solvers.mapping.space import MappingSpace
 from solvers.mapping.space_bounds import space_bound
-from solvers.outcome import Outcome, Status
+from solvers.outcome import Outcome, Status, noting_limits
 
 VERSION = "3"
 
@@ -40,6 +40,7 @@ class Params:
         check_counts("exhaustive", self, {"limit": 1})
 
 
+@noting_limits
 @over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:
     """The best of all mappings that the problem's rules allow; OPTIMAL when all were looked at.

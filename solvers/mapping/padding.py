@@ -9,11 +9,12 @@ from functools import cached_property, update_wrapper
 from math import inf
 from typing import Concatenate, Generic, ParamSpec, TypeVar
 
+from costmodel.limits import limit_reached
 from costmodel.uneven import AnyMapping
 from solvers.budget import Budget, Deadline, Stopwatch
 from solvers.mapping.padded_sizes import Box, OpenBoxes, Sizes, at_sizes, count_sizes, promising_sizes
 from solvers.mapping.problem import MappingProblem
-from solvers.outcome import Outcome, Status, proven
+from solvers.outcome import Outcome, Status, noting_limits, proven
 from solvers.tolerance import sufficient_bound, within_tolerance
 
 Rest = ParamSpec("Rest")
@@ -49,11 +50,12 @@ def over_padded_sizes(solve: MappingSolve[Rest, MappingT]) -> MappingSolve[Rest,
             return solve(problem, budget, *args, **kwargs)
 
         def solve_one(size: MappingProblem, its_budget: Budget) -> Outcome[MappingT]:
-            return solve(size, its_budget, *args, **kwargs)
+            return told(size, its_budget, *args, **kwargs)
 
         tolerances = [getattr(argument, "tolerance", 0.0) for argument in (*args, *kwargs.values())]
         return PaddedSearch(problem, budget, solve_one, max(tolerances, default=0.0)).run()
 
+    told = noting_limits(solve)
     update_wrapper(padded, solve)
     return padded
 
@@ -128,6 +130,9 @@ class PaddedSearch(Generic[MappingT]):
             return
         turn, asked = self._turns[box.low], box.low in self._solved
         may_learn = not asked or box.low in self._cut_short
+        if may_learn and self._proves and turn == len(SHARES):
+            effect = "what was proven of some sizes by then stands"
+            limit_reached("solves of a padded size", len(SHARES), effect)
         if may_learn and self._proves and turn < len(SHARES):
             self._look_at(box.low, SHARES[turn])
             self._turns[box.low] += 1

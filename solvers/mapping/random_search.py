@@ -18,7 +18,7 @@ from solvers.mapping.padding import over_padded_sizes
 from solvers.mapping.problem import MappingProblem, objective_values
 from solvers.mapping.space import MappingSpace
 from solvers.mapping.space_bounds import space_bound
-from solvers.outcome import Outcome
+from solvers.outcome import Outcome, noting_limits
 
 VERSION = "3"
 
@@ -37,6 +37,7 @@ class Params:
         check_counts("random_search", self, {"victory": 1})
 
 
+@noting_limits
 @over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:
     """The best of the mappings drawn (:meth:`MappingSpace.sample`) until victory, time or iterations end it.

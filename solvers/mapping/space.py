@@ -16,12 +16,15 @@ from numpy.typing import NDArray
 from costmodel.architecture import Architecture
 from costmodel.batch import MappingBatch
 from costmodel.errors import InputError
+from costmodel.limits import limit_reached
 from costmodel.workload import Layer, Tensor
 from solvers.divisors import divisors
 from solvers.mapping.loop_orders import LoopOrders
 from solvers.mapping.rules import LevelRules, SpaceRules, allowed_keeps
 
 Array = NDArray[Any]
+ATTEMPTS = 100
+"""Draws of a row whose spatial factors do not fit the fan-outs before it is left as it is, invalid."""
 
 LARGEST_SIZE = 2**31 - 1
 """Of a dim: batches of mappings hold factors as 32-bit integers, and tables are quadratic in the number of a
@@ -195,11 +198,15 @@ class MappingSpace:
         loops that the rules allow. What is left out has no valid row; where keep sets leave a dim no way at
         all, the block's rows are invalid. Block ``b`` of a seed is always the same.
         """
-        from solvers.mapping.space_kernel import sample_rows, space_workspace
+        from solvers.mapping.space_kernel import Drawing, sample_rows, space_workspace
 
         batch = MappingBatch.empty(len(blocks) * rows_per_block, self.architecture, self.layer)
         tables = self.tables
-        sample_rows(tables, batch.rows, space_workspace(tables), (seed, blocks.start, rows_per_block))
+        work = space_workspace(tables)
+        sample_rows(tables, batch.rows, work, Drawing(seed, blocks.start, rows_per_block, ATTEMPTS))
+        if work.given_up[0]:
+            effect = "such rows are left invalid, and fewer mappings are looked at than are drawn"
+            limit_reached("draws of a row's spatial factors until they fit", ATTEMPTS, effect)
         return batch
 
     def allowed(self, batch: MappingBatch) -> Array:

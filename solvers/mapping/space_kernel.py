@@ -17,8 +17,15 @@ Array = NDArray[Any]
 Int = Any
 """A 64-bit integer of compiled code."""
 
-ATTEMPTS = 100
-"""Draws of a row whose spatial factors do not fit the fan-outs before it is left as it is, invalid."""
+
+class Drawing(NamedTuple):
+    """Which rows to draw, and how often to try."""
+
+    seed: int
+    first_block: int
+    rows_per_block: int
+    attempts: int
+    """Draws of a row whose spatial factors do not fit the fan-outs before it is left as it is, invalid."""
 
 
 class SpaceWorkspace(NamedTuple):
@@ -32,6 +39,8 @@ class SpaceWorkspace(NamedTuple):
     """[dims, slots + 1, divisors] ways to reach the dim's size from a divisor covered before a slot."""
     spread: Array
     """[dims] dims with a spatial factor in one block."""
+    given_up: Array
+    """[1] rows left invalid after as many draws as there may be."""
 
 
 def space_workspace(tables: SpaceTables) -> SpaceWorkspace:
@@ -41,27 +50,31 @@ def space_workspace(tables: SpaceTables) -> SpaceWorkspace:
         masks=np.zeros(len(tables.masks), np.int64),
         ways=np.zeros((dims, len(tables.slot_level) + 1, most), np.int64),
         spread=np.zeros(dims, np.int64),
+        given_up=np.zeros(1, np.int64),
     )
 
 
 @entry
-def sample_rows(tables: SpaceTables, rows: Rows, work: SpaceWorkspace, place: tuple[int, int, int]) -> None:
-    """Fill all ``rows`` as ``MappingSpace.sample`` says; ``place``: seed, first block, rows of a block."""
-    seed, first_block, rows_per_block = place
+def sample_rows(tables: SpaceTables, rows: Rows, work: SpaceWorkspace, drawing: Drawing) -> None:
+    """Fill all ``rows`` as ``MappingSpace.sample`` says."""
     for row in range(rows.temporal.shape[0]):
-        if row % rows_per_block == 0:
-            block = first_block + row // rows_per_block
-            work.state[0] = np.uint64(seed) * np.uint64(0xD1342543DE82EF95) + np.uint64(block)
+        if row % drawing.rows_per_block == 0:
+            block = drawing.first_block + row // drawing.rows_per_block
+            work.state[0] = np.uint64(drawing.seed) * np.uint64(0xD1342543DE82EF95) + np.uint64(block)
             work.state[0] = _next(work.state)
             _choose_keeps(tables, work)
             _count_ways(tables, work)
         _keep(rows, row, work.masks)
         if not _has_ways(work):
             continue
-        for _ in range(ATTEMPTS):
+        fits = False
+        for _ in range(drawing.attempts):
             _draw_factors(tables, rows, row, work)
             if _choose_sides(tables, rows, row, work):
+                fits = True
                 break
+        if not fits:
+            work.given_up[0] += 1
         _shuffle(tables, rows, row, work.state)
 
 

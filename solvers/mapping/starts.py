@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from costmodel.batch import BatchEvaluator
+from costmodel.limits import limit_reached
 from costmodel.mapping import LevelMapping, Mapping, loops
 from solvers.mapping.problem import MappingProblem, violations
 from solvers.mapping.space import MappingSpace
@@ -34,5 +35,9 @@ def drawn(space: MappingSpace, seed: int) -> Iterator[Mapping]:
     """One drawn mapping that fits, if one of many does."""
     batch = space.sample(range(DRAWN_BLOCKS), seed)
     fitting = np.flatnonzero(BatchEvaluator(space.architecture, space.layer).evaluate(batch).valid)
+    if not len(fitting):
+        limit_reached(
+            "blocks of drawn mappings", DRAWN_BLOCKS, "none fitted, though there may be some that do"
+        )
     for row in fitting[:1]:
         yield batch.mapping(int(row), space.layer)

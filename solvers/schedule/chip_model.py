@@ -8,7 +8,9 @@ from math import isfinite
 
 from costmodel.chip import Chip, ChipEvaluator, LayerGraph, TileCosts, lower_bounds
 from costmodel.chip.bounds import ScheduleBounds
+from costmodel.limits import report
 from solvers.schedule.objective import Objective
+from solvers.schedule.tile_costs import limits_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +39,9 @@ class ChipModel:
     def bound(self, graph: LayerGraph, batch: int, objective: Objective) -> float | None:
         """A proven lower bound on the objective of every tree; None where some layer cannot run at all."""
         bounds = self.bounds(graph, batch)
+        # the table remembers its rows, so a later problem would not hear which limits they met
+        for limit in limits_of(self.tile_costs):
+            report(limit)
         return None if bounds is None else bounds.product(objective.exponents)
 
     def bounds(self, graph: LayerGraph, batch: int) -> ScheduleBounds | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from solvers.budget import Budget
-from solvers.outcome import Outcome
+from solvers.outcome import Outcome, noting_limits
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution
 from solvers.schedule.ratree.params import PatternParams as Params
 from solvers.schedule.ratree.solving import solve_by_annealing
@@ -14,6 +14,7 @@ VERSION = "1"
 DEFAULT = Params()
 
 
+@noting_limits
 def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) -> Outcome[ScheduleSolution]:
     """The best tree of one annealing of ``problem`` over layer-sequential trees."""
     return solve_by_annealing(problem, budget, params, ("layer_sequential",))

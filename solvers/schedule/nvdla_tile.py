@@ -15,7 +15,7 @@ from costmodel.conventions.set_isca2023.intra_tile import TileMapper
 from costmodel.errors import InputError
 from solvers.budget import Budget, Stopwatch
 from solvers.checks import check, check_counts, is_number
-from solvers.outcome import Outcome, Status
+from solvers.outcome import Outcome, Status, noting_limits
 from solvers.schedule.tile_mapper import ShareCost, TileProblem
 
 VERSION = "2"
@@ -41,6 +41,7 @@ class Params:
         check_counts("nvdla", self, {"bus_bytes_per_cycle": 1})
 
 
+@noting_limits
 def solve(problem: TileProblem, budget: Budget, params: Params = Params()) -> Outcome[ShareCost]:
     """The cheapest of the mapper's loop nests; InputError for an architecture of another form.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from solvers.budget import Budget
-from solvers.outcome import Outcome
+from solvers.outcome import Outcome, noting_limits
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution
 from solvers.schedule.ratree.params import SetParams as Params
 from solvers.schedule.ratree.solving import solve_by_annealing
@@ -16,6 +16,7 @@ DEFAULT = Params()
 PATTERNS: tuple[SpaceName, ...] = ("layer_pipeline", "layer_sequential")
 
 
+@noting_limits
 def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) -> Outcome[ScheduleSolution]:
     """The best tree of one seed's annealings of ``problem``."""
     return solve_by_annealing(problem, budget, params, spaces_of(params), params.deepest)

@@ -13,6 +13,7 @@ from costmodel.chip.geometry import same_shapes
 from costmodel.chip.hardware import Chip, Tile
 from costmodel.chip.layers import LayerGraph, NetworkLayer
 from costmodel.chip.tile_costs import TileCosts, TileFloor, TileRows, table_floor
+from costmodel.limits import Reached, recording
 from solvers.schedule.layers_alone import LayersAlone
 from solvers.schedule.tile_mapper import ShareCost, TileMapper, architecture_of, tile_solver
 from solvers.schedule.tile_shares import (
@@ -177,7 +178,18 @@ class TabledTileCosts:
     def _solved(self) -> dict[Share, ShareCost | None]:
         return {}
 
+    @cached_property
+    def limits(self) -> Reached:
+        """The limits that were reached for the rows so far: ways to cut a layer, and those of the solver."""
+        return {}
+
     def _tabulated(self, layer: NetworkLayer, batch: int, tiles: int) -> TileRows:
+        with recording() as reached:
+            rows = self._counted(layer, batch, tiles)
+        self.limits.update(reached)
+        return rows
+
+    def _counted(self, layer: NetworkLayer, batch: int, tiles: int) -> TileRows:
         if layer.runs_alone:
             return TileRows.of([])
         parts = useful_partitions(layer, batch, tiles, self.tile, self.pruning)
@@ -202,6 +214,11 @@ def need(costs: TileCosts, requests: Iterable[Request]) -> None:
     """Asks a table for what it lacks, as :meth:`TabledTileCosts.need`; other sources know everything."""
     if isinstance(costs, TabledTileCosts):
         costs.need(requests)
+
+
+def limits_of(costs: TileCosts) -> Reached:
+    """The limits that a table met; other sources have none."""
+    return costs.limits if isinstance(costs, TabledTileCosts) else {}
 
 
 def offers_alone(costs: TileCosts) -> bool:

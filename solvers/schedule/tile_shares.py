@@ -13,6 +13,7 @@ from costmodel.chip.geometry import same_shapes
 from costmodel.chip.hardware import Tile
 from costmodel.chip.layers import LayerGraph, NetworkLayer
 from costmodel.chip.partitions import Parts, factorizations
+from costmodel.limits import limit_reached
 from costmodel.workload import Layer, convolution
 from solvers.checks import check, is_number, is_whole
 from solvers.divisors import divisors
@@ -128,6 +129,8 @@ def useful_partitions(
     chosen: Array = parts[np.argsort(-used, kind="stable")[:well]]
     if pruning.most is None or len(chosen) <= pruning.most:
         return chosen
+    effect = "of some layers not all ways to cut them were looked at, nor does the bound speak of the others"
+    limit_reached("ways to cut a layer among tiles", pruning.most, effect, narrows=True)
     return chosen[ranked(layer, -(-sizes // chosen), tile)[: pruning.most]]
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 from costmodel.scratchpad_plan import IDLE, Plan, Residency, TensorPlan
 from solvers.budget import Budget, Stopwatch
 from solvers.checks import check_choices
-from solvers.outcome import Outcome
+from solvers.outcome import Outcome, noting_limits
 from solvers.scratchpad.arena import Arena
 from solvers.scratchpad.fixed_schedule import Order, ordered
 from solvers.scratchpad.masks import GraphMasks
@@ -37,6 +37,7 @@ class Params:
         check_choices("comparison", self, {"order": Order, "replacement": Policy})
 
 
+@noting_limits
 def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:
     """The plan that the scheme makes; UNKNOWN for a budget that only writing in place can keep."""
     watch = Stopwatch()

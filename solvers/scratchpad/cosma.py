@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from math import inf
 
+from costmodel.limits import limit_reached
 from costmodel.scratchpad_plan import Plan
 from solvers.budget import Budget, Stopwatch
 from solvers.checks import check_switches
-from solvers.outcome import Outcome
+from solvers.outcome import Outcome, noting_limits
 from solvers.scratchpad import divide
 from solvers.scratchpad.masks import GraphMasks, bits
 from solvers.scratchpad.packed import packed
@@ -73,6 +74,7 @@ class _Ordering:
         self.finished = reached is not None or self.search.exhausted
 
 
+@noting_limits
 def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:
     """The proven optimum; at the limits the best plan found with the bound proven by then."""
     watch = Stopwatch()
@@ -166,6 +168,8 @@ class _Run:
         yield self._schedule([ordering.order or () for ordering in self.orderings])
         for seed in range(1, OTHER_ORDERS):
             yield self._schedule([self._other_order(o, seed) for o in self.orderings])
+        effect = "none of them led to a plan as cheap as the bound"
+        limit_reached("orders of equal cost", OTHER_ORDERS, effect)
 
     def _other_order(self, ordering: _Ordering, seed: int) -> tuple[int, ...]:
         reached = self._search(ordering.part, seed).run(self.left(1.0).wall_seconds / 10)

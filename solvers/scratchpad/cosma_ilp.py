@@ -15,7 +15,7 @@ from costmodel.errors import InputError
 from costmodel.scratchpad_plan import Plan, Residency, TensorPlan
 from solvers.budget import Budget, Stopwatch
 from solvers.checks import check_switches
-from solvers.outcome import Outcome
+from solvers.outcome import Outcome, noting_limits
 from solvers.scratchpad.masks import GraphMasks
 from solvers.scratchpad.parts import ancestors_and_descendants
 from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, infeasible, unknown
@@ -39,6 +39,7 @@ class Params:
         check_switches("cosma_ilp", self, "allocation")
 
 
+@noting_limits
 def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:
     """The program's optimum, or the best solution and its bound at the time limit.
 

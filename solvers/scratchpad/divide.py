@@ -13,10 +13,11 @@ from itertools import accumulate, pairwise
 from math import inf
 from typing import NamedTuple
 
+from costmodel.limits import limit_reached
 from costmodel.scratchpad_plan import Plan
 from solvers.budget import Budget, Stopwatch
 from solvers.checks import check_counts
-from solvers.outcome import Outcome
+from solvers.outcome import Outcome, noting_limits
 from solvers.scratchpad.masks import GraphMasks, mask_of
 from solvers.scratchpad.packed import packed
 from solvers.scratchpad.peak import minimum_peak
@@ -55,6 +56,7 @@ class Divided(NamedTuple):
     cost: float
 
 
+@noting_limits
 def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:
     """The best plan of some rounds; proves nothing but a cost of 0."""
     watch = Stopwatch()
@@ -81,6 +83,10 @@ def divided(
     idle = 0
     for round_ in range(params.rounds):
         late = watch.wall_seconds > 0.8 * budget.wall_seconds
+        if best is not None and idle == IDLE_ROUNDS and best.cost > target:
+            limit_reached(
+                "rounds in a row without a better order", IDLE_ROUNDS, "later rounds were not tried"
+            )
         if best is not None and (best.cost <= target or late or idle == IDLE_ROUNDS):
             break
         conquered = _Conquest(masks, problem.capacity_bytes, params, budget.wall_seconds, watch)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from costmodel.limits import limit_reached
 from solvers.scratchpad.masks import GraphMasks, bits
 
 REACH = 150
@@ -106,6 +107,10 @@ def _forks(masks: GraphMasks, capacity: int, operators: int) -> Iterator[Fork]:
             continue
         first = place[next(bits(readers))]
         reach = order[first : first + REACH]
+        if len(order) > first + REACH:
+            limit_reached(
+                "operators past a tensor's first reader", REACH, "the bound of the search may be lower"
+            )
         if sum(free[v] < masks.blocks[hub] for v in reach) < 2:
             continue
         members = _agreeing(_candidates(masks, hub, reach, free))

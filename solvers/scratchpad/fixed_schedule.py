@@ -9,7 +9,7 @@ from costmodel.scratchpad import OperatorGraph
 from costmodel.scratchpad_plan import Plan
 from solvers.budget import Budget, Stopwatch
 from solvers.checks import check_choices
-from solvers.outcome import Outcome
+from solvers.outcome import Outcome, noting_limits
 from solvers.scratchpad.masks import GraphMasks
 from solvers.scratchpad.packed import packed
 from solvers.scratchpad.peak import minimum_peak
@@ -31,6 +31,7 @@ class Params:
         check_choices("fixed_schedule", self, {"order": Order})
 
 
+@noting_limits
 def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:
     """The best replacement for the order, packed; ``program_proven`` says it is proven for this order.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from costmodel.limits import limit_reached
 from costmodel.scratchpad_plan import Plan
 from solvers.budget import Budget, Stopwatch
 from solvers.scratchpad.placement import place
@@ -57,6 +58,8 @@ def _exact_fit(
         if plan is not None:
             return plan
         forbidden.append(replacement.away)
+    effect = "none of one order's could be packed, and the next order is tried, or one with room to spare"
+    limit_reached("replacements of an order", TRIES_PER_SCHEDULE, effect)
     return None
 
 

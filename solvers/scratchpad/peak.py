@@ -20,7 +20,7 @@ from costmodel.scratchpad import OperatorGraph
 from costmodel.scratchpad_plan import Plan
 from solvers.budget import Budget, Stopwatch
 from solvers.checks import check_switches
-from solvers.outcome import Outcome
+from solvers.outcome import Outcome, noting_limits
 from solvers.scratchpad.masks import GraphMasks, bits
 from solvers.scratchpad.parts import Part, at_positions, positions, same_problem, serial_parts
 from solvers.scratchpad.placement import place
@@ -66,6 +66,7 @@ class _State(NamedTuple):
     path: Any
 
 
+@noting_limits
 def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:
     """The minimum-peak order, packed without any spill: an answer where MP is within the budget.
 

@@ -26,6 +26,7 @@ from math import inf
 from random import Random
 from typing import Any, NamedTuple
 
+from costmodel.limits import limit_reached
 from solvers.budget import Stopwatch
 from solvers.scratchpad.estimate import Estimate
 from solvers.scratchpad.masks import GraphMasks, bits
@@ -137,7 +138,11 @@ class Search:
             entry = heapq.heappop(self._heap)
             self.bound = max(self.bound, entry.least)
             popped += 1
-            full = self.expanded >= last or len(self._heap) > MOST_ENTRIES
+            crowded = len(self._heap) > MOST_ENTRIES
+            if crowded:
+                effect = "the search ends before its proof, for want of memory"
+                limit_reached("states that wait in the search", MOST_ENTRIES, effect)
+            full = self.expanded >= last or crowded
             if full or (not popped % 16 and watch.wall_seconds > wall_seconds):
                 heapq.heappush(self._heap, entry)
                 return None

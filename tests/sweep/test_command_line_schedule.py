@@ -14,6 +14,9 @@ from costmodel.errors import InputError
 from costmodel.frontends.file_keys import check_keys
 from costmodel.networks.layer_graphs import load_layer_graph
 from costmodel.ratree import leaves, parse_tree
+from results.report import build_page
+from results.report_data import RunData
+from results.store import RunFolder
 from solvers.schedule.tile_mapper import TileMapper
 from solvers.schedule.tile_shares import Share
 from sweep.schedule_choice import ScheduleChoice
@@ -95,6 +98,18 @@ def test_what_tiles_are_mapped_for_follows_the_objective_or_an_option(
             pytest.approx(answer["energy_pj"]),
             answer["cycles"],
         )
+
+
+def test_a_limit_that_was_reached_is_said_in_json_text_and_report(solve: Command, tmp_path: Path) -> None:
+    said = "limit of 1 ways to cut a layer among tiles reached"
+    assert said in json.loads(solve("--seeds", "1", "--json")[1])["note"]
+    status, out, _ = solve("--seeds", "1", "-o", "runs/mine")
+    assert status == 0
+    assert said in " ".join(out.split())
+    (row,) = RunFolder(tmp_path / "runs" / "mine").read_rows("schedules")
+    assert said in row["note"]
+    assert said in build_page(RunData.read(tmp_path / "runs" / "mine"))
+    assert "note" not in solve("--seeds", "1", "--most-partitions", "1000")[1]
 
 
 def test_text_has_the_tree_and_a_chart_and_html_can_be_kept(solve: Command, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from costmodel.chip import LayerGraph, NetworkLayer
 from costmodel.chips import load_chip
 from results.answers import StoredAnswers
 from results.store import RunFolder, RunWriter
+from solvers.mapping.kapla import filling
 from solvers.schedule.tile_costs import MissingShareError, solved_costs
 from solvers.schedule.tile_mapper import TileMapper
 from solvers.schedule.tile_shares import Demand, Pruning
@@ -107,6 +108,18 @@ def test_a_failed_task_leaves_its_shares_open() -> None:
     assert [again.id for again in table.tasks(source, asked.shares())] == [task.id]
     with pytest.raises(MissingShareError):
         table.tile_costs(source, asked).rows(0, 1, 1)
+
+
+def test_a_lot_says_which_limits_its_mapper_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = demand()
+    said = "limit of 1 products of divisors in one pass reached: "
+    for most, count in ((filling.MOST_PRODUCTS, 0), (1, 1)):
+        monkeypatch.setattr(filling, "MOST_PRODUCTS", most)
+        source = tile_source(asked, TileMapper("kapla"))
+        (row,) = run(TileTable(), [(source, asked)], tmp_path / f"most{most}")
+        assert (row["note"] or "").count(said) == count
+        (stored,) = RunFolder(tmp_path / f"most{most}").read_rows("tile_costs")
+        assert stored["note"] == row["note"]
 
 
 def test_identity_is_the_content() -> None:

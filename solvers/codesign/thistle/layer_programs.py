@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from costmodel.limits import limit_reached
 from solvers.codesign.problem import CodesignProblem, WeightedLayer
 from solvers.codesign.thistle.hardware import Hardware, fanouts_of, sizes_of
 from solvers.codesign.thistle.layer_costs import LayerCosts
@@ -100,6 +101,9 @@ class LayerPrograms:
         """The feasible programs with their optima, without negative terms, best first."""
         choices = LoopChoices(self._hardware, self.weighted.layer, self.params.split_windows)
         loops = choices.all() if choices.count <= self.params.most_programs else None
+        if loops is None:
+            effect = "one level's loop order was improved at a time, and not all combinations were solved"
+            limit_reached("programs of a layer", self.params.most_programs, effect)
         solved = map(self._solved, loops) if loops else self._level_by_level(choices)
         return sorted(self._in_time(solved), key=lambda pair: pair[1].objective)
 

@@ -15,13 +15,14 @@ from solvers.codesign.thistle.members import Members, trimmed
 from solvers.codesign.thistle.params import Params
 from solvers.codesign.thistle.relaxation import relaxed_optimum
 from solvers.mapping.problem import MappingProblem, objective_of
-from solvers.outcome import Outcome, Status, proven
+from solvers.outcome import Outcome, Status, noting_limits, proven
 
 VERSION = "2"
 NO_MAPPINGS = "no layer mappings found on any architecture near the relaxed optimum; that proves nothing"
 NO_TIME = "the time was up before all layers were mapped on an architecture"
 
 
+@noting_limits
 def solve(
     problem: CodesignProblem,
     budget: Budget,

@@ -7,9 +7,10 @@ from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, product
-from math import inf, log2
+from math import inf, log2, prod
 
 from costmodel.architecture import Architecture
+from costmodel.limits import limit_reached
 from costmodel.workload import Layer, Role, Tensor
 from solvers.mapping.cosa.linear import Row, added, value
 from solvers.mapping.cosa.params import Params
@@ -53,6 +54,9 @@ def keep_choices(space: MappingSpace, params: Params) -> Iterator[Keep]:
         sorted(allowed_keeps(space.rules, level, space.layer), key=partial(_preference, space.layer))
         for level in space.architecture.levels[:-1]
     ]
+    if prod(map(len, inner)) > params.keep_choices:
+        effect = "only the first ones have programs, and the polish alone looks at others"
+        limit_reached("choices of what levels keep", params.keep_choices, effect)
     yield from islice(product(*inner, [everything]), params.keep_choices)
 
 

@@ -19,7 +19,7 @@ from solvers.mapping.problem import MappingProblem, objective_of, violations
 from solvers.mapping.space import MappingSpace
 from solvers.mapping.space_bounds import space_bound
 from solvers.mapping.starts import drawn
-from solvers.outcome import Outcome
+from solvers.outcome import Outcome, noting_limits
 
 VERSION = "3"
 
@@ -27,6 +27,7 @@ _LOADED: set[tuple[str, bool]] = set()
 """The engines that this process has loaded, and whether with the polish."""
 
 
+@noting_limits
 @over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008
     """The best mapping reached from the optima of CoSA's programs, judged by the cost model.

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from costmodel.batch_tables import Tables
 from costmodel.bounds import ROUNDING
+from costmodel.limits import limit_reached
 from solvers.mapping.exact.tables import Lattice, Space, assignment_room
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space_bounds import space_bounds
@@ -72,6 +73,8 @@ def least_cycles(tables: Space, keeps: Array, lattice: Lattice, weights: Weights
     """No mapping with one of ``keeps`` [n, levels], its parts in any order, takes fewer cycles, for the sake
     of one of the outermost bandwidths."""
     if len(keeps) > MOST_KEEP_SETS:
+        effect = "the lower bound on cycles leaves out the traffic of the outermost level, and is lower"
+        limit_reached("choices of what levels keep", MOST_KEEP_SETS, effect)
         return 0.0
     joint = tables._replace(model=_joint(weighed(tables.model, weights)), objective=0)
     return min(_inside(joint, keep, lattice) for keep in keeps) * ROUNDING

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.limits import limit_reached
 from solvers.mapping.exact.chains import chains_of
 from solvers.mapping.exact.parts import PartSpace
 from solvers.mapping.exact.prices import ANY_ORDER, Prices, Which
@@ -71,6 +72,9 @@ class Assignments:
             self._queue = [waiting for waiting in self._queue if waiting.bound < limit]
             heapify(self._queue)
             self.full = len(self._queue) > MOST_WAITING // 2
+            if self.full:
+                effect = "the search ends before its proof, for want of memory"
+                limit_reached("assignments of spatial factors that wait", MOST_WAITING, effect)
 
     def pop(self, limit: float, in_time: Callable[[], bool]) -> bool:
         """Load the assignment of the least bound; False if no bound is below ``limit``, or no time is left.

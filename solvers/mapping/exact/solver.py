@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from costmodel.architecture import Architecture, Compute, StorageLevel
 from costmodel.batch import BatchEvaluator, MappingBatch
 from costmodel.evaluate import evaluate
+from costmodel.limits import Reached, limit_reached, recording
 from costmodel.uneven import AnyMapping
 from costmodel.workload import gemm
 from solvers.budget import Budget, Deadline, Stopwatch
@@ -21,7 +22,7 @@ from solvers.mapping.exact.aggregate import with_cycles
 from solvers.mapping.exact.assignments import Assignments
 from solvers.mapping.exact.params import Params
 from solvers.mapping.exact.parts import PartSpace, part_space
-from solvers.mapping.exact.spatial import MOST_SPREADS, sides, spreads
+from solvers.mapping.exact.spatial import sides, spreads
 from solvers.mapping.exact.tables import Nodes, Space, lattice_room, nodes_room, space_of
 from solvers.mapping.obstacles import obstacle
 from solvers.mapping.padding import over_padded_sizes
@@ -29,7 +30,7 @@ from solvers.mapping.problem import MappingProblem, objective_of, objective_valu
 from solvers.mapping.rules import SpaceRules
 from solvers.mapping.space import MappingSpace
 from solvers.mapping.space_bounds import space_bound
-from solvers.outcome import Outcome, Status, proven
+from solvers.outcome import Outcome, Status, noting_limits, proven, with_limits
 from solvers.tolerance import sufficient_bound
 
 VERSION = "3"
@@ -41,6 +42,8 @@ MOST_VECTORS = 1_500_000
 MOST_TABLES = 10_000_000
 """The same for uneven levels, whose tables are several."""
 
+NOT_SEARCHED = "and nothing was searched, for want of memory"
+
 SLICE = 100_000
 """Nodes between two looks at the clock."""
 
@@ -48,6 +51,7 @@ _LOADED: list[bool] = []
 """Not empty once this process has loaded the compiled code."""
 
 
+@noting_limits
 @over_padded_sizes
 def solve(
     problem: MappingProblem,
@@ -82,6 +86,8 @@ class Solving:
         self._even: Solving | None = None
         """Of uneven mappings the best even one is looked for first, in half of each turn."""
         self._search: Search | None = None
+        self._limits: Reached = {}
+        """Those of all turns: the tables, made in the first one, are what meets most of them."""
         self.ended = False
         """Whether another turn would change nothing: it is proven, or something else than time ended it."""
 
@@ -93,7 +99,10 @@ class Solving:
         _load()
         clock = Stopwatch()
         before = self._evaluations
-        outcome = self._turn(Deadline(wall_seconds), start)
+        with recording() as reached:
+            outcome = self._turn(Deadline(wall_seconds), start)
+        self._limits.update(reached)
+        outcome = with_limits(outcome, self._limits)
         return replace(
             outcome,
             cpu_seconds=clock.cpu_seconds,
@@ -125,16 +134,16 @@ class Solving:
             return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reason)
         vectors = prod(len(divisors(size)) for _, size in problem.layer.dims)
         if vectors > MOST_VECTORS:
-            return _unknown(problem, f"{vectors} tiles to tell apart, memory is for {MOST_VECTORS}")
+            limit_reached("tiles to tell apart", MOST_VECTORS, f"there are {vectors:,}, {NOT_SEARCHED}")
+            return _unknown(problem)
         parts = part_space(problem)
         tables = vectors * parts.most_subsets * len(parts.places)
         if not parts.is_even and tables > MOST_TABLES:
-            many = f"{tables} tiles to tell apart in the parts of levels"
-            return _unknown(problem, f"{many}, memory is for {MOST_TABLES}")
+            there_are = f"there are {tables:,}, {NOT_SEARCHED}"
+            limit_reached("tiles to tell apart in the parts of levels", MOST_TABLES, there_are)
+            return _unknown(problem)
         if (factors := spreads(parts.space)) is None:
-            return _unknown(
-                problem, f"more than {MOST_SPREADS} ways to spread the layer, memory is for no more"
-            )
+            return _unknown(problem)
         self._search = Search(problem, parts, self._params, factors)
         if problem.rules.uneven:
             even = replace(problem, rules=problem.rules.even)
@@ -142,8 +151,8 @@ class Solving:
         return None
 
 
-def _unknown(problem: MappingProblem, note: str) -> Outcome[AnyMapping]:
-    return Outcome(Status.UNKNOWN, None, None, space_bound(problem), 0.0, 0.0, note)
+def _unknown(problem: MappingProblem) -> Outcome[AnyMapping]:
+    return Outcome(Status.UNKNOWN, None, None, space_bound(problem), 0.0, 0.0)
 
 
 def _load() -> None:
@@ -207,7 +216,7 @@ class Search:
                     if self._assignments.bound >= self._limit:
                         continue
                     if self._assignments.full:
-                        return "not proven: too many assignments"
+                        return "not proven"
                     self.interrupted = True
                     return "not proven in time"
                 self._searched += 1

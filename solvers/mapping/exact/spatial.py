@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.limits import limit_reached
 from solvers.mapping.space import MappingSpace, Slot
 
 Array = NDArray[Any]
@@ -29,6 +30,8 @@ def spreads(space: MappingSpace) -> Array | None:
             choices = _level_spreads(space, slot).astype(np.int32)
             one, other = _combined(sizes // found.prod(axis=1, dtype=np.int64), choices)
             if len(one) > MOST_SPREADS:
+                effect = "nothing was searched, for want of memory"
+                limit_reached("ways to spread the layer over the fan-outs", MOST_SPREADS, effect)
                 return None
             found = found[one]
             found[:, slot.level] = choices[other]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.limits import limit_reached
 from solvers.mapping.kapla.estimate import Costs, Estimator
 from solvers.mapping.kapla.ladders import Ladder
 from solvers.mapping.kapla.schemes import Schemes
@@ -20,6 +21,9 @@ MOST_PRODUCTS = 40_000
 
 MOST_TRIED = 1_000_000
 """Products that are looked at in one dim, before it is known which of them fit: some hundred bytes each."""
+
+FEWER = "only those of the best schemes go on"
+"""What either limit means."""
 
 
 @dataclass(frozen=True)
@@ -72,14 +76,19 @@ class Filling:
             stay = self.ladder.first[dim, self.ladder.places(filled.rest)[:, dim]]
             smallest = self.ladder.divisors[dim] == stay[:, None]
             choices &= (free[sources, dim, None] & self.in_time()) | smallest
-            few = _first_sources(sources, choices.sum(axis=1), MOST_TRIED)
+            few, cut = _first_sources(sources, choices.sum(axis=1), MOST_TRIED)
+            if cut:
+                limit_reached("products of divisors looked at in one dim", MOST_TRIED, FEWER)
             filled, sources, choices = filled[few], sources[few], choices[few]
             rows, places = np.nonzero(choices)
             factors = self.ladder.divisors[dim][places]
             filled = filled.chosen_and_grown(rows, self.ladder.slot, np.full(len(rows), dim), factors)
             sources = sources[rows]
             fitting = self.estimator.fits(filled, self.ladder, self.outer) & self._within_fanout(filled)
-            within = fitting & _first_sources(sources, fitting, MOST_PRODUCTS)
+            few, cut = _first_sources(sources, fitting, MOST_PRODUCTS)
+            if cut:
+                limit_reached("products of divisors in one pass", MOST_PRODUCTS, FEWER)
+            within = fitting & few
             filled, sources = filled[within], sources[within]
         costs = self.costs(filled)
         chosen = (ranks(costs, sources) < best) & np.isfinite(costs.objective)
@@ -95,12 +104,12 @@ class Filling:
         return found
 
 
-def _first_sources(sources: Array, counts: Array, most: int) -> Array:
+def _first_sources(sources: Array, counts: Array, most: int) -> tuple[Array, bool]:
     """Which rows belong to the first schemes whose ``counts``, one a row, are at most ``most`` together, bool
-    [n]; the first scheme's do in any case."""
+    [n]; the first scheme's do in any case. And whether that leaves out any."""
     count = np.bincount(sources, weights=counts, minlength=1).cumsum()
     last = max(1, int((count <= most).sum()))
-    return sources < last
+    return sources < last, last < len(count)
 
 
 def ranks(costs: Costs, groups: Array) -> Array:

@@ -17,11 +17,12 @@ from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space import MappingSpace
 from solvers.mapping.space_bounds import space_bound
 from solvers.mapping.starts import drawn
-from solvers.outcome import Outcome
+from solvers.outcome import Outcome, noting_limits
 
 VERSION = "2"
 
 
+@noting_limits
 @over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008
     """The best mapping that stacking and caching from the inside out leads to, judged by the cost model.
@@ -58,6 +59,8 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
 
 def _differently_spread(batch: MappingBatch) -> list[int]:
     """The first row of each choice of spatial factors."""
+    if not len(batch):
+        return []
     spread = (batch.spatial_x * batch.spatial_y).reshape(len(batch), -1)
     _, first = np.unique(spread, axis=0, return_index=True)
     return sorted(first.tolist())

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.batch import MappingBatch
+from costmodel.limits import limit_reached
 from solvers.mapping.learned_annealing.features_kernel import Place, sight
 from solvers.mapping.learned_annealing.measurements import joined
 from solvers.mapping.learned_annealing.params import Params
@@ -49,6 +50,8 @@ class Chains:
             whole = self._sample(self._params.batch)
             if len(whole):
                 return whole[np.resize(np.arange(len(whole)), self._params.chains)]
+        effect = "no mapping was drawn to start at, though there may be some"
+        limit_reached("batches of drawn mappings", START_ROUNDS, effect)
         return self._sample(0)
 
     def _sample(self, count: int) -> MappingBatch:

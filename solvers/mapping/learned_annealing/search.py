@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.limits import limit_reached
 from solvers.budget import Budget
 from solvers.mapping.learned_annealing.annealing import Chains
 from solvers.mapping.learned_annealing.measurements import Measurements, joined
@@ -36,7 +37,11 @@ class Search(ABC):
     def over(self) -> bool:
         """Whether all was measured that may be, or nothing new is found, or nothing better for too long."""
         impatient = self.params.patience is not None and self._unbeaten >= self.params.patience
-        nowhere = not len(self.chains) or self._idle >= IDLE_ROUNDS
+        idle = self._idle >= IDLE_ROUNDS
+        if idle:
+            effect = "the search ends as if it had seen the whole space"
+            limit_reached("rounds in a row without a new mapping", IDLE_ROUNDS, effect)
+        nowhere = not len(self.chains) or idle
         return self.measured.count >= self.most or nowhere or impatient
 
     def round(self) -> None:

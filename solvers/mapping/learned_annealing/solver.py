@@ -14,7 +14,7 @@ from solvers.mapping.padding import over_padded_sizes
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space import MappingSpace
 from solvers.mapping.space_bounds import space_bound
-from solvers.outcome import Outcome
+from solvers.outcome import Outcome, noting_limits
 
 if TYPE_CHECKING:
     from solvers.mapping.learned_annealing.measurements import Measurements
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 VERSION = "3"
 
 
+@noting_limits
 @over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008
     """The best of the mappings measured, batch after batch, where a learned model expects good ones.

@@ -46,6 +46,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from costmodel.limits import limit_reached
 from costmodel.workload import Axis, Layer, Tensor
 from solvers.mapping.problem import MappingProblem, Objective
 from solvers.mapping.rules import SpaceRules
@@ -61,6 +62,8 @@ from solvers.mapping.thistle.volumes import Volumes
 Array = NDArray[Any]
 
 MOST_PROGRAMS = 400
+"""Programs to solve; the classes that are open then count with those that cover them."""
+
 MOST_PIECES = 6
 """Into so many ranges the number of copies of the outputs is split, so that chords are close to it."""
 
@@ -94,13 +97,23 @@ def _least(
     layer, unseen = least_layer(problem.layer)
     space = MappingSpace(problem.architecture, layer, SpaceRules(keep="free"))
     pieces = max(1, MOST_PIECES // len(keeps))
+    if objective == "energy" and pieces < MOST_PIECES:
+        effect = f"{len(keeps)} choices of what levels keep have {pieces} each, and the proven bound is lower"
+        limit_reached("ranges of the number of copies of the outputs", MOST_PIECES, effect)
     costs = (
         each
         for keep in keeps
         for each in _split_by_copies(Volumes(LeastTiling(space, keep, (), unseen)), objective, pieces)
     )
     branchings = [Branching(each, carry_over=True, mirrored={}) for each in costs]
-    search = ClassSearch(branchings, scale, lambda: may_go_on() and search.programs < MOST_PROGRAMS)
+
+    def may_solve() -> bool:
+        if search.programs >= MOST_PROGRAMS:
+            limit_reached("programs to solve for a proof", MOST_PROGRAMS, "the proven bound is lower")
+            return False
+        return may_go_on()
+
+    search = ClassSearch(branchings, scale, may_solve)
     first = next(search.nodes(), None)
     if first is None or search.infeasible:
         return 0.0

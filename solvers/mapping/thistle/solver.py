@@ -11,6 +11,7 @@ from math import ceil, inf, prod
 import numpy as np
 
 from costmodel.batch import BatchEvaluator, MappingBatch
+from costmodel.limits import limit_reached
 from costmodel.mapping import Mapping
 from solvers.budget import Budget, Stopwatch
 from solvers.mapping.answers import answer, infeasible, unknown
@@ -29,7 +30,7 @@ from solvers.mapping.thistle.proof import proven_bound
 from solvers.mapping.thistle.rounding import Rounding
 from solvers.mapping.thistle.tiling import Keep, Tiling, WindowPlaces, window_places, without_mirror_images
 from solvers.mapping.thistle.volumes import Volumes
-from solvers.outcome import Outcome
+from solvers.outcome import Outcome, noting_limits
 from solvers.tolerance import within_tolerance
 
 VERSION = "3"
@@ -41,6 +42,7 @@ _LOADED: set[str] = set()
 """What this process has loaded already."""
 
 
+@noting_limits
 @over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008
     """The best mapping near the relaxed optima of Thistle's programs, judged by the cost model.
@@ -83,6 +85,9 @@ def keep_choices(space: MappingSpace, most: int) -> list[Keep]:
         [frozenset(name for bit, name in enumerate(names) if mask >> bit & 1) for mask in masks]
         for masks in space.keep_sets
     ]
+    if prod(map(len, sets)) > most:
+        effect = "only those that keep most are searched, and nothing but the cost model's bound is proven"
+        limit_reached("choices of what levels keep", most, effect)
     fullest_first = (sorted(choices, key=len, reverse=True) for choices in sets)
     return list(islice(product(*fullest_first), most))
 
@@ -126,7 +131,7 @@ class _Run:
             if not within_tolerance(self.incumbent, bound, 0.0) and self._in_time():
                 self._round_classes(bound, guide)
         starts = [mapping for _, mapping in sorted(self._found, key=lambda found: found[0])]
-        starts = starts or [*serial(self.space, self.keeps[0]), *drawn(self.space, self.budget.seed)][:1]
+        starts = starts or [*serial(self.space, self.keeps[0])] or [*drawn(self.space, self.budget.seed)]
         if not starts or not self.params.polish:
             return starts[0] if starts else None
         polish = Polish(self.problem, bound, self._in_time, close=CLOSE)
@@ -192,6 +197,10 @@ class _Run:
 
     def _may_solve(self, search: ClassSearch) -> bool:
         most = min(self.params.programs, self.budget.iterations or self.params.programs)
+        if search.programs >= most:
+            limit_reached(
+                "programs to solve", most, "classes of loop orders that are still open were not solved"
+            )
         return search.programs < most and self._in_time()
 
 

@@ -11,7 +11,7 @@ from costmodel.chip import ChipEvaluator
 from costmodel.errors import InputError
 from solvers.budget import Budget, Stopwatch
 from solvers.divisors import divisors
-from solvers.outcome import Outcome
+from solvers.outcome import Outcome, noting_limits
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.kapla.candidates import Candidates, Pruned, pruned_schemes
 from solvers.schedule.kapla.chains import Chain, best_chain
@@ -29,6 +29,7 @@ VERSION = "3"
 DEFAULT = Params()
 
 
+@noting_limits
 def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) -> Outcome[ScheduleSolution]:
     """The best chain of the segments that are worth costing in full (section IV-B), as a tree.
 

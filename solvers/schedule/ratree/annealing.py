@@ -8,6 +8,7 @@ from math import log
 from random import Random
 from typing import Any
 
+from costmodel.limits import limit_reached
 from costmodel.ratree import Node, NotPossibleError
 from solvers.budget import Stopwatch
 from solvers.schedule.objective import Objective
@@ -125,6 +126,7 @@ class _Run:
             if tree is not None:
                 break
         else:
+            limit_reached("draws of an operator that applies", MOST_DRAWS, "such rounds change nothing")
             return
         counts = self._counts[name]
         counts[0] += 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from costmodel.ratree import NotPossibleError
 from solvers.budget import Budget, Stopwatch
-from solvers.outcome import Outcome
+from solvers.outcome import Outcome, noting_limits
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
 from solvers.schedule.ratree.exchange import exchanged, rounds_of_epoch
 from solvers.schedule.ratree.search import Plan, Search, SearchState
@@ -35,11 +35,18 @@ def solve_epoch(
     The epoch has its share of the budget's wall seconds.
     """
     watch, search = Stopwatch(), Search(problem, plan)
-    limit = budget.wall_seconds / epoch.count
-    try:
-        state = exchanged(before, plan)[epoch.place] if before else search.begin(budget.seed)
-    except NotPossibleError as reason:
-        return no_tree(problem, str(reason), watch), None
-    rounds = epoch.rounds(plan.rounds * len(plan.spaces))
-    state = search.advance(state, rounds, lambda: watch.wall_seconds >= limit)
-    return answer(problem, state.best[1], search.phases(state), watch), state
+    seconds = budget.wall_seconds / epoch.count
+    state: SearchState | None = None
+
+    @noting_limits
+    def searched() -> Outcome[ScheduleSolution]:
+        nonlocal state
+        try:
+            begun = exchanged(before, plan)[epoch.place] if before else search.begin(budget.seed)
+        except NotPossibleError as reason:
+            return no_tree(problem, str(reason), watch)
+        rounds = epoch.rounds(plan.rounds * len(plan.spaces))
+        state = search.advance(begun, rounds, lambda: watch.wall_seconds >= seconds)
+        return answer(problem, state.best[1], search.phases(state), watch)
+
+    return searched(), state

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import gcd, lcm
 
 from solvers.budget import Budget, Stopwatch
-from solvers.outcome import Outcome, Status
+from solvers.outcome import Outcome, Status, noting_limits
 from solvers.scratchpad.packing.greedy import greedy_packing
 from solvers.scratchpad.packing.params import Params
 from solvers.scratchpad.packing.problem import Addresses, Buffer, PackingProblem, violations
@@ -16,6 +16,7 @@ from solvers.scratchpad.packing.sections import sections, sorted_buffers
 VERSION = "2"
 
 
+@noting_limits
 def solve(problem: PackingProblem, budget: Budget, params: Params = Params()) -> Outcome[Addresses]:  # noqa: B008
     """An address for every buffer; the objective is how far up they reach, the bound the largest load.
 

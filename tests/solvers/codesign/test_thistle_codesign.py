@@ -214,3 +214,11 @@ def test_joint_with_no_rounds_still_holds_the_dominant(network_problem: Codesign
     assert best is not None
     assert single is not None
     assert best.objective <= single.objective * (1 + 1e-6)
+
+
+def test_the_note_says_that_not_all_loop_orders_were_combined(product_problem: CodesignProblem) -> None:
+    budget = Budget(wall_seconds=8)
+    params = Params(split_windows=False, judged=1, condensed=0, mapping_solver="kapla")
+    said = "limit of 1 programs of a layer reached: "
+    assert thistle.solve(product_problem, budget, replace(params, most_programs=1)).note.count(said) == 1
+    assert "programs of a layer" not in thistle.solve(product_problem, budget, params).note

@@ -1,0 +1,67 @@
+"""Limits of schedulers and of what layers cost on tiles: the note says when one was reached."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from costmodel.chip.layers import LayerGraph
+from costmodel.chips import load_chip
+from costmodel.conventions.set_isca2023 import load_graph
+from solvers.budget import Budget
+from solvers.catalogue import solver, solver_names
+from solvers.outcome import Outcome
+from solvers.schedule.chip_model import ChipModel
+from solvers.schedule.problem import ScheduleProblem
+from solvers.schedule.ratree import annealing
+from solvers.schedule.ratree.epochs import EpochOf, solve_epoch
+from solvers.schedule.ratree.search import Plan
+from solvers.schedule.set_annealing import Params, spaces_of
+from solvers.schedule.tile_costs import TabledTileCosts, solved_costs
+from solvers.schedule.tile_mapper import TileMapper
+from solvers.schedule.tile_shares import Demand, Pruning
+
+GRAPH = LayerGraph("resnet3", load_graph("resnet").layers[:3])
+CHIP = load_chip("set-edge")
+SHORT = Budget(iterations=40)
+DRAWS, CUTS = "draws of an operator that applies", "ways to cut a layer among tiles"
+
+
+def table(most: int | None) -> TabledTileCosts:
+    demand = Demand(GRAPH, CHIP.tile, CHIP.tiles, 2, Pruning(most=most))
+    return solved_costs(demand, TileMapper("nvdla"))
+
+
+def solved(name: str, costs: TabledTileCosts) -> Outcome[Any]:
+    module = solver(name, "schedule").load()
+    outcome: Outcome[Any] = module.solve(
+        ScheduleProblem(GRAPH, ChipModel(CHIP, costs), 2), SHORT, module.Params()
+    )
+    return outcome
+
+
+@pytest.mark.parametrize("name", solver_names("schedule"))
+def test_the_note_says_that_not_all_partitions_were_looked_at(name: str) -> None:
+    costs = table(1)
+    for _ in range(2):  # the second time the table knows its rows
+        outcome = solved(name, costs)
+        assert outcome.note.count(f"limit of 1 {CUTS} reached: ") == 1, outcome.note
+    assert "limit of" not in solved(name, table(None)).note
+
+
+@pytest.mark.parametrize("name", ["set", "layer_sequential", "layer_pipeline"])
+def test_the_note_says_that_no_operator_applied(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    costs = table(None)
+    assert "limit of" not in solved(name, costs).note
+    monkeypatch.setattr(annealing, "MOST_DRAWS", 0)
+    assert solved(name, costs).note.count(f"limit of 0 {DRAWS} reached: ") == 1
+
+
+def test_the_note_of_an_epoch_says_it_too() -> None:
+    params = Params(beta=1)
+    problem = ScheduleProblem(GRAPH, ChipModel(CHIP, table(1)), 2)
+    plan = Plan(spaces_of(params), params, params.rounds(len(GRAPH.layers)))
+    outcome, state = solve_epoch(problem, SHORT, plan, EpochOf(0, 2, 0), ())
+    assert state is not None
+    assert f"limit of 1 {CUTS} reached: " in outcome.note
