@@ -64,7 +64,10 @@ def solved(problem: ScheduleProblem, seed: int = 0, **params: Any) -> Outcome[Sc
 
 
 def counts(outcome: Outcome[ScheduleSolution]) -> dict[str, int]:
-    return {name: int(count) for name, count in (word.split("=") for word in outcome.note.split())}
+    return {
+        name: int(count)
+        for name, count in (word.split("=") for word in outcome.note.partition("; ")[0].split())
+    }
 
 
 def segments(outcome: Outcome[ScheduleSolution]) -> list[Any]:
