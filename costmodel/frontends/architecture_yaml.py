@@ -148,7 +148,10 @@ class _Builder:
             area = float(compute.area.value)
         else:
             area = self.table.multiply_area_um2(word_bits) if self.table else 0.0
-        return Compute(compute.name, word_bits, energy, area)
+        try:
+            return Compute(compute.name, word_bits, energy, area)
+        except InputError as error:
+            raise error.at(self.where, "compute") from None
 
     def _energies(self, level: LevelKeys, size: int | None, word_bits: int) -> tuple[float, float, float]:
         key = f"levels.{level.name}.energy"
