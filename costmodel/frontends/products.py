@@ -51,6 +51,17 @@ def matmul_of(name: str, a: View, b: View) -> Counted:
     return loops.counted(name, (a, b))
 
 
+def product_shape(a: Shape, b: Shape) -> Shape | None:
+    """The shape of what :func:`matmul_of` makes of operands with two axes or more; None if it cannot."""
+    if min(len(a), len(b)) < 2 or not all((*a, *b)) or a[-1] != b[-2]:
+        return None
+    longest = max(len(a), len(b)) - 2
+    left, right = ((1,) * (longest - len(shape) + 2) + shape[:-2] for shape in (a, b))
+    if any(max(one, two) % min(one, two) for one, two in zip(left, right, strict=True)):
+        return None
+    return (*map(max, left, right), a[-2], b[-1])
+
+
 class Loops:
     """The loops of a product of two operands, A and B: each by the tensors along which it moves.
 

@@ -286,6 +286,50 @@ def test_a_product_of_more_heads_with_fewer(a: Any, b: Any, y: Any, sizes: dict[
     assert layer.sizes == sizes
 
 
+def unequal(tmp_path: Path, pairs: int, stated: bool, wrong_sum: bool = False) -> Path:
+    """ONNX of scores, softmax and values of 32 heads with ``pairs``; the results' shapes stated or not."""
+    shapes = {"q": (1, 32, 16, 4), "k": (1, pairs, 4, 16), "v": (1, pairs, 16, 4), "one": (1, 3, 3, 3)}
+    nodes = [
+        node("MatMul", "q k", "s"),
+        node("Softmax", "s", "p"),
+        node("MatMul", "p v", "y"),
+        node("Add", "y one" if wrong_sum else "y y", "z"),
+    ]
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    info = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 32, 16, 4 if name == "y" else 16))
+        for name in "spy"
+    ]
+    result = helper.make_tensor_value_info("z", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "made", inputs, [result], value_info=info if stated else [])
+    path = tmp_path / "unequal.onnx"
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize("stated", [False, True])
+def test_onnx_products_of_more_heads_with_fewer(tmp_path: Path, stated: bool) -> None:
+    found = read_onnx(unequal(tmp_path, 8, stated))
+    assert [layer.sizes for layer in found.layers] == [
+        {"B": 8, "M": 64, "N": 16, "K": 4},
+        {"B": 8, "M": 64, "N": 4, "K": 16},
+    ]
+    assert found.value("z").shape == (1, 32, 16, 4)
+    assert operator_graph(found).tensors
+
+
+def test_onnx_products_that_nobody_can_count(tmp_path: Path) -> None:
+    found = read_onnx(unequal(tmp_path, 7, stated=True))
+    assert operator_graph(found).tensors
+    with pytest.raises(InputError, match=r"unequal\.onnx: node MatMul_s: .*multiple of the other"):
+        found.layers
+    with pytest.raises(InputError, match=r"unequal\.onnx: shape inference: .*MatMul_s"):
+        read_onnx(unequal(tmp_path, 7, stated=False))
+    with pytest.raises(InputError, match=r"unequal\.onnx: shape inference"):
+        read_onnx(unequal(tmp_path, 8, stated=False, wrong_sum=True))
+
+
 @pytest.mark.parametrize(
     ("q", "k", "v"),
     [
