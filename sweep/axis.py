@@ -9,12 +9,14 @@ from math import prod
 from typing import Any
 
 from costmodel.errors import InputError
-from costmodel.frontends.quantities import AREA, BANDWIDTH, ENERGY, FREQUENCY, LEAKAGE, SIZE, reader
+from costmodel.frontends.quantities import ACCESS_ENERGY, AREA, BANDWIDTH, FREQUENCY, LEAKAGE, SIZE, reader
 
 Choice = Any
 """What a study may write for an axis: a number, a size with its unit, a fan-out ``[x, y]``."""
 
-_read_quantity = reader({**SIZE, **BANDWIDTH, **FREQUENCY, **ENERGY, **LEAKAGE, **AREA}, "64 KiB", zero=True)
+_read_quantity = reader(
+    {**SIZE, **BANDWIDTH, **FREQUENCY, **ACCESS_ENERGY, **LEAKAGE, **AREA}, "64 KiB", zero=True
+)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,10 @@ from costmodel.architecture import ALL_ROLES
 from costmodel.errors import InputError
 from costmodel.frontends.file_keys import Keys
 from costmodel.frontends.quantities import (
+    ACCESS_ENERGY,
     AREA,
     BANDWIDTH,
+    BYTE_ENERGY,
     ENERGY,
     FREQUENCY,
     LEAKAGE,
@@ -22,14 +24,22 @@ from costmodel.frontends.quantities import (
 from costmodel.technology import Kind
 from costmodel.workload import Role
 
-_read_energy = reader(ENERGY, "'4.58 pJ'", zero=True)
+_read_access_energy = reader(
+    ACCESS_ENERGY,
+    "'4.58 pJ' for one access, which moves a block of block_size words, or '0.29 pJ/bit', '4.58 pJ/word'",
+    zero=True,
+)
 _read_area = reader(AREA, "'1239.5 um2'", zero=True)
 
 Size = Annotated[Quantity, PlainValidator(reader(SIZE, "'128 KiB' or '512 words'", zero=False))]
 Bandwidth = Annotated[
     Quantity, PlainValidator(reader(BANDWIDTH, "'16 words/cycle' or '25.6 GB/s'", zero=False))
 ]
-Energy = Annotated[Quantity, PlainValidator(_read_energy)]
+Energy = Annotated[Quantity, PlainValidator(reader(ENERGY, "'4.58 pJ', whatever the width", zero=True))]
+AccessEnergy = Annotated[Quantity, PlainValidator(_read_access_energy)]
+ByteEnergy = Annotated[
+    Quantity, PlainValidator(reader(BYTE_ENERGY, "'5.6 pJ' for one byte, or '0.7 pJ/bit'", zero=True))
+]
 Leakage = Annotated[Quantity, PlainValidator(reader(LEAKAGE, "'0.5 pJ/cycle' or '2 mW'", zero=True))]
 Area = Annotated[Quantity, PlainValidator(_read_area)]
 Frequency = Annotated[Quantity, PlainValidator(reader(FREQUENCY, "'1 GHz'", zero=False))]
@@ -46,18 +56,18 @@ Sources = Annotated[list[str], BeforeValidator(_listed)]
 
 
 class AccessEnergies(Keys):
-    """Energy per access of one block; with ``at_size`` it follows the kind's law when the size moves."""
+    """Energy of one access, of a word or of a bit; with ``at_size`` it follows the kind's law of sizes."""
 
-    read: Energy
-    write: Energy
-    update: Energy
+    read: AccessEnergy
+    write: AccessEnergy
+    update: AccessEnergy
     at_size: Size | None = None
 
 
 def _one_energy_for_all(written: Any) -> Any:
     if written is None or isinstance(written, dict):
         return written
-    energy = _read_energy(written)
+    energy = _read_access_energy(written)
     return AccessEnergies.model_construct(read=energy, write=energy, update=energy, at_size=None)
 
 
@@ -96,7 +106,7 @@ class LevelKeys(Keys):
     area: Annotated[InstanceArea | None, BeforeValidator(_fixed_area)] = None
     fanout: Annotated[list[AtLeastOne], BeforeValidator(_pair)] = Field(default_factory=lambda: [1, 1])
     keeps: Annotated[list[Role], Field(min_length=1)] = Field(default_factory=lambda: list(ALL_ROLES))
-    multiple_buffering: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.0
+    multiple_buffering: Annotated[float, Field(ge=1)] = 1.0
 
 
 class ComputeKeys(Keys):

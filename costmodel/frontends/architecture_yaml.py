@@ -37,10 +37,14 @@ compute:                                 # the MAC units below the innermost lev
 |---|---|
 | size | words, Kiwords, Miwords, Giwords; B, KiB, MiB, GiB (1024) and KB, MB, GB (1000); bits, Kibits, ... |
 | read/write/shared_bandwidth | words/cycle; any size unit per cycle or per s, such as B/cycle, GB/s, GiB/s |
-| energy | pJ, fJ, nJ: for one access of one block of block_size words |
+| energy of a level | pJ, fJ, nJ: of one access; or of a part of it: pJ/word, pJ/bit, pJ/B, fJ/bit, ... |
+| energy of compute | pJ, fJ, nJ: of one multiply-accumulate |
 | leakage | pJ/cycle, fJ/cycle, nJ/cycle; uW, mW, W |
 | area | um2, mm2 |
 | frequency | Hz, kHz, MHz, GHz |
+
+**An access** moves one block: ``block_size`` words of ``word_bits`` bits each. With words of 16 bits and
+blocks of 4, ``energy: 3 pJ/bit`` is 192 pJ an access, ``3 pJ/word`` is 12 pJ, and ``3 pJ`` is 3 pJ.
 
 Bytes become words by the level's word_bits and seconds become cycles by the frequency.
 
@@ -165,7 +169,12 @@ class _Builder:
         if given.at_size is not None:
             at_size = self._words(given.at_size, word_bits, f"{key}.at_size")
             ratio = energy_ratio(level.kind, self._sized(level, size), at_size)
-        return ratio * given.read.value, ratio * given.write.value, ratio * given.update.value
+        # an access moves a block: so many words of so many bits
+        accesses = {"pJ": 1, "pJ/word": level.block_size, "pJ/bit": level.block_size * word_bits}
+        read, write, update = (
+            ratio * accesses[energy.unit] * energy.value for energy in (given.read, given.write, given.update)
+        )
+        return read, write, update
 
     def _area(self, level: LevelKeys, size: int | None, word_bits: int) -> float:
         given = level.area

@@ -50,6 +50,23 @@ BANDWIDTH: Units = {
 }
 FREQUENCY: Units = _prefixed("Hz", "Hz", 1, _DECIMAL)
 ENERGY: Units = {"pJ": (1, "pJ"), "fJ": (1e-3, "pJ"), "nJ": (1e3, "pJ")}
+ACCESS_ENERGY: Units = {
+    unit + per: (factor / parts, base)
+    for unit, (factor, _) in ENERGY.items()
+    for per, parts, base in (
+        ("", 1, "pJ"),
+        ("/word", 1, "pJ/word"),
+        ("/bit", 1, "pJ/bit"),
+        ("/B", 8, "pJ/bit"),
+    )
+}
+"""Of a level: a plain energy is of one access, which moves a block; the others are of a part of it."""
+BYTE_ENERGY: Units = {
+    unit: (8 * factor if base == "pJ/bit" else factor, "pJ")
+    for unit, (factor, base) in ACCESS_ENERGY.items()
+    if base != "pJ/word"
+}
+"""Of what moves bytes: a plain energy is of one byte."""
 LEAKAGE: Units = {
     **{f"{unit}/cycle": (factor, "pJ/cycle") for unit, (factor, _) in ENERGY.items()},
     "uW": (1e6, "pJ/s"),
@@ -88,7 +105,9 @@ def _parts(written: Any, units: Units, expected: str) -> tuple[float, str]:
         raise InputError("", expected, written, f"A plain number is in {default}")
     unit = match[2] or default
     if unit not in units:
-        hint = did_you_mean(unit, units, cutoff=0.5)
+        # "pJ" in place of "pJ/bit" would be another energy: what is divided by something stays so
+        alike = [known for known in units if known.count("/") >= unit.count("/")]
+        hint = did_you_mean(unit, alike, cutoff=0.5)
         raise InputError("", expected, written, hint or f"A plain number is in {default}")
     text = match[1].replace("_", "")
     return (int(text) if text.lstrip("+-").isdigit() else float(text)), unit
