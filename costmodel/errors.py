@@ -20,11 +20,22 @@ class InputError(ValueError):
 
     def at(self, where: str, key: str = "") -> InputError:
         """The same complaint with the file (and key) it was met in, once the caller knows them."""
-        inner = ".".join(part for part in (key, self.key) if part)
+        inner = ".".join(part for part in (key, self.key) if part).replace(".[", "[")
         return InputError(where, self.expected, self.found, self.remedy, key=inner)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuilt, (self.where, self.expected, self.found, self.remedy, self.key)
+        return _rebuilt, (type(self), self.where, self.expected, self.found, self.remedy, self.key)
+
+
+class OverrideError(InputError):
+    """A value that was to replace one of a file is wrong, or names none; ``key`` is the replaced key.
+
+    Whoever gave the value, as a study does with its axes, knows where it is written.
+    """
+
+
+class NotFoundError(InputError):
+    """A name that is neither in a library nor a file that can be read; ``found`` is the name."""
 
 
 def did_you_mean(found: object, known: Iterable[str], cutoff: float = 0.6, most: int = 1) -> str:
@@ -34,8 +45,10 @@ def did_you_mean(found: object, known: Iterable[str], cutoff: float = 0.6, most:
     return f"Did you mean {' or '.join(by_folded[name] for name in near)}?" if near else ""
 
 
-def _rebuilt(where: str, expected: str, found: object, remedy: str, key: str) -> InputError:
-    return InputError(where, expected, found, remedy, key=key)
+def _rebuilt(
+    kind: type[InputError], where: str, expected: str, found: object, remedy: str, key: str
+) -> InputError:
+    return kind(where, expected, found, remedy, key=key)
 
 
 def _shown(found: object, longest: int = 120) -> str:

@@ -113,7 +113,7 @@ def objective_columns() -> list[Column]:
 
 
 def check_objectives(objectives: Sequence[str]) -> None:
-    """Raises WrongRowError for an objective that ``designs`` does not have."""
+    """Raises WrongRowError for an objective that ``designs`` does not have, or one that is named twice."""
     known = [column.name for column in objective_columns()]
     if not objectives:
         raise WrongRowError("objectives", "none given", f"Known: {', '.join(known)}")
@@ -122,6 +122,8 @@ def check_objectives(objectives: Sequence[str]) -> None:
             raise WrongRowError(
                 "objectives", f"{name!r} is no objective of a design", f"Known: {', '.join(known)}"
             )
+    if twice := [name for name in dict.fromkeys(objectives) if objectives.count(name) > 1]:
+        raise WrongRowError("objectives", f"{twice[0]!r} twice", "A front is drawn over different objectives")
 
 
 def design_frame(run: RunFolder) -> pandas.DataFrame:

@@ -6,13 +6,25 @@ import time
 from dataclasses import dataclass, field
 
 from costmodel.errors import InputError
+from solvers.checks import is_number
+
+MOST_SECONDS = 1e8
+"""Three years: longer is a slip of the pen, and clocks of the operating system end somewhere above it."""
+
+MOST_ITERATIONS = 2**53
+"""The last whole number that every float can tell from its neighbours."""
+
+MOST_SEED = 2**31 - 1
+"""The largest seed that every library takes: CP-SAT and HiGHS hold it in 32 bits with a sign."""
 
 
 @dataclass(frozen=True)
 class Budget:
     """Limits of one solve; ``iterations`` counts what the solver counts (samples, rounds), None: no limit.
 
-    A solver is deterministic for a seed unless the wall limit cuts it short.
+    A solver is deterministic for a seed unless the wall limit cuts it short. Raises InputError, whose key is
+    the field, for seconds that are not above 0 or are no finite number up to MOST_SECONDS, for iterations
+    that are no whole number from 1 to MOST_ITERATIONS, and for a seed that is none from 0 to MOST_SEED.
     """
 
     wall_seconds: float = 60.0
@@ -20,10 +32,14 @@ class Budget:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not self.wall_seconds > 0:
-            raise InputError("budget", "more than 0 seconds", self.wall_seconds, key="wall_seconds")
-        if self.iterations is not None and self.iterations < 1:
-            raise InputError("budget", "at least 1", self.iterations, key="iterations")
+        if not is_number(self.wall_seconds, 0, MOST_SECONDS) or not self.wall_seconds > 0:
+            expected = f"more than 0 and at most {MOST_SECONDS:g} seconds"
+            raise InputError("budget", expected, self.wall_seconds, key="wall_seconds")
+        if self.iterations is not None and not 1 <= self.iterations <= MOST_ITERATIONS:
+            expected = f"a whole number from 1 to {MOST_ITERATIONS}"
+            raise InputError("budget", expected, self.iterations, key="iterations")
+        if not 0 <= self.seed <= MOST_SEED:
+            raise InputError("budget", f"a whole number from 0 to {MOST_SEED}", self.seed, key="seed")
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,8 @@ class CodesignRequest:
         problem = CodesignProblem.of(family, layers, self.area_um2, self.objective)
         if not self.free:
             return problem
+        if twice := next((key for key in self.free if self.free.count(key) > 1), None):
+            raise InputError("--free", "every key once", f"{twice} again")
         sizes = self._named("size", problem.free_sizes)
         fanouts = self._named("fanout", problem.free_fanouts)
         if unknown := [key for key in self.free if key not in (*sizes.values(), *fanouts.values())]:

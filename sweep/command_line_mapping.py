@@ -101,6 +101,8 @@ def changes(values: Iterable[str]) -> dict[str, Any]:
         key, equals, value = text.partition("=")
         if not (key and equals):
             raise InputError("--set", "KEY=VALUE, such as SRAM.size='64 KiB'", text)
+        if key.strip() in found:
+            raise InputError("--set", "every key once", text, f"{key.strip()} has a value already")
         found[key.strip()] = parse_yaml(value, f"--set {key}")
     return found
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from costmodel.errors import InputError
 from sweep.command_line_dims import Dims, dims_of
+
+if TYPE_CHECKING:
+    from solvers.budget import Budget
+
 from sweep.command_line_words import stated_path
 
 solve_app = typer.Typer(help="Solve one problem and print the answer.", no_args_is_help=True)
@@ -18,6 +23,17 @@ MOST_WORKERS = 100_000
 JsonOut = Annotated[bool, typer.Option("--json", help="Print JSON on standard output and nothing else.")]
 Params = Annotated[str, typer.Option(help="The solver's parameters as a JSON object.")]
 Seed = Annotated[int, typer.Option(help="Random seed.")]
+
+
+def _budget(wall_seconds: float, seed: int, iterations: int | None = None) -> Budget:
+    """The limits of a solve; InputError names the option that is wrong."""
+    from solvers.budget import Budget
+
+    try:
+        return Budget(wall_seconds, iterations, seed)
+    except InputError as error:
+        option = f"--{error.key.replace('_', '-')}"
+        raise InputError(option, error.expected, error.found, error.remedy) from None
 
 
 @solve_app.command("mapping")
@@ -67,10 +83,9 @@ def solve_mapping(
     as_json: JsonOut = False,
 ) -> None:
     """Map one layer on one architecture."""
-    from solvers.budget import Budget
     from sweep.command_line_mapping import MappingRequest, SpaceOptions, changes, solve_one
 
-    budget = Budget(wall_seconds, iterations, seed)
+    budget = _budget(wall_seconds, seed, iterations)
     space = SpaceOptions(keep, padding, constraints, uneven)
     request = MappingRequest(
         architecture,
@@ -106,11 +121,10 @@ def solve_codesign(
     as_json: JsonOut = False,
 ) -> None:
     """Choose sizes, fan-outs and mappings at once, one architecture for a whole network."""
-    from solvers.budget import Budget
     from sweep.command_line_codesign import CodesignRequest
     from sweep.command_line_codesign import solve_codesign as solve_and_print
 
-    budget = Budget(wall_seconds, seed=seed)
+    budget = _budget(wall_seconds, seed)
     request = CodesignRequest(
         architecture, network, area_um2, objective, solver, budget, params, tuple(free or ()), dims_of(dim)
     )
@@ -142,12 +156,11 @@ def solve_scratchpad(
 ) -> None:
     """Order an operator graph and plan its scratchpad for the least off-chip access."""
     from costmodel.scratchpad import ScratchpadSettings
-    from solvers.budget import Budget
     from sweep.command_line_scratchpad import ScratchpadRequest
     from sweep.command_line_scratchpad import solve_scratchpad as solve_and_print
 
     settings = ScratchpadSettings(parameters, inputs_on_host, in_place, bits, alignment)
-    limit = Budget(wall_seconds, seed=seed)
+    limit = _budget(wall_seconds, seed)
     request = ScratchpadRequest(graph, budget, solver, settings, limit, params, batch, dims_of(dim))
     solve_and_print(request, as_json)
 

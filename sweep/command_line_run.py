@@ -243,13 +243,15 @@ def show_plan(name: str, workers: int, output: str | None, as_json: bool) -> Non
 
 def show_front(run: str, objectives: list[str], csv: bool) -> None:
     """``archsweep pareto``."""
+    for option, name in zip(("--x", "--y"), objectives, strict=True):
+        try:
+            check_objectives([name])
+        except WrongRowError as error:
+            raise InputError(option, f"an objective of a design. {error.remedy}", name) from None
+    if len(set(objectives)) < len(objectives):
+        raise InputError("--y", "another objective than --x, for a front has two", objectives[-1])
     with run_at(run) as path:
         folder = RunFolder(path).check()
-        try:
-            check_objectives(objectives)
-        except WrongRowError as error:
-            expected = f"objectives of a design. {error.remedy}"
-            raise InputError("pareto", expected, ", ".join(objectives)) from None
         if csv:
             sys.stdout.write(front_table(folder, objectives).to_csv(index=False))
         else:

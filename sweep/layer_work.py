@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
-from costmodel.networks import load_network, mapped_layers
+from costmodel.networks import mapped_layers
 from costmodel.workload import Layer, distinct_layers
 from solvers.catalogue import solver, solver_names
 from solvers.mapping.problem import MappingProblem
@@ -20,7 +20,8 @@ from sweep.mapping_space import check_rules
 from sweep.scratchpad_plans import ScratchpadPlans
 from sweep.space import Design
 from sweep.study import Study
-from sweep.task import MappingTask, SolveSettings, canonical_json, checked_params
+from sweep.study_names import check_different, mapping_params, named_in, network_of
+from sweep.task import MappingTask, SolveSettings
 from sweep.timeloop_space import constrained_by_timeloop
 from sweep.work import Task
 
@@ -51,8 +52,11 @@ class Demand:
 def demands(study: Study) -> tuple[Demand, ...]:
     """The distinct layers of every network of the study; InputError for a network that cannot be used."""
     found: list[Demand] = []
-    for choice in study.networks:
-        layers = distinct_layers(mapped_layers(load_network(choice.network, choice.batch, choice.dims)))
+    check_different(study)
+    for position, choice in enumerate(study.networks):
+        network = network_of(study, position)
+        with named_in(study, f"networks[{position}]", choice.network):
+            layers = distinct_layers(mapped_layers(network))
         found += [Demand(choice.shown, choice.weight, layer, count) for layer, count in layers]
     return tuple(found)
 
@@ -60,12 +64,13 @@ def demands(study: Study) -> tuple[Demand, ...]:
 def solve_settings(study: Study) -> SolveSettings:
     """The study's solver with complete, checked parameters."""
     choice = study.mapping
+    with named_in(study, "mapping.solver"):
+        solver(choice.solver, "mapping")
+    params = mapping_params(study)
     if choice.uneven and not solver(choice.solver, "mapping").maps_unevenly:
         able = [name for name in solver_names("mapping") if solver(name).maps_unevenly]
         expected = f"a solver that maps unevenly: {' or '.join(able)}"
-        raise InputError(f"study {study.name}", expected, choice.solver, key="mapping.solver")
-    solver(choice.solver, "mapping")
-    params = canonical_json(asdict(checked_params(choice.solver, choice.solver_params)))
+        raise InputError(study.where, expected, choice.solver, key="mapping.solver")
     return SolveSettings(choice.solver, study.mapping_objective, params, choice.budget, choice.rules)
 
 
@@ -76,7 +81,9 @@ class LayerWork:
         self.demands = demands
         settings = solve_settings(study)
         layers = [demand.layer for demand in demands]
-        check_rules(settings.rules, load_architecture(study.architecture), layers)
+        with named_in(study, "architecture", study.architecture):
+            architecture = load_architecture(study.architecture)
+        check_rules(settings.rules, architecture, layers, study.where)
         rules = constrained_by_timeloop(settings.rules, study.architecture, layers)
         self._settings = [replace(settings, rules=asked) for asked in rules]
         self._scratchpads = ScratchpadPlans.of(study)

@@ -56,8 +56,8 @@ class ConstraintKeys(Keys):
     def rules(self) -> LevelRules:
         return LevelRules(
             self.level,
-            _factor_rules(self.temporal),
-            _factor_rules(self.spatial),
+            _factor_rules("temporal", self.temporal),
+            _factor_rules("spatial", self.spatial),
             self.innermost,
             self.outermost,
             self.spatial_x,
@@ -67,15 +67,18 @@ class ConstraintKeys(Keys):
         )
 
 
-def _factor_rules(factors: dict[str, FactorKeys]) -> tuple[FactorRule, ...]:
-    return tuple(FactorRule(dim, keys.at_least, keys.at_most) for dim, keys in factors.items())
+def _factor_rules(block: str, factors: dict[str, FactorKeys]) -> tuple[FactorRule, ...]:
+    try:
+        return tuple(FactorRule(dim, keys.at_least, keys.at_most) for dim, keys in factors.items())
+    except InputError as error:
+        raise error.at("", block) from None
 
 
 class SpaceKeys(Keys):
     """Which mappings are allowed; see :class:`solvers.mapping.rules.SpaceRules`."""
 
     keep: KeepRule = "fitting"
-    padding: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, strict=False)] = 0.0
+    padding: Annotated[float, Field(ge=0, le=1)] = 0.0
     padded_dims: Names | None = None
     uneven: bool = False
     uneven_levels: Names | None = None
@@ -84,7 +87,10 @@ class SpaceKeys(Keys):
     @field_validator("constraints")
     @classmethod
     def _consistent(cls, constraints: tuple[ConstraintKeys, ...]) -> tuple[ConstraintKeys, ...]:
-        SpaceRules(levels=tuple(constraint.rules() for constraint in constraints))
+        levels = [constraint.level for constraint in constraints]
+        for position, level in enumerate(levels):
+            if level in levels[:position]:
+                raise InputError("", "one constraint a level", level, key=f"[{position}].level")
         return constraints
 
     @property
@@ -98,15 +104,26 @@ def load_rules(path: Path) -> SpaceRules:
     return check_keys(SpaceKeys, load_yaml(path), str(path)).rules
 
 
-def check_rules(rules: SpaceRules, architecture: Architecture, layers: Iterable[Layer]) -> None:
-    """Raise InputError for a level that there is not, or a dim or tensor that none of the layers has."""
+def check_rules(
+    rules: SpaceRules, architecture: Architecture, layers: Iterable[Layer], study: str = "study"
+) -> None:
+    """Raise InputError for a level that there is not, or a dim or tensor that none of the layers has.
+
+    ``study`` is what errors call the file that has the rules in its mapping block.
+    """
     try:
         _check_names(rules, layers := list(layers))
         rules.check_levels(architecture)
         for layer in layers:
             rules.for_layer(layer).check(architecture, layer)
     except InputError as error:
-        raise error.at("study", f"mapping: {error.where}") from None
+        raise error.at(study, _key_of(error.where, rules)) from None
+
+
+def _key_of(where: str, rules: SpaceRules) -> str:
+    """The key of a study's mapping block that a complaint of the rules is about."""
+    constraints = [f"constraint on {asked.level}" for asked in rules.levels]
+    return f"mapping.constraints[{constraints.index(where)}]" if where in constraints else "mapping"
 
 
 def _check_names(rules: SpaceRules, layers: Iterable[Layer]) -> None:
@@ -115,11 +132,12 @@ def _check_names(rules: SpaceRules, layers: Iterable[Layer]) -> None:
         f"constraint on {asked.level}": [*sorted(asked.dims), *asked.keep, *asked.bypass]
         for asked in rules.levels
     }
-    for where, names in {**spoken_of, "padded_dims": rules.padded_dims or ()}.items():
+    for where, names in {**spoken_of, "mapping space": rules.padded_dims or ()}.items():
         for name in names:
             if name not in known:
                 expected = f"dims, tensors or roles of some layer among {', '.join(sorted(known))}"
-                raise InputError(where, expected, name, did_you_mean(name, sorted(known)))
+                key = "padded_dims" if where == "mapping space" else ""
+                raise InputError(where, expected, name, did_you_mean(name, sorted(known)), key=key)
 
 
 def _names(layer: Layer) -> set[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from costmodel.errors import InputError
-from costmodel.networks import counting_warnings, load_network
+from costmodel.networks import counting_warnings
 from costmodel.technology import energy_inversions
 from results.answers import StoredAnswers, stored_in
 from sweep.cost_needs import CostNeeds
@@ -18,6 +18,7 @@ from sweep.search import check_feasible, design_space, designs, warm_start
 from sweep.search_choice import OptunaSearch
 from sweep.space import Design
 from sweep.study import Study
+from sweep.study_names import network_of
 from sweep.work import ids_by_table, known_answers
 from sweep.workload import workload_of
 
@@ -82,6 +83,7 @@ def plan(
     networks, architecture, axes, parameters, constraints that nothing meets, and for more than MOST_SOLVES.
     """
     count = _Count(study)
+    design_space(study).check_values()
     total = study.looks_at
     for design in designs(study):
         count.add(design)
@@ -90,7 +92,7 @@ def plan(
     if count.infeasible == count.designs:
         check_feasible(study)
         raise InputError(
-            f"study {study.name}",
+            study.where,
             "a design on which every network has a plan",
             f"none of {count.designs}",
             f"The last one: {count.obstacle}",
@@ -121,8 +123,8 @@ def _uncounted(study: Study) -> list[str]:
     """What is not counted of the networks; chips' schedules refuse operators without layers."""
     return [
         warning
-        for choice in (study.networks if study.architecture else ())
-        for warning in counting_warnings(load_network(choice.network, choice.batch, choice.dims))
+        for position in (range(len(study.networks)) if study.architecture else ())
+        for warning in counting_warnings(network_of(study, position))
     ]
 
 
@@ -166,7 +168,7 @@ class _Count:
     def _check_solves(self) -> None:
         if (solves := sum(map(len, self.tasks.values()))) > MOST_SOLVES:
             raise InputError(
-                f"study {self._study.name}",
+                self._study.where,
                 f"at most {MOST_SOLVES:,} different solves",
                 f"{solves:,} of the first {self.designs:,} designs",
                 "Look at fewer designs (search: {method: optuna, trials: N}), or at fewer networks at once",

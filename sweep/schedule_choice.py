@@ -8,11 +8,12 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from costmodel.errors import InputError
 from costmodel.frontends.file_keys import Keys
-from solvers.budget import Budget
+from solvers.budget import MOST_SEED, Budget
 from solvers.catalogue import CATALOGUE, solver
 from solvers.mapping.problem import Objective as TileObjective
 from solvers.schedule.objective import Objective
 from solvers.schedule.tile_shares import FEW_PARTITIONS, Pruning
+from sweep.number_keys import Iterations, Seconds, Seed
 
 TILE_LOT = 32
 """Shares of layers that a mapping solver maps in one task: seconds of work, and few rows."""
@@ -33,11 +34,11 @@ class SchedulerChoice(Keys):
 
     solver: str = "set"
     seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)] = 4
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
     epochs: Annotated[int, Field(ge=1, le=MOST_SEEDS)] = 1
     params: dict[str, Any] = Field(default_factory=dict)
-    wall_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 600.0
-    iterations: Annotated[int, Field(ge=1)] | None = None
+    wall_seconds: Seconds = 600.0
+    iterations: Iterations | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -52,6 +53,12 @@ class SchedulerChoice(Keys):
         if seeds > 1 and chosen in WITHOUT_DRAWS:
             raise InputError("", f"1, for {chosen} draws nothing: every seed gives the same answer", seeds)
         return seeds
+
+    @model_validator(mode="after")
+    def _last_seed(self) -> SchedulerChoice:
+        if (last := self.seed + self.seeds - 1) > MOST_SEED:
+            raise InputError("", f"a last seed, seed + seeds - 1, of at most {MOST_SEED}", last, key="seed")
+        return self
 
     @property
     def budgets(self) -> list[Budget]:
@@ -73,7 +80,7 @@ class ScheduleChoice(SchedulerChoice):
 
     objective: str = "edp"
     batch: Annotated[int, Field(ge=1)] = 1
-    least_utilization: Annotated[float, Field(ge=0, le=1, strict=False)] = Pruning.least_utilization
+    least_utilization: Annotated[float, Field(ge=0, le=1)] = Pruning.least_utilization
     most_partitions: Annotated[int, Field(ge=1)] | None = Pruning.most
     alone: bool | None = None
     rivals: Annotated[tuple[SchedulerChoice, ...], Field(strict=False)] = ()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import Any
 
 from costmodel.chip import Chip, Tile
 from costmodel.errors import InputError
@@ -24,7 +23,8 @@ from sweep.schedule_bounds import bounds_before
 from sweep.schedule_task import ScheduledNetwork, ScheduleSolve, ScheduleTask, TiledChip
 from sweep.space import Design
 from sweep.study import NetworkChoice, Study
-from sweep.task import SolveSettings, bare, canonical_json, checked_params
+from sweep.study_names import complete_params, mapping_params, named_in
+from sweep.task import SolveSettings, bare
 from sweep.tile_task import TileSource
 from sweep.work import Task
 
@@ -57,14 +57,11 @@ def schedulers_of(study: Study) -> list[Scheduler]:
     objective, found = study.schedule.objective, []
     for number, choice in enumerate(study.schedule.schedulers, -1):
         block = "schedule" if number < 0 else f"schedule.rivals[{number}]"
-        try:
-            exchanges = hasattr(solver(choice.solver, FAMILY).load(), "spaces_of")
-        except InputError as error:
-            raise error.at(f"study {study.name}", f"{block}.solver") from None
+        params = complete_params(study, block, FAMILY, choice.solver, choice.params)
+        exchanges = hasattr(solver(choice.solver, FAMILY).load(), "spaces_of")
         if choice.epochs > 1 and not exchanges:
             expected = f"1, for {choice.solver} has no searches that can exchange trees"
-            raise InputError(f"study {study.name}", expected, choice.epochs, key=f"{block}.epochs")
-        params = _params(study, block, choice.solver, choice.params)
+            raise InputError(study.where, expected, choice.epochs, key=f"{block}.epochs")
         solves = (ScheduleSolve(choice.solver, objective, params, budget) for budget in choice.budgets)
         found.append(Scheduler(tuple(solves), choice.epochs))
     return found
@@ -73,11 +70,12 @@ def schedulers_of(study: Study) -> list[Scheduler]:
 def tile_mapper(study: Study) -> SolveSettings:
     """What maps layers on tiles; InputError for rules, which tile costs do not know."""
     choice = study.mapping
-    tile_solver(choice.solver)
+    with named_in(study, "mapping.solver"):
+        tile_solver(choice.solver)
     if choice.rules != SpaceRules():
         expected = "a mapping block without rules on tiles: keep, padding, constraints"
-        raise InputError(f"study {study.name}", expected, choice.rules.describe(), key="mapping")
-    params = _params(study, "mapping", choice.solver, choice.solver_params)
+        raise InputError(study.where, expected, choice.rules.describe(), key="mapping")
+    params = mapping_params(study)
     return SolveSettings(choice.solver, study.mapping_objective, params, choice.budget)
 
 
@@ -87,27 +85,20 @@ def alone_offered(study: Study) -> bool:
     try:
         return study.schedule.offers_alone(study.mapping.solver)
     except InputError as error:
-        raise error.at(f"study {study.name}") from None
+        raise error.at(study.where) from None
 
 
-def _loaded(choice: NetworkChoice, study: Study, alone: bool) -> ScheduledNetwork:
+def _loaded(position: int, study: Study, alone: bool) -> ScheduledNetwork:
     """InputError for a layer that can only run alone where that is not offered."""
-    graph = load_layer_graph(choice.network, choice.dims)
+    choice = study.networks[position]
+    with named_in(study, f"networks[{position}]", choice.network):
+        graph = load_layer_graph(choice.network, choice.dims)
     only_alone = next((layer.name for layer in graph.layers if layer.runs_alone), None)
     if only_alone and not alone:
         remedy = "Set schedule.alone, and a mapping solver that maps whole layers"
         expected = f"layers alone to be offered: {only_alone} of {choice.shown} runs in no other way"
-        raise InputError(f"study {study.name}", expected, "alone: false", remedy, key="schedule.alone")
+        raise InputError(study.where, expected, "alone: false", remedy, key="schedule.alone")
     return ScheduledNetwork(choice.shown, graph)
-
-
-def _params(study: Study, block: str, solver_name: str, given: dict[str, Any]) -> str:
-    """The solver's complete parameters as canonical JSON; InputError names the study's block."""
-    try:
-        return canonical_json(asdict(checked_params(solver_name, given)))
-    except InputError as error:
-        of_one = not error.key.startswith("params")
-        raise error.at(f"study {study.name}", f"{block}.params" if of_one else block) from None
 
 
 class ScheduleWork:
@@ -122,7 +113,10 @@ class ScheduleWork:
         self._mapper = tile_mapper(study)
         self._alone = alone_offered(study)
         self._pruning = study.schedule.pruning(study.mapping.solver)
-        self._loaded = {choice.shown: _loaded(choice, study, self._alone) for choice in study.networks}
+        self._loaded = {
+            choice.shown: _loaded(position, study, self._alone)
+            for position, choice in enumerate(study.networks)
+        }
         self._fitted: dict[tuple[str, int, int], ScheduledNetwork] = {}
         self._demands: dict[tuple[str, Tile, int], Demand] = {}
         self.asked = {"schedules": len(study.networks) * self._seeds}

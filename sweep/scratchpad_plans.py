@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from costmodel.architecture import Architecture, StorageLevel
 from costmodel.architectures import load_architecture
 from costmodel.errors import InputError, did_you_mean
-from costmodel.networks import load_network
 from costmodel.scratchpad import ScratchpadSettings, operator_graph
 from costmodel.workload import Network
 from solvers.budget import Stopwatch
-from solvers.catalogue import solver
 from solvers.scratchpad.problem import ScratchpadProblem, below_requirement
 from sweep.answers import ScratchpadAnswer
 from sweep.scratchpad_task import PlannedGraph, ScratchpadSolve, ScratchpadTask
 from sweep.study import NetworkChoice, ScratchpadChoice, Study
-from sweep.task import canonical_json, checked_params
+from sweep.study_names import complete_params, network_of
 
 FAMILY = "scratchpad"
 
@@ -41,10 +39,11 @@ class ScratchpadPlans:
         if choice is None:
             return None
         _check_level(study, choice.level)
-        loaded = {n.shown: load_network(n.network, n.batch, n.dims) for n in study.networks}
-        for network in loaded.values():
-            _check_dataflow(network)
-        return cls(study.networks, choice, loaded, _solve(choice))
+        loaded = {n.shown: network_of(study, position) for position, n in enumerate(study.networks)}
+        for position, network in enumerate(loaded.values()):
+            _check_dataflow(study, position, network)
+        params = complete_params(study, "scratchpad", FAMILY, choice.solver, choice.params)
+        return cls(study.networks, choice, loaded, ScratchpadSolve(choice.solver, params, choice.budget))
 
     @cached_property
     def _graphs(self) -> dict[tuple[str, int], PlannedGraph]:
@@ -131,29 +130,22 @@ def capacity_bytes(level: StorageLevel) -> int:
     return level.size_words * level.word_bits // 8
 
 
-def _solve(choice: ScratchpadChoice) -> ScratchpadSolve:
-    """The solver with complete, checked parameters."""
-    solver(choice.solver, FAMILY)
-    params = asdict(checked_params(choice.solver, choice.params))
-    return ScratchpadSolve(choice.solver, canonical_json(params), choice.budget)
-
-
 def _check_level(study: Study, level: str) -> None:
     names = [known.name for known in load_architecture(study.architecture).levels[:-1]]
     if level not in names:
         remedy = did_you_mean(level, names)
         expected = f"a level within the outermost one: {', '.join(names)}"
-        raise InputError(f"study {study.name}", expected, level, remedy, key="scratchpad.level")
+        raise InputError(study.where, expected, level, remedy, key="scratchpad.level")
 
 
-def _check_dataflow(network: Network) -> None:
+def _check_dataflow(study: Study, position: int, network: Network) -> None:
     """Raises InputError for a list of layers, none of which reads what another one made."""
     made = {name for node in network.nodes for name in node.outputs}
     if not any(name in made for node in network.nodes for name in node.inputs):
         raise InputError(
-            network.name,
+            study.where,
             "a network whose operators pass tensors on, to plan its scratchpad",
-            "layers without dataflow",
+            f"{network.name}, a list of layers without dataflow",
             "Leave the network or the scratchpad out of the study.",
             key="scratchpad",
         )

@@ -84,7 +84,7 @@ def warm_start(study: Study) -> RelaxedStart | None:
 def design_space(study: Study) -> DesignSpace:
     constraints = tuple(Constraint.parse(text) for text in study.constraints)
     load = load_chip if study.chip else load_architecture
-    return DesignSpace(study.base, study.axis_values(), constraints, study.baseline, load)
+    return DesignSpace(study.base, study.axis_values(), constraints, study.baseline, load, study.where)
 
 
 def designs(study: Study) -> Iterator[Design]:
@@ -133,14 +133,14 @@ def check_feasible(study: Study) -> None:
     for constraint, (least, most) in ranges.items():
         if not met[constraint]:
             raise InputError(
-                f"study {study.name}",
+                study.where,
                 f"a constraint that some design meets: {constraint}",
                 f"{constraint.quantity} from {least:g} to {most:g}",
                 "Relax the constraint or widen the axes.",
                 key="constraints",
             )
     raise InputError(
-        f"study {study.name}",
+        study.where,
         "constraints that some design meets together",
         f"none of {count:,} designs does",
         "Relax a constraint or widen the axes.",

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from costmodel.frontends.file_keys import Keys
+from sweep.number_keys import Seconds, Seed
 
 
 class SearchKeys(Keys):
@@ -34,7 +35,7 @@ class RandomSearch(SearchKeys):
 
     method: Literal["random"]
     samples: Annotated[int, Field(ge=1)]
-    seed: int = 0
+    seed: Seed = 0
 
     size_key = "search.samples"
 
@@ -46,7 +47,7 @@ class Plateau(Keys):
     """Stop once the last ``trials`` evaluated designs added at most ``tolerance`` of the hypervolume."""
 
     trials: Annotated[int, Field(ge=1)]
-    tolerance: Annotated[float, Field(ge=0, lt=1, strict=False)] = 0.0
+    tolerance: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
 
 Sampler = Literal["nsga2", "nsga3", "tpe", "qmc", "random"]
@@ -64,8 +65,8 @@ class OptunaSearch(SearchKeys):
     sampler: Sampler = "nsga2"
     population: Annotated[int, Field(ge=2, le=100_000)] | None = None
     """Of nsga2 and nsga3: designs of one generation, 24 unless told."""
-    seed: int = 0
-    wall_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] | None = None
+    seed: Seed = 0
+    wall_seconds: Seconds | None = None
     """Propose no more after so long; of a resumed study counted anew."""
     plateau: Plateau | None = None
     warm_start: bool = False

@@ -15,7 +15,8 @@ from random import Random
 from costmodel.architecture import Architecture
 from costmodel.architectures import load_architecture
 from costmodel.chip.hardware import Chip
-from costmodel.errors import InputError
+from costmodel.errors import InputError, NotFoundError, OverrideError, did_you_mean
+from costmodel.frontends.quantities import MOST
 from sweep.axis import Axis, Choice
 from sweep.hardware import QUANTITIES, Hardware, Load
 
@@ -38,18 +39,18 @@ class Constraint:
 
     @classmethod
     def parse(cls, text: str) -> Constraint:
+        """The constraint that a study writes; InputError, without a file or key, for any other text."""
         match = _CONSTRAINT.fullmatch(text)
         if match is None or match[1] not in QUANTITIES:
-            raise InputError(
-                "study",
-                f"'QUANTITY <= NUMBER' with a quantity among {', '.join(QUANTITIES)} (or >=, <, >)",
-                text,
-                key="constraints",
-            )
+            expected = f"'QUANTITY <= NUMBER' with a quantity among {', '.join(QUANTITIES)} (or >=, <, >)"
+            raise InputError("", expected, text, did_you_mean(match[1] if match else text, QUANTITIES))
         try:
-            return cls(match[1], match[2], float(match[3]))
+            limit = float(match[3])
         except ValueError:
-            raise InputError("study", "a number after the comparison", match[3], key="constraints") from None
+            raise InputError("", "a number after the comparison", text) from None
+        if not abs(limit) <= MOST:
+            raise InputError("", f"a number up to {MOST:g} after the comparison", text)
+        return cls(match[1], match[2], limit)
 
     def value(self, hardware: Hardware) -> float:
         return float(QUANTITIES[self.quantity](hardware))
@@ -60,12 +61,36 @@ class Constraint:
     def excess(self, hardware: Hardware) -> float:
         """By how much it is broken, as a share of the limit: 0 or less where it holds."""
         beyond = self.value(hardware) - self.limit
-        share = (beyond if self.comparison.startswith("<") else -beyond) / (abs(self.limit) or 1.0)
+        share = (beyond if self._is_upper else -beyond) / (abs(self.limit) or 1.0)
         # "<" and ">" are broken at the limit itself, where nothing is exceeded
         return min(share, 0.0) if self.holds(hardware) else max(share, sys.float_info.epsilon)
 
+    def excludes(self, other: Constraint) -> bool:
+        """Whether no number meets both: they bound one quantity from two sides and nothing is between."""
+        if self.quantity != other.quantity or self._is_upper == other._is_upper:
+            return False
+        upper, lower = (self, other) if self._is_upper else (other, self)
+        if upper.limit == lower.limit:
+            return upper.comparison == "<" or lower.comparison == ">"
+        return upper.limit < lower.limit
+
+    @property
+    def _is_upper(self) -> bool:
+        return self.comparison.startswith("<")
+
     def __str__(self) -> str:
         return f"{self.quantity} {self.comparison} {self.limit:g}"
+
+
+def check_together(constraints: Sequence[Constraint]) -> None:
+    """InputError, whose key is ``[position]``, for a constraint that stands twice or contradicts another."""
+    for later, constraint in enumerate(constraints):
+        for earlier in constraints[:later]:
+            if constraint == earlier:
+                raise InputError("", "every constraint once", f"{constraint} again", key=f"[{later}]")
+            if constraint.excludes(earlier):
+                expected, found = "constraints that some number meets", f"{earlier} and {constraint}"
+                raise InputError("", expected, found, "Relax one of the two", key=f"[{later}]")
 
 
 @dataclass(frozen=True)
@@ -107,6 +132,8 @@ class DesignSpace:
     constraints: tuple[Constraint, ...] = ()
     baseline: dict[str, Choice] | None = None
     load: Load = load_architecture
+    where: str = "study"
+    """What errors call the study that describes the family."""
 
     @property
     def size(self) -> int:
@@ -122,9 +149,11 @@ class DesignSpace:
         """The study's baseline; InputError where it breaks a constraint: there is nothing to compare."""
         if self.baseline is None:
             return None
-        design = self._made(self.baseline)
+        design = self._made(self.baseline, "baseline")
         if design.broken:
-            raise InputError("study", "a design that meets the constraints", design.broken[0], key="baseline")
+            raise InputError(
+                self.where, "a design that meets the constraints", design.broken[0], key="baseline"
+            )
         return replace(design, baseline=True)
 
     def indices_of_baseline(self) -> tuple[int, ...] | None:
@@ -137,16 +166,39 @@ class DesignSpace:
 
     @cached_property
     def _baseline_hardware(self) -> Hardware | None:
-        return None if self.baseline is None else self._made(self.baseline).hardware
+        return None if self.baseline is None else self._made(self.baseline, "baseline").hardware
 
-    def _made(self, values: Mapping[str, Choice]) -> Design:
-        hardware = self.load(self.base, values)
+    def _made(self, values: Mapping[str, Choice], block: str = "axes") -> Design:
+        """The design with these values, which the ``block`` of the study gives: errors name it."""
+        try:
+            hardware = self.load(self.base, values)
+        except OverrideError as error:
+            raise error.at(self.where, block) from None
+        except NotFoundError as error:
+            kind = "architecture" if self.load is load_architecture else "chip"
+            raise error.at(self.where, kind) from None
         broken = tuple(
             f"{constraint} (is {constraint.value(hardware):g})"
             for constraint in self.constraints
             if not constraint.holds(hardware)
         )
         return Design(tuple(values.items()), hardware, broken)
+
+    def check_values(self) -> None:
+        """InputError for a value of an axis that cannot be, and for two that make the same hardware.
+
+        Every listed value is tried with the first values of the other axes. Numbers of a range differ.
+        """
+        first = {axis.key: axis.choices[0] for axis in self.axes}
+        for axis in self.axes:
+            made: list[Hardware] = []
+            for position, choice in enumerate(axis.choices if isinstance(axis.choices, tuple) else ()):
+                hardware = self._made(first | {axis.key: choice}).hardware
+                if hardware in made:
+                    found = f"{choice!r}, which makes the same as {axis.choices[made.index(hardware)]!r}"
+                    key = f"axes.{axis.key}.choices[{position}]"
+                    raise InputError(self.where, "values that make different designs", found, key=key)
+                made.append(hardware)
 
     def grid(self) -> Iterator[Design]:
         """Every design, the last axis varying fastest."""

@@ -8,9 +8,9 @@ from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from costmodel.errors import InputError, did_you_mean
+from costmodel.errors import InputError, NotFoundError, did_you_mean
 from costmodel.frontends.file_keys import Keys, check_keys
 from costmodel.frontends.safe_yaml import load_yaml
 from costmodel.frontends.timeloop_files import each_file
@@ -19,9 +19,10 @@ from solvers.budget import Budget
 from solvers.mapping.problem import Objective as MappingObjective
 from sweep.axis import Axis, NumberRange, said_twice
 from sweep.mapping_space import SpaceKeys
+from sweep.number_keys import Iterations, Seconds, Seed
 from sweep.schedule_choice import TILE_LOT, ScheduleChoice
 from sweep.search_choice import GridSearch, Sampler, Search
-from sweep.space import Constraint
+from sweep.space import Constraint, check_together
 
 MOST_EXACT = 2**53
 
@@ -50,7 +51,7 @@ class NetworkChoice(Keys):
     network: str
     batch: Annotated[int, Field(ge=1)] | None = None
     dims: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
-    weight: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 1.0
+    weight: Annotated[float, Field(gt=0, le=1e12)] = 1.0
 
     @property
     def shown(self) -> str:
@@ -119,10 +120,10 @@ class MappingChoice(SpaceKeys):
     solver: str = "cosa"
     objective: MappingObjective | None = None
     params: dict[str, Any] = Field(default_factory=dict)
-    tolerance: Annotated[float, Field(ge=0, lt=1, strict=False)] | None = None
-    wall_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 60.0
-    iterations: Annotated[int, Field(ge=1)] | None = None
-    seed: int = 0
+    tolerance: Annotated[float, Field(ge=0, lt=1)] | None = None
+    wall_seconds: Seconds = 60.0
+    iterations: Iterations | None = None
+    seed: Seed = 0
 
     @property
     def budget(self) -> Budget:
@@ -149,8 +150,8 @@ class ScratchpadChoice(Keys):
     alignment_bytes: Annotated[int, Field(ge=1)] = 1
     solver: str = "cosma"
     params: dict[str, Any] = Field(default_factory=dict)
-    wall_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=False)] = 60.0
-    seed: int = 0
+    wall_seconds: Seconds = 60.0
+    seed: Seed = 0
 
     @property
     def budget(self) -> Budget:
@@ -179,6 +180,18 @@ class Study(Keys):
     scratchpad: ScratchpadChoice | None = None
     schedule: ScheduleChoice | None = None
 
+    _file: str = PrivateAttr(default="")
+
+    @property
+    def where(self) -> str:
+        """What errors call the study: its file where it was read from one, else its name."""
+        return self._file or f"study {self.name}"
+
+    def read_from(self, file: str) -> Study:
+        """This study, which errors will call by its file."""
+        self._file = file
+        return self
+
     @field_validator("networks", mode="before")
     @classmethod
     def _names(cls, networks: Any) -> Any:
@@ -189,10 +202,11 @@ class Study(Keys):
     @field_validator("networks")
     @classmethod
     def _shown_apart(cls, networks: tuple[NetworkChoice, ...]) -> tuple[NetworkChoice, ...]:
-        if len({network.shown for network in networks}) < len(networks):
-            raise ValueError(
-                "every network once at each batch and dims (use 'weight'), under different file names"
-            )
+        shown = [network.shown for network in networks]
+        for position, name in enumerate(shown):
+            if name in shown[:position]:
+                expected = "every network once at each batch and dims, under different file names"
+                raise InputError("", expected, f"{name} again", "Use 'weight'", key=f"[{position}]")
         return networks
 
     @field_validator("search", mode="before")
@@ -207,15 +221,21 @@ class Study(Keys):
     @field_validator("constraints")
     @classmethod
     def _parsable(cls, constraints: tuple[str, ...]) -> tuple[str, ...]:
-        for text in constraints:
-            Constraint.parse(text)
+        parsed = []
+        for position, text in enumerate(constraints):
+            try:
+                parsed.append(Constraint.parse(text))
+            except InputError as error:
+                raise error.at("", f"[{position}]") from None
+        check_together(parsed)
         return constraints
 
     @field_validator("objectives")
     @classmethod
     def _different(cls, objectives: tuple[str, ...]) -> tuple[str, ...]:
-        if len(set(objectives)) < len(objectives):
-            raise ValueError("every objective once")
+        for position, name in enumerate(objectives):
+            if name in objectives[:position]:
+                raise InputError("", "every objective once", f"{name} again", key=f"[{position}]")
         return objectives
 
     @model_validator(mode="after")
@@ -235,11 +255,17 @@ class Study(Keys):
     @model_validator(mode="after")
     def _baseline_on_the_axes(self) -> Study:
         given = self.baseline if self.baseline is not None else self.axes
-        if given.keys() != self.axes.keys():
-            wrong = given.keys() ^ self.axes.keys()
-            raise InputError(
-                "", f"a value for each axis: {', '.join(self.axes)}", ", ".join(wrong), key="baseline"
-            )
+        axes = ", ".join(self.axes) or "there is none"
+        for key in given:
+            if key not in self.axes:
+                remedy = did_you_mean(key, self.axes)
+                raise InputError("", f"one of the axes: {axes}", key, remedy, key=f"baseline.{key}")
+        for key in self.axes:
+            if key not in given:
+                remedy = f"Add the key {key}"
+                raise InputError(
+                    "", f"a value for each axis: {axes}", "nothing", remedy, key=f"baseline.{key}"
+                )
         return self
 
     @model_validator(mode="after")
@@ -348,7 +374,7 @@ def study_path(name_or_path: str) -> Path:
         return Path(str(_library() / f"{name_or_path}.yaml"))
     path = Path(name_or_path)
     if not path.is_file():
-        raise InputError(
+        raise NotFoundError(
             "study",
             f"a study file, or a built-in study ({', '.join(study_names())})",
             name_or_path,
@@ -360,7 +386,7 @@ def study_path(name_or_path: str) -> Path:
 def load_study(name_or_path: str) -> Study:
     """Read and check a study; file paths inside it are taken relative to the file's own folder."""
     path = study_path(name_or_path)
-    return _resolved(check_keys(Study, load_yaml(path), str(path)), path.parent)
+    return _resolved(check_keys(Study, load_yaml(path), str(path)), path.parent).read_from(str(path))
 
 
 def file_and_rest(name: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
+from math import isfinite
 from typing import Any
 
 from costmodel import MODEL_VERSION
@@ -164,8 +165,12 @@ def checked_params(solver_name: str, given: ReadOnlyDict[str, Any]) -> Any:
     params_type = entry.load().Params
     known = list(params_type.__dataclass_fields__)
     if unknown := sorted(set(given) - set(known)):
-        expected, remedy = f"parameters of {solver_name} among {known}", did_you_mean(unknown[0], known)
-        raise InputError(entry.family, expected, unknown, remedy, key="params")
+        expected = f"parameters of {solver_name} among {', '.join(known)}"
+        remedy, key = did_you_mean(unknown[0], known), f"params.{unknown[0]}"
+        raise InputError(entry.family, expected, unknown[0], remedy, key=key)
+    for key, value in given.items():
+        if isinstance(value, float) and not isfinite(value):
+            raise InputError(entry.family, "a finite number", value, key=f"params.{key}")
     try:
         return params_type(**given)
     except TypeError as error:

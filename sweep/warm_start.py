@@ -55,7 +55,7 @@ class RelaxedStart:
     def __post_init__(self) -> None:
         if not self.chosen:
             raise InputError(
-                f"study {self.study.name}",
+                self.study.where,
                 "an axis that Thistle chooses: LEVEL.size or LEVEL.fanout",
                 ", ".join(axis.key for axis in self.space.axes) or "no axes",
                 REMEDY,
@@ -77,7 +77,7 @@ class RelaxedStart:
             raise self._unsuitable(f"an energy or area of {level} that grows with its size", "constants")
 
     def _unsuitable(self, expected: str, found: str) -> InputError:
-        where = f"study {self.study.name}"
+        where = self.study.where
         return InputError(where, f"for Thistle, {expected} in {self.space.base}", found, REMEDY, key=KEY)
 
     @cached_property

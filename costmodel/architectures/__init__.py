@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.architecture import Architecture
-from costmodel.errors import InputError, did_you_mean
+from costmodel.errors import InputError, NotFoundError, did_you_mean
 
 FOLDER = Path(__file__).parent
 
@@ -40,7 +40,7 @@ def load_architecture(name_or_path: str | Path, overrides: Mapping[str, Any] | N
         return _from_yaml(Path(path), path, overrides)
     remedy = did_you_mean(name, architecture_names()) or "A file's name ends in .yaml, .yml or .json"
     expected = f"a file, or one of {', '.join(architecture_names())}"
-    raise InputError("architecture", expected, name, remedy)
+    raise NotFoundError("architecture", expected, name, remedy)
 
 
 def _from_yaml(path: Path, where: str, overrides: Mapping[str, Any] | None) -> Architecture:

@@ -9,7 +9,7 @@ from typing import Any
 from costmodel.architecture import Architecture
 from costmodel.architectures import architecture_names, load_architecture
 from costmodel.chip.hardware import Chip
-from costmodel.errors import InputError, did_you_mean
+from costmodel.errors import NotFoundError, did_you_mean
 from costmodel.frontends.timeloop_files import each_file
 
 FOLDER = Path(__file__).parent
@@ -46,7 +46,7 @@ def load_chip(name_or_path: str | Path, overrides: Mapping[str, Any] | None = No
         document = with_tile_file(load_yaml(name), lambda tile: tile_beside(tile, Path(name).parent))
         return chip_from_document(document, name, overrides)
     remedy = did_you_mean(name, chip_names()) or "A file's name ends in .yaml or .yml"
-    raise InputError("chip", f"a file, or one of {', '.join(chip_names())}", name, remedy)
+    raise NotFoundError("chip", f"a file, or one of {', '.join(chip_names())}", name, remedy)
 
 
 def tile_beside(named: str, folder: Path) -> str:
@@ -65,5 +65,5 @@ def load_tile(name_or_path: str | Path, overrides: Mapping[str, Any] | None = No
         return load_architecture(TILES / f"{name}.yaml", overrides)
     known = [*tile_names(), *architecture_names()]
     if name not in known and not name.partition("#")[0].endswith(FILES):
-        raise InputError("tile", f"a file, or one of {', '.join(known)}", name, did_you_mean(name, known))
+        raise NotFoundError("tile", f"a file, or one of {', '.join(known)}", name, did_you_mean(name, known))
     return load_architecture(name, overrides)

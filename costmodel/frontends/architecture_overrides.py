@@ -6,7 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from costmodel.errors import InputError, did_you_mean
+from costmodel.errors import InputError, OverrideError, did_you_mean
 from costmodel.frontends.architecture_document import (
     AccessEnergies,
     ArchitectureKeys,
@@ -51,7 +51,7 @@ class Overrides:
                 path = f"levels.{key.removesuffix('.x').removesuffix('.y')}"
             if error.key == path or error.key.startswith((f"{path}.", f"{path}[")):
                 place = f"override of {self.where}"
-                return InputError(place, error.expected, error.found, error.remedy, key=key)
+                return OverrideError(place, error.expected, error.found, error.remedy, key=key)
         return error
 
     def _owner(self, document: dict[str, Any], key: str, head: str, rest: list[str]) -> tuple[Any, Any]:
@@ -80,7 +80,7 @@ class Overrides:
             self._known(key, rest[1], list(AccessEnergies.model_fields), "a part of energy")
             return value, rest[1]
         remedy = f"{rest[0]} has no parts here: override it whole"
-        raise InputError(f"override of {self.where}", "a key of the file", key, remedy, key=key)
+        raise OverrideError(f"override of {self.where}", "a key of the file", key, remedy, key=key)
 
     def _level(self, document: dict[str, Any], key: str, name: str) -> dict[str, Any]:
         levels = document.get("levels")
@@ -96,4 +96,4 @@ class Overrides:
         names = known + (extra or [])
         expected, last = f"{what}: {', '.join(names)}", key.rpartition(".")[2]
         remedy = f"Here {OTHERS_WORDS[last]}" if last in OTHERS_WORDS else did_you_mean(part, names)
-        raise InputError(f"override of {self.where}", expected, part, remedy, key=key)
+        raise OverrideError(f"override of {self.where}", expected, part, remedy, key=key)

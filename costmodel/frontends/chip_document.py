@@ -9,10 +9,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from costmodel.errors import InputError, did_you_mean
+from costmodel.errors import InputError, OverrideError, did_you_mean
 from costmodel.frontends.architecture_document import (
     AtLeastOne,
     Bandwidth,
+    ByteEnergy,
     Energy,
     Frequency,
     Size,
@@ -36,23 +37,23 @@ class NocKeys(Keys):
     """The ``noc`` entry."""
 
     link_bandwidth: Bandwidth
-    hop_energy: Energy
+    hop_energy: ByteEnergy
 
 
 class DramKeys(Keys):
     """The ``dram`` entry."""
 
     bandwidth: Bandwidth
-    read_energy: Energy
-    write_energy: Energy
+    read_energy: ByteEnergy
+    write_energy: ByteEnergy
 
 
 class BufferKeys(Keys):
     """The ``tile.buffer`` entry."""
 
     size: Size
-    read_energy: Energy
-    write_energy: Energy
+    read_energy: ByteEnergy
+    write_energy: ByteEnergy
     at_size: Size | None = None
 
 
@@ -100,6 +101,16 @@ def overridden(document: Any, overrides: Mapping[str, Any], where: str) -> Any:
     return changed
 
 
+def blamed_for(error: InputError, overrides: Mapping[str, Any], where: str) -> InputError:
+    """``error``, pointing at the override where it, and not the file, wrote the wrong value."""
+    # what names a part, as mesh.columns does, wrote later than what names the whole
+    for key in sorted(overrides, key=len, reverse=True):
+        path = f"mesh[{MESH[key]}]" if key in MESH else key
+        if error.key == path or error.key.startswith((f"{path}.", f"{path}[")):
+            return OverrideError(f"override of {where}", error.expected, error.found, error.remedy, key=key)
+    return error
+
+
 def with_tile_file(document: Any, change: Callable[[str], str]) -> Any:
     """A copy of a chip file's content with the ``tile.architecture`` it names changed, if it names one."""
     tile = document.get("tile") if isinstance(document, dict) else None
@@ -112,7 +123,7 @@ def _check_key(key: str, where: str) -> None:
     known = [*_leaves(ChipKeys, ""), *MESH]
     if key not in known:
         remedy = did_you_mean(key, known)
-        raise InputError(f"override of {where}", f"one of {', '.join(known)}", key, remedy, key=key)
+        raise OverrideError(f"override of {where}", f"one of {', '.join(known)}", key, remedy, key=key)
 
 
 def _leaves(model: type[BaseModel], prefix: str) -> list[str]:

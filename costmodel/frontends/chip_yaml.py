@@ -32,6 +32,8 @@ The tile's architecture is what mapping solvers map a tile's share of a layer on
 for the buffer: it has no size there, and takes the energies of ``buffer``. Data are bytes (int8) on the NoC
 and in DRAM, so its words must have 8 bits.
 
+Energies of the NoC, DRAM and buffer are of a byte, or of a bit where they say ``pJ/bit``.
+
 Overrides name a value by its dotted key: ``mesh`` (``[4, 4]`` or ``4x4``), ``mesh.columns``, ``mesh.rows``,
 ``tile.buffer.size``, ``noc.link_bandwidth``, ``dram.bandwidth``, ``tile.architecture``; what follows
 ``tile.architecture.`` is a key of the architecture's file, as in ``tile.architecture.OutputBuffer.size``.
@@ -45,8 +47,8 @@ from typing import Any
 
 from costmodel.architecture import Architecture
 from costmodel.chip.hardware import Chip, Dram, Noc, Tile, TileBuffer
-from costmodel.errors import InputError
-from costmodel.frontends.chip_document import ChipKeys, overridden
+from costmodel.errors import InputError, NotFoundError, OverrideError
+from costmodel.frontends.chip_document import ChipKeys, blamed_for, overridden
 from costmodel.frontends.file_keys import check_keys
 from costmodel.frontends.quantities import Quantity
 from costmodel.technology import SIMBA_LIKE_8BIT, energy_ratio
@@ -64,8 +66,13 @@ def chip_from_document(document: Any, where: str, overrides: Mapping[str, Any] |
     inner = {
         key.removeprefix(ARCHITECTURE): given.pop(key) for key in list(given) if key.startswith(ARCHITECTURE)
     }
-    keys = check_keys(ChipKeys, overridden(document, given, where), where)
-    return _Reader(keys, where).chip(inner)
+    changed = overridden(document, given, where)
+    try:
+        return _Reader(check_keys(ChipKeys, changed, where), where).chip(inner)
+    except OverrideError:
+        raise
+    except InputError as error:
+        raise blamed_for(error, given, where) from None
 
 
 @dataclass(frozen=True)
@@ -105,6 +112,12 @@ class _Reader:
         named = self.keys.tile.architecture
         try:
             return load_tile(named, inner)
+        except OverrideError as error:
+            place = f"override of {self.where}"
+            key = f"{ARCHITECTURE}{error.key}"
+            raise OverrideError(place, error.expected, error.found, error.remedy, key=key) from None
+        except NotFoundError as error:
+            raise error.at(self.where, "tile.architecture") from None
         except InputError as error:
             raise error.at(f"{self.where}: tile.architecture: {named}") from None
 

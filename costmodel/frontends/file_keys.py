@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -10,9 +11,9 @@ from costmodel.errors import InputError, did_you_mean
 
 
 class Keys(BaseModel):
-    """One section of a file: no key but the declared ones, no silent conversion, frozen."""
+    """One section of a file: no key but the declared ones, no silent conversion, finite numbers, frozen."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 KeysT = TypeVar("KeysT", bound=Keys)
@@ -47,8 +48,17 @@ def _complaint(model: type[Keys], document: Any, problem: dict[str, Any]) -> Inp
         return InputError("", expected, repr(problem["input"]), key=key)
     if problem["type"] == "union_tag_invalid":
         forms, deciding = limits["expected_tags"], limits["discriminator"].strip("'")
-        return InputError("", f"one of {forms}", repr(limits["tag"]), key=f"{key}.{deciding}")
+        remedy = _nearest(limits["tag"], forms)
+        return InputError("", f"one of {forms}", repr(limits["tag"]), remedy, key=f"{key}.{deciding}")
+    if problem["type"] == "literal_error":
+        remedy = _nearest(problem["input"], limits["expected"])
+        return InputError("", limits["expected"], repr(problem["input"]), remedy, key=key)
     return InputError("", _expected(problem), repr(problem["input"]), key=key)
+
+
+def _nearest(found: object, quoted: str) -> str:
+    """A remedy: the nearest of the names that pydantic writes in quotes, one after the other."""
+    return did_you_mean(found, re.findall("'([^']*)'", quoted))
 
 
 def _expected(problem: dict[str, Any]) -> str:
@@ -59,7 +69,9 @@ def _expected(problem: dict[str, Any]) -> str:
         "too_long": f"at most {limits.get('max_length')} entries",
         "greater_than": f"more than {limits.get('gt')}",
         "greater_than_equal": f"at least {limits.get('ge')}",
+        "less_than": f"less than {limits.get('lt')}",
         "less_than_equal": f"at most {limits.get('le')}",
+        "finite_number": "a finite number",
         "invalid_key": "keys that are text",
         "string_pattern_mismatch": "a name of letters, digits, - and _, a letter first",
         "string_too_short": "a text that is not empty",

@@ -70,19 +70,24 @@ def read_graph(path: str | Path, batch: int | None = None) -> Network:
 
 
 def _in_file(error: InputError, path: str | Path) -> InputError:
-    return error if error.where.startswith(str(path)) else error.at(str(path), error.where)
+    if error.where.startswith(str(path)):
+        return error
+    return error.at(str(path), "" if error.where == "graph" else error.where)
 
 
 def network_of_graph(data: Any, batch: int | None = None) -> Network:
     """As :func:`read_graph`, for data that is already read."""
     name = _field(data, "name", str, "graph")
     values = [_value(item, f"tensors[{i}]") for i, item in enumerate(_field(data, "tensors", list, "graph"))]
+    shared = Counter(value.name for value in values)
+    if twice := [tensor for tensor, count in shared.items() if count > 1]:
+        raise InputError("graph", "tensors that are all named differently", twice[0], key="tensors")
     values = _rebatched(values, batch)
     shapes = {value.name: value.shape for value in values}
     nodes = [_node(item, f"ops[{i}]", shapes) for i, item in enumerate(_field(data, "ops", list, "graph"))]
     names = Counter(node.name for node in nodes)
     if twice := [op for op, count in names.items() if count > 1]:
-        raise InputError("graph", "ops that are all named differently", twice, key="ops")
+        raise InputError("graph", "ops that are all named differently", twice[0], key="ops")
     return Network(name, tuple(nodes), tuple(values))
 
 
@@ -143,7 +148,7 @@ def _node(data: Any, where: str, shapes: Mapping[str, Shape]) -> Node:
     head, *tail = operator.split("+")
     if head in _LAYERS and not (inputs and outputs):
         raise InputError(f"op {name}", f"inputs and outputs for {head}", f"{inputs} -> {outputs}")
-    attrs = data.get("attrs") or {}
+    attrs = {} if data.get("attrs") is None else data["attrs"]
     if not isinstance(attrs, dict):
         raise InputError(f"op {name}", "an object", attrs, key="attrs")
     try:  # null is how an exporter writes that a default holds

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from costmodel.errors import InputError
+from costmodel.errors import InputError, NotFoundError
 
 MOST_BYTES = 2 * 1024 * 1024
 MOST_NODES = 10_000
@@ -65,8 +65,8 @@ def read_bytes(path: str | Path, most_bytes: int) -> bytes:
     """The content of a regular file of at most ``most_bytes``; InputError says why it cannot be read."""
     try:
         if not Path(path).is_file():
-            found = "a folder" if Path(path).is_dir() else "no such file"
-            raise InputError(str(path), "a file that can be read", found)
+            what = "a folder" if Path(path).is_dir() else "no such file"
+            raise NotFoundError(str(path), "a file that can be read", f"{what}: {path}")
         with open(path, "rb") as file:
             data = file.read(most_bytes + 1)
     except (OSError, ValueError) as error:

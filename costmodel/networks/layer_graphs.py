@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.chip.layers import LayerGraph
-from costmodel.errors import InputError, did_you_mean
+from costmodel.errors import InputError, NotFoundError, did_you_mean
 from costmodel.networks.library import TRAINING, load_network, network_names
 
 _OF_THE_PAPER = {
@@ -84,7 +84,9 @@ def _forward_graph(name: str, dims: Mapping[str, int]) -> LayerGraph:
         return graph_from_json(content, name)
     if not name.endswith((".onnx", ".json", ".json.gz", ".yaml", ".yml")) and name not in network_names():
         known = layer_graph_names()
-        raise InputError("network", f"a file, or one of {', '.join(known)}", name, did_you_mean(name, known))
+        raise NotFoundError(
+            "network", f"a file, or one of {', '.join(known)}", name, did_you_mean(name, known)
+        )
     return layer_graph(load_network(name, None, dims))
 
 

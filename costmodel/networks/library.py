@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from costmodel.errors import InputError, did_you_mean
+from costmodel.errors import InputError, NotFoundError, did_you_mean
 from costmodel.networks.inception import googlenet
 from costmodel.networks.layer_lists import (
     cosa_alexnet,
@@ -147,7 +147,7 @@ def _unknown(name: str) -> InputError:
         )
     near = did_you_mean(name.replace("-", "_"), _LIBRARY, cutoff=0.5, most=3)
     remedy = f"{near} Built in: {', '.join(_LIBRARY)}".lstrip()
-    return InputError(f"network {name}", "a built-in network or a file", name, remedy)
+    return NotFoundError(f"network {name}", "a built-in network or a file", name, remedy)
 
 
 def _problem_json(text: str, where: str) -> Layer:

@@ -178,7 +178,7 @@ WRONG: dict[str, tuple[list[str], list[str]]] = {
         ["engine", "gurobi", "highs"],
     ),
     "parameters not JSON": ([*ON_EYERISS, GEMM, "--params", "{"], ["--params", "JSON"]),
-    "negative seconds": ([*ON_EYERISS, GEMM, "--wall-seconds", "-1"], ["wall_seconds", "-1"]),
+    "negative seconds": ([*ON_EYERISS, GEMM, "--wall-seconds", "-1"], ["--wall-seconds", "-1"]),
     "factors that do not multiply": (
         ["evaluate", "cases.jsonl"],
         ["cases.jsonl", "factors of K multiply to"],

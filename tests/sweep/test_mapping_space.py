@@ -77,7 +77,7 @@ WRONG = {
     "factor's form": ("constraints: [{level: L, spatial: {M: many}}]\n", ["spatial.M", "at_least"]),
     "bounds": (
         "constraints: [{level: L, spatial: {M: {at_least: 4, at_most: 2}}}]\n",
-        ["[0].M", "at most 2"],
+        ["[0].spatial.M", "at most 2"],
     ),
     "order": (
         "constraints: [{level: L, innermost: [M], outermost: [M]}]\n",
@@ -103,7 +103,10 @@ def test_mistakes_name_file_key_and_expectation(case: str, tmp_path: Path) -> No
     [
         (SpaceRules(levels=(LevelRules("SRAM", innermost=("X",)),)), "found X"),
         (SpaceRules(levels=(LevelRules("SRAM", keep=("weight",)),)), "Did you mean weights?"),
-        (SpaceRules(levels=(LevelRules("Sram"),)), "constraint on Sram.level: expected a level of eyeriss"),
+        (
+            SpaceRules(levels=(LevelRules("Sram"),)),
+            "mapping.constraints[0].level: expected a level of eyeriss",
+        ),
         (SpaceRules(levels=(LevelRules("Sram"),)), "found Sram. Did you mean SRAM?"),
         (SpaceRules(padding=0.1, padded_dims=("X",)), "padded_dims"),
     ],
@@ -113,7 +116,7 @@ def test_a_name_that_no_layer_of_the_study_has(rules: SpaceRules, part: str) -> 
     with pytest.raises(InputError) as caught:
         check_rules(rules, load_architecture("eyeriss"), layers)
     assert part in str(caught.value)
-    assert str(caught.value).startswith("study: mapping: ")
+    assert str(caught.value).startswith("study: mapping.")
 
 
 def test_a_study_of_two_kinds_of_layers_takes_constraints_of_one() -> None:
@@ -128,7 +131,7 @@ def test_a_study_with_wrong_names_ends_before_anything_is_solved(
     constraints = "constraints: [{level: SRAM, innermost: [Q]}], objective: edp"
     text = write_study().read_text().replace("objective: edp", constraints)
     study = load_study(str(write_study(text)))
-    with pytest.raises(InputError, match=r"constraint on SRAM: .*found Q"):
+    with pytest.raises(InputError, match=r"mapping\.constraints\[0\]: .*found Q"):
         DesignLedger(study, LayerWork(study, demands(study)))
 
 

@@ -279,9 +279,15 @@ def test_a_population_without_generations_is_refused(family: Study) -> None:
         Study.model_validate(family.model_dump(by_alias=True) | {"search": keys})
 
 
-@pytest.mark.parametrize("baseline", [{"SRAM.size": "8 KiB"}, {"nothing": 1}])
-def test_a_baseline_names_every_axis(family: Study, baseline: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="a value for each axis"):
+@pytest.mark.parametrize(
+    ("baseline", "message"),
+    [
+        ({"SRAM.size": "8 KiB"}, "baseline.SRAM.fanout: expected a value for each axis"),
+        ({"nothing": 1}, "baseline.nothing: expected one of the axes"),
+    ],
+)
+def test_a_baseline_names_every_axis(family: Study, baseline: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         Study.model_validate(family.model_dump(by_alias=True) | {"baseline": baseline})
 
 
