@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from costmodel.attributes import Attributes
-from costmodel.errors import InputError
+from costmodel.errors import InputError, did_you_mean
 from costmodel.frontends.operators import Window, convolution_of
 from costmodel.frontends.products import Counted, attention_of, folded_matmul_of, linear_of, matmul_of
 from costmodel.frontends.safe_json import load_json
@@ -78,6 +78,7 @@ def _in_file(error: InputError, path: str | Path) -> InputError:
 def network_of_graph(data: Any, batch: int | None = None) -> Network:
     """As :func:`read_graph`, for data that is already read."""
     name = _field(data, "name", str, "graph")
+    _check_spelling(data, _GRAPH_KEYS, "graph")
     values = [_value(item, f"tensors[{i}]") for i, item in enumerate(_field(data, "tensors", list, "graph"))]
     shared = Counter(value.name for value in values)
     if twice := [tensor for tensor, count in shared.items() if count > 1]:
@@ -99,6 +100,43 @@ def _field(data: Any, key: str, kind: type, where: str) -> Any:
     return data[key]
 
 
+_GRAPH_KEYS = ("name", "tensors", "ops", "source", "input_shape", "granularity")
+_TENSOR_KEYS = ("name", "shape", "kind", "bytes_int8")
+_OP_KEYS = ("name", "type", "inputs", "outputs", "attrs")
+_WINDOW = ("stride", "padding", "dilation", "fused_pad")
+_ATTRS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        ("conv1d", "conv2d", "conv3d", "convolution"),
+        (*_WINDOW, "groups", "weight_shape", "transposed", "output_padding", "bias"),
+    ),
+    **dict.fromkeys(
+        (f"{kind}_pool{axes}d" for kind in ("max", "avg") for axes in (1, 2, 3)),
+        (*_WINDOW, "kernel_size", "ceil_mode", "count_include_pad", "divisor_override", "return_indices"),
+    ),
+    "linear": ("weight_shape", "row", "bias"),
+    "matmul": ("transposed",),
+    "slice": ("dim", "start", "end", "step"),
+    "select": ("dim", "index"),
+    "cat": ("dim",),
+    "permute": ("dims",),
+    "transpose": ("dim0", "dim1"),
+    "split": ("dim", "split_size"),
+    "chunk": ("dim", "chunks"),
+    "pad": ("pad", "mode", "value"),
+}
+"""What the attributes are called that layers or layer graphs are made of."""
+
+
+def _check_spelling(data: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+    """Refuse a key that looks like another one written wrongly: what that one says would be lost.
+
+    Other keys may be there: exporters keep notes of their own.
+    """
+    for key in data:
+        if key not in known and isinstance(key, str) and (hint := did_you_mean(key, known, cutoff=0.75)):
+            raise InputError(where, f"a key among {', '.join(known)}, or another word", key, hint)
+
+
 def _numbers(data: Any, where: str, key: str) -> Shape:
     """Whole numbers of at least 0 (a bare one is a list of one)."""
     numbers = [data] if isinstance(data, int) else data
@@ -109,6 +147,7 @@ def _numbers(data: Any, where: str, key: str) -> Shape:
 
 def _value(data: Any, where: str) -> Value:
     kind: ValueKind = _field(data, "kind", str, where)
+    _check_spelling(data, _TENSOR_KEYS, where)
     if kind not in get_args(ValueKind):
         raise InputError(where, f"one of {get_args(ValueKind)}", kind, key="kind")
     return Value(_field(data, "name", str, where), _numbers(data.get("shape"), where, "shape"), kind)
@@ -142,6 +181,7 @@ def _rebatched(values: list[Value], batch: int | None) -> list[Value]:
 def _node(data: Any, where: str, shapes: Mapping[str, Shape]) -> Node:
     name, operator = _field(data, "name", str, where), _field(data, "type", str, where)
     inputs, outputs = (tuple(_field(data, key, list, where)) for key in ("inputs", "outputs"))
+    _check_spelling(data, _OP_KEYS, f"op {name}")
     for tensor in (*inputs, *outputs):
         if not isinstance(tensor, str) or tensor not in shapes:
             raise InputError(f"op {name}", "tensors that the graph declares", tensor)
@@ -155,6 +195,7 @@ def _node(data: Any, where: str, shapes: Mapping[str, Shape]) -> Node:
         attributes = Attributes({key: value for key, value in attrs.items() if value is not None})
     except InputError as error:
         raise error.at(f"op {name}") from None
+    _check_spelling(attrs, _ATTRS.get(head, ()), f"op {name}: attrs")
     found, pooling = Counted(), None
     if head in _LAYERS:
         found = _counted(name, head, [shapes[i] for i in inputs], shapes[outputs[0]], attributes)
@@ -182,6 +223,8 @@ def _pooling(name: str, attrs: Attributes) -> Pooling | None:
 
 
 def _convolution(name: str, inputs: list[Shape], output: Shape, attrs: Attributes) -> Counted:
+    if attrs.flag("transposed"):
+        return Counted(uncounted=Uncounted("transposed convolutions are not supported"))
     weights = _weights(name, inputs, attrs)
     stride, dilation = (_numbers(attrs.get(key, []), f"op {name}", key) for key in ("stride", "dilation"))
     groups = attrs.number("groups", 1)

@@ -10,6 +10,7 @@ import onnx
 from onnx import numpy_helper
 
 from costmodel.attributes import Attributes
+from costmodel.errors import InputError, did_you_mean
 from costmodel.frontends.onnx_constants import MOST_ELEMENTS, STANDARD_DOMAINS, Constants
 
 _STATEMENTS: Mapping[str, tuple[str, ...]] = {
@@ -51,11 +52,26 @@ def attributes_of(node: onnx.NodeProto, constants: Constants, opset: int) -> Att
                 values[name] = _value(declared.default_value)
     values |= {attribute.name: _value(attribute) for attribute in node.attribute}
     if schema is not None:
+        _check_spelling(node, schema)
+    if schema is not None:
         statements = ("axes",) if node.op_type.startswith("Reduce") else _STATEMENTS.get(node.op_type, ())
         for operand, name in zip(schema.inputs, node.input, strict=False):
             if name and operand.name in statements:
                 values[operand.name] = constants[name].tolist() if name in constants else None
     return Attributes({name: value for name, value in values.items() if value is not _LEFT_OUT})
+
+
+def _check_spelling(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> None:
+    """Refuse an attribute that looks like another one written wrongly: what that one says would be lost.
+
+    Exporters add attributes of their own, and keep those of older operator sets.
+    """
+    stated = {attribute.name for attribute in node.attribute}
+    missing = [name for name in schema.attributes if name not in stated]
+    for name in sorted(stated - set(schema.attributes)):
+        if hint := did_you_mean(name, missing, cutoff=0.75):
+            expected = f"attributes among {', '.join(sorted(schema.attributes))}"
+            raise InputError(f"node {node.name or node.output[0]} ({node.op_type})", expected, name, hint)
 
 
 def _schema(operator: str, opset: int) -> onnx.defs.OpSchema | None:

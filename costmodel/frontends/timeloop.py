@@ -46,13 +46,20 @@ def layer_of_problem(data: Any, name: str) -> Layer:
         instance = _object(problem, "instance", "problem")
     else:
         instance = {key: value for key, value in problem.items() if key not in known}
-    defaults = {_name(c, "coefficients"): c.get("default", 1) for c in _list(shape, "coefficients", [])}
+    defaults = dict(_coefficient(entry) for entry in _list(shape, "coefficients", []))
     dims = [_text(dim, "dimensions") for dim in _list(shape, "dimensions")]
     _only(instance, {*dims, *defaults, *_UNUSED}, "instance")
     sizes = tuple((dim, _whole(instance.get(dim), dim)) for dim in dims)
     coefficients = {key: _whole(instance.get(key, value), key) for key, value in defaults.items()}
     spaces = [_canonical(space) for space in _list(shape, "data_spaces")]
     return Layer(name, sizes, tuple(_tensor(space, coefficients) for space in spaces))
+
+
+def _coefficient(entry: Any) -> tuple[str, Any]:
+    """Its name, and the value where an instance gives none (1 unless stated)."""
+    stated = _canonical(entry)
+    _only(stated, {"name", "default"}, "coefficients")
+    return _name(stated, "coefficients"), stated.get("default", 1)
 
 
 def _shape(shape: Any) -> dict[str, Any]:

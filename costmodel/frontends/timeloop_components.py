@@ -96,6 +96,9 @@ def components(architecture: Any, file: str, inherited: dict[str, Any] | None = 
     if not isinstance(architecture, dict):
         raise InputError(file, "subtree (0.3) or nodes (0.4)", architecture, key="architecture")
     known_names(architecture, _TOP_KEYS, file, "architecture")
+    stated = _attributes(architecture, top)
+    own = stated if "nodes" in architecture else {key: stated[key] for key in INHERITED if key in stated}
+    top = replace(top, attributes=top.attributes | own)
     if "nodes" in architecture:
         known_names(architecture, [key for key in _TOP_KEYS if key != "subtree"], file, "architecture")
         found = list(_nodes(required(architecture, "nodes", list, top.where), top))

@@ -8,6 +8,7 @@ from typing import Any
 
 from costmodel.chip.layers import KINDS, LayerGraph, NetworkLayer
 from costmodel.errors import InputError, did_you_mean
+from costmodel.frontends.json_fields import known_names
 from costmodel.frontends.safe_json import load_json
 
 LIBRARY = Path(__file__).parent / "networks"
@@ -37,9 +38,21 @@ def _loaded(path: Path) -> LayerGraph:
     return graph_from_json(load_json(path), str(path))
 
 
+_READ = (
+    *("name", "type", "K", "H", "W", "R", "S", "sH", "sW", "pad_h", "pad_w", "ifmap_real", "C", "N", "G"),
+    *("order", "external_C", "ifm_prevs", "wgt_prevs"),
+)
+_FOLLOWS = (
+    *("id", "ofmap", "ifmap_padded_total", "weight_bytes", "ops_per_sample", "npt_cycles", "nexts"),
+    *("sK", "GC", "GK"),
+)
+"""What the released program writes beside the others and derives from them."""
+
+
 def _layer(item: Any, where: str) -> NetworkLayer:
     if not isinstance(item, dict):
         raise InputError(where, "an object", item)
+    known_names(item, (*_READ, *_FOLLOWS), where, "keys")
     kind, name = item.get("type"), str(item.get("name", ""))
     if kind not in KINDS:
         raise InputError(where, f"one of {', '.join(KINDS)}", kind, key="type")

@@ -425,6 +425,7 @@ def test_what_is_wrong_with_a_file(tmp_path: Path, change: dict[str, Any], messa
     ("layer", "change", "message"),
     [
         (0, {"type": "convolution"}, "layers[0]: type: expected one of conv"),
+        (1, {"padH": 1}, "layers[1]: keys: expected names among name, type"),
         (1, {"K": 0}, "layers[1]: K: expected a whole number of at least 1"),
         (1, {"ifm_prevs": [2]}, "pool1: expected producers before their consumers"),
         (2, {"ifm_prevs": [0, 1]}, "conv_2_0_a: ifm_prevs: expected 64 input channels, found 128"),

@@ -194,6 +194,32 @@ def test_attributes_of_other_kinds_are_refused() -> None:
         network_of_graph(graph("slice", {"x": [1, 6], "y": [1, 4]}, where={"dim": 1}))
 
 
+def test_transposed_convolutions_are_not_taken_for_convolutions() -> None:
+    shapes = {"x": [1, 4, 8, 8], "w": [4, 4, 3, 3], "y": [1, 4, 10, 10]}
+    (node,) = network_of_graph(graph("convolution", shapes, transposed=True)).nodes
+    assert node.uncounted
+    assert "transposed" in node.uncounted.why
+    assert not network_of_graph(graph("convolution", shapes, transposed=False)).nodes[0].uncounted
+
+
+@pytest.mark.parametrize(
+    ("attrs", "hint"),
+    [({"strides": [2, 2]}, "stride"), ({"group": 2}, "groups"), ({"dilations": 2}, "dilation")],
+)
+def test_attributes_written_wrongly_are_refused(attrs: dict[str, Any], hint: str) -> None:
+    with pytest.raises(InputError, match=rf"op op: attrs: .*Did you mean {hint}\?"):
+        network_of_graph(graph("conv2d", CONV, **attrs))
+
+
+def test_keys_written_wrongly_are_refused_and_notes_are_not() -> None:
+    data = graph("conv2d", CONV)
+    data["ops"][0] |= {"flops": 3, "comment": "mine"}
+    assert network_of_graph(data).macs
+    data["ops"][0]["attr"] = {"stride": 2}
+    with pytest.raises(InputError, match=r"op op: .*found attr. Did you mean attrs\?"):
+        network_of_graph(data)
+
+
 # ---- damage
 
 

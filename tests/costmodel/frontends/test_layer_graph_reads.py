@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from layer_graph_runs import Made, run
+from layer_graph_runs import Made, number, run
 from onnx import TensorProto, helper
 
 from costmodel.chip.layers import NetworkLayer
@@ -374,3 +374,77 @@ def test_what_is_known_only_when_the_network_runs_is_refused(tmp_path: Path) -> 
     )
     with pytest.raises(InputError, match=r"node cut \(Slice\): starts: .*only when the network runs"):
         layer_graph(read_onnx(path))
+
+
+def viewed(made: Made, x: str, shape: tuple[int, ...], order: tuple[int, ...]) -> str:
+    """Reshaped, then transposed."""
+    y = made.operator("Reshape", [x, made.integers(*shape)], made.numbers[x].reshape(shape))
+    return made.operator("Transpose", [y], made.numbers[y].transpose(order), perm=order)
+
+
+@pytest.mark.parametrize("shared", [1, 2, 4])
+def test_heads_and_what_they_share(shared: int) -> None:
+    """Four heads of width 2, of which so many share keys and values."""
+    made, kept = Made(), 4 // shared
+    q = viewed(made, made.tokens(6, 8), (1, 6, 4, 2), (0, 2, 1, 3))
+    k = viewed(made, made.tokens(6, 2 * kept), (1, 6, kept, 2), (0, 2, 3, 1))
+    v = viewed(made, made.tokens(6, 2 * kept), (1, 6, kept, 2), (0, 2, 1, 3))
+    k, v = (repeated(made, x, shared) for x in (k, v))
+    x = viewed(made, made.product(made.product(q, k), v), (1, 4, 6, 2), (0, 2, 1, 3))
+    x = made.operator("Reshape", [x, made.integers(1, 6, 8)], made.numbers[x].reshape(1, 6, 8))
+    made.multiplied(x, 3)
+    layers = read(made)
+    assert sum(layer.kind == "transpose" for layer in layers.values()) == kept
+    scores, values = (layer for layer in layers.values() if layer.weight_producers)
+    assert len(scores.weight_producers) == 4
+    assert len(set(scores.weight_producers)) == kept
+    assert values.groups == 4
+
+
+def repeated(made: Made, x: str, times: int) -> str:
+    """Every head so many times in a row, as exporters write it."""
+    one, heads, *rest = made.numbers[x].shape
+    y = made.operator(
+        "Reshape", [x, made.integers(one, heads, 1, *rest)], made.numbers[x].reshape(one, heads, 1, *rest)
+    )
+    shape = (one, heads, times, *rest)
+    z = made.operator("Expand", [y, made.integers(*shape)], np.broadcast_to(made.numbers[y], shape).copy())
+    shape = (one, heads * times, *rest)
+    return made.operator("Reshape", [z, made.integers(*shape)], made.numbers[z].reshape(shape))
+
+
+@pytest.mark.parametrize("turned", [0, 1])
+def test_gemm_sums_over_rows_where_its_operand_is_transposed(turned: int) -> None:
+    made = Made()
+    x = made.tokens(6, 8)
+    flat = made.operator("Reshape", [x, made.integers(6, 8)], made.numbers[x].reshape(6, 8))
+    read_ = made.numbers[flat].T if turned else made.numbers[flat]
+    name = made.new()
+    weights = np.array([number(name, "k", i) for i in range(3)], dtype=np.uint64)
+    result = read_.sum(axis=1, dtype=np.uint64)[:, None] * weights
+    made.computed[name] = result.T
+    made.operator("Gemm", [flat, made.weights(read_.shape[1], 3)], result, transA=turned)
+    assert [layer.kind for layer in read(made).values()] == ["conv", "transpose", "conv"][:: 2 - turned]
+
+
+def test_einsum_says_what_is_summed() -> None:
+    made = Made()
+    q, k = made.tokens(6, 8), made.tokens(6, 8)
+    q, k = (
+        made.operator("Reshape", [x, made.integers(1, 6, 2, 4)], made.numbers[x].reshape(1, 6, 2, 4))
+        for x in (q, k)
+    )
+    result = np.einsum("bqhd,bkhd->bhqk", made.numbers[q], made.numbers[k])
+    made.computed[made.new()] = result
+    made.operator("Einsum", [q, k], result, equation="bqhd,bkhd->bhqk")
+    assert sum(layer.kind == "transpose" for layer in read(made).values()) == 2
+
+
+def test_reductions_over_stated_axes() -> None:
+    made = Made()
+    x = made.image(4, 6, 4)
+    axes = made.integers(-2)
+    mean = made.operator("ReduceSum", [x, axes], made.numbers[x].sum(axis=2, dtype=np.uint64), keepdims=0)
+    made.computed[mean] = made.numbers[mean]
+    layers = read(made)
+    assert (layers[mean].r, layers[mean].s, layers[mean].h, layers[mean].w) == (6, 1, 1, 4)

@@ -417,6 +417,15 @@ def test_constants_that_no_operator_can_take_are_refused(tmp_path: Path) -> None
         read_onnx(path)
 
 
+def test_an_attribute_written_wrongly_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"made\.onnx: node conv \(Conv\): .*found stride. Did you mean strides"
+    ):
+        conv(tmp_path, (1, 3, 8, 8), (4, 3, 3, 3), stride=[2, 2])
+    # one that an exporter added of its own is not
+    assert conv(tmp_path, (1, 3, 8, 8), (4, 3, 3, 3), exported_by="me").sizes["P"] == 6
+
+
 # ---- names and kinds
 
 

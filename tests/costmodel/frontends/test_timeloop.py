@@ -129,3 +129,10 @@ def test_sizes_that_timeloop_does_not_read_may_stand_in_a_problem(tmp_path: Path
     text = V04.replace("Wstride: 2}", "Wstride: 2, H: 32, W: 30, Hpad: 1, Wpad: 1, densities: {}}")
     assert text != V04
     assert read(tmp_path, text).shape == read(tmp_path, V04).shape
+
+
+def test_a_coefficient_without_its_default_is_not_taken_as_1(tmp_path: Path) -> None:
+    path = tmp_path / "layer.yaml"
+    path.write_text(V03.replace("{name: Hdilation, default: 3}", "{name: Hdilation, defualt: 3}"))
+    with pytest.raises(InputError, match=r"coefficients.defualt: .*found defualt. Did you mean default"):
+        read_problem(path)
