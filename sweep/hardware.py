@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any
 
 from costmodel.architecture import Architecture
@@ -27,12 +28,13 @@ def mac_units(hardware: Hardware) -> float:
 
 
 def on_chip_bits(hardware: Hardware) -> float:
-    """Storage within DRAM; of a chip the tiles' buffers."""
+    """Storage within DRAM, infinite with an unlimited level there; of a chip the tiles' buffers."""
     if isinstance(hardware, Chip):
         return 8 * hardware.tiles * hardware.tile.buffer.size_bytes
+    *on_chip, _dram = zip(hardware.instances, hardware.levels, strict=True)
     return sum(
-        instances * (level.size_words or 0) * level.word_bits
-        for instances, level in zip(hardware.instances, hardware.levels, strict=True)
+        instances * (inf if level.size_words is None else level.size_words) * level.word_bits
+        for instances, level in on_chip
     )
 
 

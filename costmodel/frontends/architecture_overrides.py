@@ -60,7 +60,9 @@ class Overrides:
             self._known(key, head, TOP_KEYS, "a key of the file (or LEVEL.KEY)")
             return document, head
         if head == "compute":
-            owner = document["compute"] = document.get("compute") or {}
+            if document.get("compute") is None:
+                document["compute"] = {}
+            owner = document["compute"]
             self._known(key, rest[0], list(ComputeKeys.model_fields), "a key of compute")
         else:
             owner = self._level(document, key, head)

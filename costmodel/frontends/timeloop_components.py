@@ -127,7 +127,7 @@ def _subtree(node: dict[str, Any], around: _Surroundings, depth: int) -> Iterato
 
 
 def _listed(node: dict[str, Any], key: str, around: _Surroundings) -> list[dict[str, Any]]:
-    entries = node.get(key) or []
+    entries = [] if node.get(key) is None else node[key]
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise around.refused("a list of components", entries, key)
     return entries
@@ -209,7 +209,7 @@ def _leaf(
     name, count = _name(entry, around)
     here = replace(around, key=f"{around.key}.{name}")
     known_names(entry, _LEAF_KEYS, here.where, "node")
-    spatial = entry.get("spatial") or {}
+    spatial = _section(entry, "spatial", here, "meshX and meshY")
     known_names(spatial, ("meshX", "meshY"), here.where, "spatial")
     x, y = (whole_number(spatial.get(key, 1), here.where, f"spatial.{key}") for key in ("meshX", "meshY"))
     if count > 1:
@@ -221,7 +221,7 @@ def _leaf(
     inside = replace(around, mesh=mesh)
     if container:
         inside = replace(inside, attributes=around.attributes | attributes)
-        if (x, y) == (1, 1) and not entry.get("constraints"):
+        if (x, y) == (1, 1) and not _constraints(entry, here):
             return None, inside
         found = Component(name, "fanout", "", {}, mesh, here.key, constraints=_constraints(entry, here))
     else:
@@ -233,7 +233,7 @@ def _component(name: str, entry: dict[str, Any], here: _Surroundings) -> Compone
     class_name = required(entry, "class", str, here.where)
     if entry.get("enabled") is False:
         raise here.refused("components that are enabled", "enabled: false", "enabled", "Remove the component")
-    subclass = required(entry, "subclass", str, here.where) if entry.get("subclass") else ""
+    subclass = "" if entry.get("subclass") is None else required(entry, "subclass", str, here.where)
     found = Component(name, _kind(class_name, here), class_name, {}, (1, 1), here.key, subclass=subclass)
     return replace(found, constraints=_constraints(entry, here))
 
@@ -252,17 +252,19 @@ def _kind(class_name: str, here: _Surroundings) -> Kind:
 
 
 def _constraints(entry: dict[str, Any], here: _Surroundings) -> dict[str, Any]:
-    found = entry.get("constraints") or {}
-    if not isinstance(found, dict):
-        raise here.refused("temporal, spatial and dataspace", found, "constraints")
-    return found
+    return _section(entry, "constraints", here, "temporal, spatial and dataspace")
 
 
 def _attributes(entry: dict[str, Any], here: _Surroundings) -> dict[str, Any]:
-    found = entry.get("attributes") or {}
-    if not isinstance(found, dict):
-        raise here.refused("keys and values", found, "attributes")
-    return found
+    return _section(entry, "attributes", here, "keys and values")
+
+
+def _section(entry: dict[str, Any], key: str, here: _Surroundings, expected: str) -> dict[str, Any]:
+    """The keys of a section that may be left out, or empty; InputError for anything else in its place."""
+    found = entry.get(key)
+    if found is not None and not isinstance(found, dict):
+        raise here.refused(expected, found, key)
+    return {} if found is None else found
 
 
 def _name(entry: Any, around: _Surroundings) -> tuple[str, int]:

@@ -174,7 +174,10 @@ def directive(target: str, entry: dict[str, Any], file: str, key: str) -> Direct
         expected = f"a type among {', '.join(TYPES)}"
         raise InputError(file, expected, written, did_you_mean(written, TYPES), key=f"{key}.type")
     data = {name: value for name, value in entry.items() if name not in ("target", "name", "type")}
-    data |= data.pop("attributes", None) or {}
+    attributes = data.pop("attributes", None)
+    if attributes is not None and not isinstance(attributes, dict):
+        raise InputError(file, "keys and values", attributes, key=f"{key}.attributes")
+    data |= {} if attributes is None else attributes
     kind = TYPES[written]
     for name, value in data.items():
         if name not in (*_KEYS[kind], *_CHANGES_NOTHING) and value != []:

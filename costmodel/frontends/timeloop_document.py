@@ -88,7 +88,8 @@ class ArchitectureDocument:
         for key in macs.attributes:
             check_spelling(macs, key, _OF_MACS, self.file)
         bits = macs.attributes.get("datawidth", macs.attributes.get("word_bits"))
-        document: dict[str, Any] = {"name": macs.name, "word_bits": bits or self._inner_word_bits()}
+        document: dict[str, Any] = {"name": macs.name}
+        document["word_bits"] = self._inner_word_bits() if bits is None else bits
         energy = self.tables.compute(macs.name)
         energy = macs.attributes.get("energy_per_op") if energy is None else energy
         if energy is None and self._technology() is None:

@@ -208,5 +208,5 @@ def _learned(before: Outcome[MappingT] | None, now: Outcome[MappingT]) -> Outcom
     if before is None or now.status is Status.INFEASIBLE:
         return now
     worse = before.objective is not None and (now.objective is None or now.objective > before.objective)
-    bound = max(before.bound or 0.0, now.bound or 0.0)
-    return replace(before if worse else now, bound=bound or None)
+    bounds = [outcome.bound for outcome in (before, now) if outcome.bound is not None]
+    return replace(before if worse else now, bound=max(bounds, default=None))

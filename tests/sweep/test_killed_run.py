@@ -1,4 +1,4 @@
-"""After ``kill -9``, what ``plan`` and the first line of ``run`` say of the answers that were left is true."""
+"""After ``kill -9``, what ``plan`` and the first line of ``run`` say of the answers left behind is true."""
 
 from __future__ import annotations
 

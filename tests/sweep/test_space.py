@@ -1,5 +1,6 @@
 """Design spaces: the grid, samples, constraints, and the architectures they make."""
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -66,6 +67,14 @@ def test_area_and_bits_are_sums_over_instances() -> None:
     assert Constraint("on_chip_bits", "<=", bits).holds(architecture)
     assert not Constraint("on_chip_bits", "<", bits).holds(architecture)
     assert Constraint("area_um2", ">=", architecture.area_um2).holds(architecture)
+
+
+def test_an_unlimited_level_on_chip_has_no_bits_that_a_limit_allows() -> None:
+    architecture = load_architecture("eyeriss")
+    inner, *others = architecture.levels
+    endless = replace(architecture, levels=(replace(inner, size_words=None), *others))
+    assert not Constraint("on_chip_bits", "<=", 1e18).holds(endless)
+    assert Constraint("on_chip_bits", ">=", 1e18).holds(endless)
 
 
 def test_unknown_axis_is_named() -> None:

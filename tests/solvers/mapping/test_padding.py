@@ -259,3 +259,12 @@ def test_a_tolerance_is_kept_over_all_sizes(two_levels: Architecture, objective:
         assert outcome.bound <= best * (1 + 1e-12) <= outcome.objective * (1 + 2e-12)
         assert outcome.gap is not None
         assert outcome.gap <= tolerance + 1e-12
+
+
+def test_a_proven_bound_of_nothing_is_a_bound() -> None:
+    """Energies may all be 0: then 0 is what is proven, and not what is missing."""
+    free = Outcome(Status.UNKNOWN, None, None, 0.0, 0.0, 0.0)
+    unproven = replace(free, bound=None)
+    for before, now in ((free, unproven), (unproven, free), (free, free)):
+        assert padding._learned(before, now).bound == 0.0
+    assert padding._learned(unproven, unproven).bound is None
