@@ -13,6 +13,7 @@ from costmodel.frontends.layer_graph_drafts import Draft, Parts, in_any_order, p
 from costmodel.frontends.layer_graph_folded import folded_heads, folded_linear, folded_matmul
 from costmodel.frontends.layer_graph_layout import (
     Data,
+    Factor,
     Shape,
     as_image,
     full,
@@ -41,6 +42,7 @@ def product(builder: Builder, node: Node, factors: Factors) -> Data:
     head = node.operator.split("+")[0]
     if "P" in layer.sizes:
         return _convolution(builder, node, layer, factors)
+    factors = _for_every_query_head(factors)
     letters = _letters(head, node, factors)
     if letters is not None:
         left, right = (Operand(*one) for one in zip(letters[:2], factors.shapes, factors.data, strict=True))
@@ -52,6 +54,24 @@ def product(builder: Builder, node: Node, factors: Factors) -> Data:
         data = next(one for one in factors.data if one is not None)
         return folded_linear(builder, node, layer, data, factors.output)
     return folded_matmul(builder, node, layer, factors.data, factors.output)
+
+
+def _for_every_query_head(factors: Factors) -> Factors:
+    """The second operand with each of its heads for several consecutive ones of the first, if it has fewer.
+
+    Its expansion was folded away, as in a file whose shapes do not broadcast.
+    """
+    (a, b), (left, right) = factors.shapes, factors.data
+    apart = [
+        i for i in range(max(len(b) - 2, 0)) if len(a) == len(b) and 1 < b[i] < a[i] and a[i] % b[i] == 0
+    ]
+    if len(apart) != 1 or right is None or right.axes is None:
+        return factors
+    (i,) = apart
+    times = a[i] // b[i]
+    axis = (*right.axes[i], Factor("", times, 0))
+    right = replace(right, axes=(*right.axes[:i], axis, *right.axes[i + 1 :]))
+    return Factors((a, (*b[:i], a[i], *b[i + 1 :])), (left, right), factors.output)
 
 
 def _letters(head: str, node: Node, factors: Factors) -> tuple[str, str, str] | None:

@@ -158,6 +158,7 @@ class NetworkBuilder:
             tuple(dict.fromkeys((q, k))),
             (batch, heads, sequence, sequence),
             batched_matmul(f"{name}.scores", **size, N=sequence, K=width // heads),
+            transposed=True,
         )
         return self.operator(
             f"{name}.values",
@@ -165,6 +166,7 @@ class NetworkBuilder:
             (scores, v),
             (batch, sequence, width),
             batched_matmul(f"{name}.values", **size, N=width // heads, K=sequence),
+            transposed=False,
         )
 
     def network(self) -> Network:

@@ -20,6 +20,7 @@ from costmodel.networks import load_network, network_names
 from costmodel.networks.builder import Convolution, NetworkBuilder, Pool
 from costmodel.networks.inception import googlenet
 from costmodel.networks.layer_graphs import layer_graph_names, load_layer_graph
+from costmodel.networks.transformer import bert_base
 from costmodel.workload import Network, Node, Pooling, Value, batched_matmul, convolution, gemm
 
 DATA = Path(__file__).parents[2] / "data"
@@ -474,6 +475,15 @@ def test_a_product_of_square_operands_says_whether_one_is_transposed() -> None:
     refused(made(), r"node scores \(matmul\): transposed")
     assert "transpose" in kinds(layer_graph(made(transposed=True).network()))
     assert "transpose" not in kinds(layer_graph(made(transposed=False).network()))
+
+
+def test_attention_over_as_many_tokens_as_a_head_is_wide() -> None:
+    network = bert_base(sequence=64)
+    graph = layer_graph(network)
+    assert macs(graph) == network.macs
+    assert kinds(graph)["transpose"] == 12 * 12
+    scores = next(layer for layer in graph.layers if layer.name == "block0.attention.scores")
+    assert {graph.layers[i].kind for i in scores.weight_producers} == {"transpose"}
 
 
 def test_operands_of_fused_operators_are_not_forgotten() -> None:

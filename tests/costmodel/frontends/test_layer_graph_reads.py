@@ -131,10 +131,10 @@ def relu(made: Made, x: str, random: Random) -> str:
 
 
 def pad(made: Made, x: str, random: Random) -> str:
-    widths = [(0, 0)] * (made.numbers[x].ndim - 2) + [
-        (random.randrange(3), random.randrange(3)) for _ in "hw"
-    ]
-    pads = made.integers(*(a for a, _ in widths), *(b for _, b in widths))
+    padded = min(2, made.numbers[x].ndim - 1)
+    widths = [(0, 0)] * (made.numbers[x].ndim - padded)
+    widths += [(random.randrange(3), random.randrange(3)) for _ in range(padded)]
+    pads = made.integers(*(first for first, _ in widths), *(last for _, last in widths))
     return made.operator("Pad", [x, pads], np.pad(made.numbers[x], widths))
 
 
@@ -172,8 +172,30 @@ def multiply(made: Made, x: str, random: Random) -> str:
     return made.product(x, random.choice(others)) if others else convolve(made, x, random)
 
 
+def flatten(made: Made, x: str, random: Random) -> str:
+    """Everything in one row, and a product of it."""
+    y = made.operator("Reshape", [x, made.integers(1, -1)], made.numbers[x].reshape(1, -1))
+    return made.multiplied(y, random.choice([2, 4]))
+
+
+def reduce_(made: Made, x: str, random: Random) -> str:
+    if made.numbers[x].ndim != 4:
+        return x
+    axes, keep = random.choice([(2, 3), (-2,), (3,)]), random.choice([0, 1])
+    result = made.numbers[x].sum(axis=axes, keepdims=bool(keep), dtype=np.uint64)
+    name = made.operator("ReduceSum", [x, made.integers(*axes)], result, keepdims=keep)
+    made.computed[name] = result
+    return name
+
+
+def tile(made: Made, x: str, random: Random) -> str:
+    repeats = [1] * made.numbers[x].ndim
+    repeats[random.randrange(1, len(repeats))] = 2
+    return made.operator("Tile", [x, made.integers(*repeats)], np.tile(made.numbers[x], repeats))
+
+
 STEPS = [slice_, slice_, gather, split, split, transpose, reshape, shuffle, concat, concat, add, relu, pad]
-STEPS += [convolve, convolve, pool, multiply]
+STEPS += [convolve, convolve, pool, multiply, flatten, reduce_, tile]
 
 
 def model(random: Random) -> Made:
@@ -399,6 +421,21 @@ def test_heads_and_what_they_share(shared: int) -> None:
     assert len(scores.weight_producers) == 4
     assert len(set(scores.weight_producers)) == kept
     assert values.groups == 4
+
+
+def test_keys_of_fewer_heads_whose_expansion_was_folded_away() -> None:
+    """Square products, where shapes do not tell keys from values but the file's transposes do."""
+    made = Made()
+    q = viewed(made, made.tokens(4, 16), (1, 4, 4, 4), (0, 2, 1, 3))
+    keys = viewed(made, made.tokens(4, 8), (1, 4, 2, 4), (0, 2, 3, 1))
+    values = viewed(made, made.tokens(4, 8), (1, 4, 2, 4), (0, 2, 1, 3))
+    for x in (keys, values):
+        result = made.numbers[q] @ np.repeat(made.numbers[x], 2, axis=1)
+        made.computed[made.new()] = result
+        made.operator("MatMul", [q, x], result)
+    kinds = [layer.kind for layer in read(made).values()]
+    assert kinds.count("transpose") == 2
+    assert kinds.count("groupconv") == 2
 
 
 def repeated(made: Made, x: str, times: int) -> str:
