@@ -23,7 +23,7 @@ from dispatch_rate import memory_mb, nap, warm_up
 from clusters.in_process import InProcessRuntime
 from clusters.ray_actors import RayRuntime
 from clusters.runtime import Runtime, RuntimeSettings, complete_all
-from results.store import RunWriter
+from results.store import Buffering, RunWriter
 from sweep.plan import plan
 from sweep.run import Observer, Run
 from sweep.search import ListedDesigns, designs
@@ -102,7 +102,9 @@ def run_loop(tasks: int) -> dict[str, Any]:
     start = time.process_time()
     planned = plan(chosen)
     planning = time.process_time() - start
-    with tempfile.TemporaryDirectory() as scratch, RunWriter(Path(scratch) / "scaling") as writer:
+    # parts by rows alone: on a busy machine the clock would write more of them, and memory with them
+    by_rows = Buffering(seconds=86_400)
+    with tempfile.TemporaryDirectory() as scratch, RunWriter(Path(scratch) / "scaling", by_rows) as writer:
         run = Run(chosen, writer, Observer(), None)
         proposed = designs(chosen)
         first = run.ledger.tasks(next(iter(planned.designs)))[0]

@@ -19,15 +19,7 @@ settings.load_profile("no deadline")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of real processes get a second chance, shown as R: a busy machine can starve one past a limit.
-
-    What is wrong with the code fails twice. Tests of pure functions get none. Clusters come first: they take
-    longest, and mostly wait, while another process has the rest.
-    """
-    for item in items:
-        real = item.get_closest_marker("slow") or item.get_closest_marker("cluster")
-        if real or "/tests/clusters/" in item.path.as_posix():
-            item.add_marker(pytest.mark.flaky(reruns=1))
+    """Clusters come first: they take longest, and mostly wait, while another process has the rest."""
     items.sort(key=lambda item: item.get_closest_marker("cluster") is None)
 
 

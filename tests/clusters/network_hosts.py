@@ -12,12 +12,13 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from processes import PATIENCE, until
 
 REPOSITORY = Path(__file__).parents[2]
 PROGRAMS = ("ip", "unshare", "nsenter", "setpriv", "sshd", "ssh", "ssh-keygen", "rsync", "hostname", "ps")
@@ -74,7 +75,7 @@ def _path() -> str:
 
 def _command(*arguments: str) -> None:
     environment = os.environ | {"PATH": _path()}
-    subprocess.run(arguments, check=True, capture_output=True, text=True, timeout=60, env=environment)
+    subprocess.run(arguments, check=True, capture_output=True, text=True, timeout=PATIENCE, env=environment)
 
 
 @dataclass
@@ -125,7 +126,7 @@ class Host:
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             text=True,
-            timeout=180,
+            timeout=PATIENCE,
             check=False,
         )
         assert not check or done.returncode == 0, f"{shlex.join(command)} ({done.returncode}):\n{done.stdout}"
@@ -227,9 +228,9 @@ def _boot(folder: Path, name: str, space: str, address: str, table: str) -> Host
 
 
 def _wait_for_sshd(made: list[Host]) -> None:
-    deadline = time.monotonic() + 30
     for host in made:
-        while "Server listening" not in (said := (host.folder / "sshd.log").read_text()):
-            running = host.boot.poll() is None and time.monotonic() < deadline
-            assert running, f"{host.name} did not start: {said}"
-            time.sleep(0.05)
+        log = host.folder / "sshd.log"
+        try:
+            until(lambda log=log: "Server listening" in log.read_text(), f"sshd of {host.name}", host.boot)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {log.read_text()}") from None

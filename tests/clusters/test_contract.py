@@ -16,6 +16,8 @@ from clusters.runtime import WALL_LIMIT, Completion, Runtime, RuntimeSettings, c
 
 pytestmark = pytest.mark.cluster
 Build = Callable[..., Runtime]
+STALL = 5.0
+"""Seconds that a busy machine may keep a worker, which has a moment's work, from answering."""
 
 
 @pytest.fixture(params=["in_process", "ray"])
@@ -179,19 +181,19 @@ def test_no_items_no_completions(build: Build) -> None:
 def test_the_wall_limit_ends_a_sleeping_item_and_only_that(build: Build) -> None:
     payloads: dict[str, tuple[str, Any]] = {str(n): ("echo", n) for n in range(30)}
     payloads |= {"sleeper": ("nap", 600), "stubborn": ("nap_swallowing_errors", 600)}
-    done = run(build(wall_limit_seconds=1.0), payloads)
+    done = run(build(wall_limit_seconds=STALL), payloads)
     for key in ("sleeper", "stubborn"):
         error = done.pop(key).error
         assert error is not None
         assert error.type == WALL_LIMIT
-        assert "1 s" in error.message
+        assert f"{STALL:g} s" in error.message
     assert all(c.error is None for c in done.values())
 
 
 def test_completions_say_what_the_work_cost(build: Build) -> None:
     done = run(build(), {"nap": ("nap", 0.2)})["nap"]
-    assert 0.2 <= done.wall_seconds < 30
-    assert 0 <= done.cpu_seconds < 0.2
+    assert done.wall_seconds >= 0.2
+    assert 0 <= done.cpu_seconds < done.wall_seconds, "a nap does not compute"
     host, pid = done.worker.rsplit(":", 1)
     assert host
     assert int(pid) > 0

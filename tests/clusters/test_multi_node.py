@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from network_hosts import REPOSITORY, Host, hosts, why_not
+from processes import until
 
 from clusters.deployment import deployment_text
 from results.store import RunFolder
@@ -65,14 +65,7 @@ class Site:
         """What `ray dashboard` does until it is ended: the head's loopback port on the laptop's."""
         if not self.laptop.listens(8265):
             self.laptop.start("ray", "dashboard", "onprem.yaml", cwd="checkout")
-            wait_until(lambda: self.laptop.listens(8265), "the tunnel to the dashboard")
-
-
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 150) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
-        time.sleep(0.5)
+            until(lambda: self.laptop.listens(8265), "the tunnel to the dashboard")
 
 
 def filled_in(head: Host, worker: Host, key: Path) -> str:
@@ -111,7 +104,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         answers = run_study(load_study(str(checkout / "study.yaml")), folder / "here", Place(in_process=True))
         rows = answers.read("layers", ["task_id", "objective"]).to_pylist()
         laptop.run("ray", "up", "onprem.yaml", "-y", "--no-config-cache", cwd="checkout")
-        wait_until(lambda: nodes(head) == 2, "the worker to join")
+        until(lambda: nodes(head) == 2, "the worker to join")
         yield Site(laptop, head, worker, {row["task_id"]: row["objective"] for row in rows})
 
 
@@ -174,7 +167,7 @@ def test_ray_down(site: Site) -> None:
     assert running_ray(site.head)
     site.laptop.run("ray", "down", "onprem.yaml", "-y", cwd="checkout")
     assert running_ray(site.head) == []
-    wait_until(lambda: not running_ray(site.worker), "the worker to miss its head")
+    until(lambda: not running_ray(site.worker), "the worker to miss its head")
 
 
 def running_ray(host: Host) -> list[str]:

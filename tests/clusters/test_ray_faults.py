@@ -21,6 +21,8 @@ from clusters.runtime import (
 
 Payloads = dict[str, tuple[str, Any]]
 
+STALL = 5.0
+"""Seconds that a busy machine may keep a worker, which has a moment's work, from answering."""
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("local_ray")]
 
 
@@ -75,7 +77,7 @@ def test_two_killers_in_one_batch(tmp_path: Path) -> None:
 
 
 def test_the_wall_limit_ends_a_loop_inside_c(tmp_path: Path) -> None:
-    done = run(with_neighbours({"busy": ("busy", None)}, tmp_path), wall_limit_seconds=1.5)
+    done = run(with_neighbours({"busy": ("busy", None)}, tmp_path), wall_limit_seconds=STALL)
     error = done.pop("busy").error
     assert error is not None
     assert error.type == WALL_LIMIT

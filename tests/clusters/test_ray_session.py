@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 
 import pytest
+from processes import free_port
 
 from clusters.ray_session import RaySession
 from clusters.runtime import WorkersUnavailableError
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from pathlib import Path
 
 import pytest
+from processes import MARK, PATIENCE, left_of, line_of, marked, until
 
 pytestmark = pytest.mark.cluster
-MARK = "ARCHSWEEP_TEST_DRIVER"
-
-# After kill -9 of the driver Ray's two idle agents take a minute to notice that all the rest is gone.
-LINGERING = {"ray::DashboardA", "ray::RuntimeEnv"}
 
 DRIVER = """
 import signal, sys
@@ -49,27 +45,6 @@ except KeyboardInterrupt:
 """
 
 
-def marked(mark: str) -> list[int]:
-    """Processes that inherited the driver's environment."""
-    wanted = f"{MARK}={mark}".encode()
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            environment = (process / "environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if wanted in environment:
-            found.append(int(process.name))
-    return found
-
-
-def name(process: int) -> str:
-    try:
-        return Path(f"/proc/{process}/comm").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
-
-
 def start_driver(mode: str, mark: str) -> subprocess.Popen[str]:
     here = Path(__file__).parent
     environment = os.environ | {MARK: mark, "PYTHONPATH": os.pathsep.join((str(here), str(here.parents[1])))}
@@ -85,25 +60,25 @@ def start_driver(mode: str, mark: str) -> subprocess.Popen[str]:
     )
 
 
-def end_and_count(mode: str, number: int | None, group: bool = False) -> tuple[int, str, int, set[str]]:
-    """Start a driver, signal it when it is at work; exit status, stderr, processes before, names after."""
+def end_and_count(mode: str, number: int | None, group: bool = False) -> tuple[int, str, int]:
+    """Start a driver, signal it when it is at work, wait for the end of all that it had started.
+
+    Returns its exit status, its stderr, and how many processes there were.
+    """
     mark = uuid.uuid4().hex
     with start_driver(mode, mark) as driver:
-        assert driver.stdout is not None
-        first = driver.stdout.readline()
+        first = line_of(driver)
         before = len(marked(mark))
         if number is not None:
             (os.killpg if group else os.kill)(driver.pid, number)
         try:
-            rest, errors = driver.communicate(timeout=60)
+            rest, errors = driver.communicate(timeout=PATIENCE)
         finally:
             driver.kill()
     assert first + rest == "ready\n", f"only the driver's own line belongs on stdout; stderr: {errors}"
-    tolerated = LINGERING if number == signal.SIGKILL else set()
-    deadline = time.monotonic() + 20
-    while (left := {name(process) for process in marked(mark)} - tolerated) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    return driver.returncode, errors, before, left
+    killed = number == signal.SIGKILL
+    until(lambda: not (left_of(mark) if killed else marked(mark)), "Ray's processes to end")
+    return driver.returncode, errors, before
 
 
 @pytest.mark.parametrize(
@@ -119,8 +94,7 @@ def end_and_count(mode: str, number: int | None, group: bool = False) -> tuple[i
 )
 def test_nothing_outlives_the_driver(mode: str, number: int | None, group: bool, status: int | None) -> None:
     """``status`` None: Ray's own handler ends the driver, with 15, or 1 where its core worker is first."""
-    returned, errors, before, after = end_and_count(mode, number, group)
+    returned, errors, before = end_and_count(mode, number, group)
     assert returned != 0 if status is None else returned == status, errors
     assert before >= 4, "the driver, the GCS, the raylet and a worker at least"
-    assert after == set()
     assert "Traceback" not in errors

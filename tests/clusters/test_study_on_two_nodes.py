@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from work_items import Gathered
 
 from results.store import RunFolder
 from sweep.session import Place, run_study
 from sweep.study import load_study
+from sweep.work import answer_task
 
+HERE = Path(__file__).parent
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 STUDY = """
@@ -22,7 +25,7 @@ architecture: eyeriss
 axes:
   SRAM.size: {choices: [2 KiB, 4 KiB, 8 KiB, 16 KiB]}
   SRAM.fanout: {choices: [[2, 2], [4, 2], [4, 4]]}
-mapping: {solver: random_search, objective: edp, iterations: 400_000, wall_seconds: 60}
+mapping: {solver: random_search, objective: edp, iterations: 400, wall_seconds: 60}
 """
 PROBLEM = (Path(__file__).parents[1] / "data" / "problems" / "gemm.yaml").read_text(encoding="utf-8")
 
@@ -32,7 +35,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Two nodes with one CPU each."""
     from ray.cluster_utils import Cluster
 
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(HERE), str(HERE.parents[1]))))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     try:
@@ -50,11 +53,14 @@ def answers(folder: RunFolder) -> tuple[dict[str, float], set[str]]:
     return {row["task_id"]: row["objective"] for row in rows}, {row["worker"] for row in rows}
 
 
-def test_a_study_on_two_nodes(cluster: Any, tmp_path: Path) -> None:
+def test_a_study_on_two_nodes(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "problem.yaml").write_text(PROBLEM)
     (tmp_path / "study.yaml").write_text(STUDY)
     study = load_study(str(tmp_path / "study.yaml"))
     here, (this_process,) = answers(run_study(study, tmp_path / "a" / "here", Place(in_process=True)))
+    (tmp_path / "workers").mkdir()
+    gathered = Gathered(answer_task, str(tmp_path / "workers"), 2)
+    monkeypatch.setattr("sweep.session.answer_task", gathered)
     there, workers = answers(run_study(study, tmp_path / "b" / "there", Place(address=cluster.address)))
     assert there == here
     assert len(here) == 12

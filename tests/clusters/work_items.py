@@ -7,8 +7,12 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from processes import until
 
 
 class Unloadable:
@@ -94,6 +98,21 @@ def die_once(path: str) -> str:
     if first:
         os.kill(os.getpid(), signal.SIGKILL)
     return path
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """A work function that begins once so many workers have work: one that starts slowly gets its part."""
+
+    function: Callable[[Any], Any]
+    folder: str
+    """Holds a file for each worker."""
+    workers: int
+
+    def __call__(self, payload: Any) -> Any:
+        (Path(self.folder) / str(os.getpid())).touch()
+        until(lambda: len(os.listdir(self.folder)) >= self.workers, "the other workers")
+        return self.function(payload)
 
 
 ACTIONS = {

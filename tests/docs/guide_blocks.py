@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from processes import PATIENCE
+
 ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "docs" / "guides"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -64,7 +66,7 @@ def printed(guide: list[Block], folder: Path, variables: Mapping[str, str]) -> l
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=600,
+        timeout=4 * PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-5000:]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from guide_blocks import ROOT, blocks, check_what_is_shown, outputs_of, script_of
 from network_hosts import Host, hosts, why_not
+from processes import PATIENCE
 
 REASON = why_not()
 pytestmark = [
@@ -18,7 +19,6 @@ pytestmark = [
     pytest.mark.skipif(bool(REASON), reason=REASON),
 ]
 NAMES = ("laptop", "head", "first", "second")
-SECONDS = 600
 COPIED = ("clusters", "costmodel", "docs", "results", "solvers", "sweep")
 BASHRC = """
 export PYTHONPATH=$HOME/archsweep
@@ -59,7 +59,7 @@ def test_operator(laptop: Host) -> None:
     guide = blocks("operator")
     variables = {"PYTHONPATH": str(laptop.home / "checkout"), "COLUMNS": "250"}
     typed = laptop.start("bash", "-c", script_of(guide), cwd="checkout", **variables)
-    status = typed.wait(SECONDS)
+    status = typed.wait(4 * PATIENCE)
     printed = (laptop.folder / "bash.log").read_text(encoding="utf-8")
     assert status == 0, printed[-5000:]
     check_what_is_shown(guide, outputs_of(printed))

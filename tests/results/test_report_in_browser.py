@@ -27,7 +27,8 @@ from results.store import RunFolder, RunWriter
 pytestmark = pytest.mark.slow
 
 Row = dict[str, Any]
-SECONDS = 60.0
+SECONDS = 600.0
+"""After which a test gives up on the browser: a guard against hanging, no measure."""
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -41,6 +42,8 @@ FLAGS = (
     "--window-size=1280,900",
     "--remote-debugging-pipe",
 )
+DRAWN = "place => place.offsetParent === null || place.querySelector('.main-svg')"
+"""Whether a figure is drawn, or not shown at all."""
 ONLY = {"residency": [{"start": 0, "end": 1, "address": 0}]}
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -105,21 +108,32 @@ class Page:
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
+    def until(self, expression: str) -> Any:
+        """The value of an expression once it is true, looked at whenever the page has drawn."""
+        looking = "new Promise(done => { const look = () => { const found = (" + expression + ");"
+        return self.run(looking + "found ? done(found) : setTimeout(look, 20); }; look(); })")
+
     def hover(self, selector: str) -> list[str]:
         """The lines of the hover box over the element in the middle of the view."""
-        place = self.run(
+        boxes = "[...document.querySelectorAll('.hoverlayer .hovertext text')].map(box => box.textContent)"
+        self._move(1, 1)
+        self.until(f"{boxes}.length === 0")
+        x, y = self.run(
             f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
             "e.scrollIntoView({block: 'center', behavior: 'instant'}); const r = e.getBoundingClientRect();"
             "return [r.x + r.width / 2, r.y + r.height / 2]; })()"
         )
-        for shift in (3, 0):
-            move = {"type": "mouseMoved", "x": place[0] + shift, "y": place[1]}
-            self.browser.call("Input.dispatchMouseEvent", self.session, **move)
-        lines: list[str] = self.run(
-            "new Promise(done => setTimeout(() => done([...document.querySelectorAll("
-            "'.hoverlayer .hovertext text')].map(box => box.textContent)), 400))"
-        )
+        deadline = time.monotonic() + SECONDS
+        lines: list[str] = []
+        while not any(lines):  # plotly.js passes over moves that come too soon after another
+            assert time.monotonic() < deadline, f"no hover box over {selector}"
+            for shift in (3, 0):
+                self._move(x + shift, y)
+            lines = self.run(f"new Promise(done => setTimeout(() => done({boxes}), 50))")
         return lines
+
+    def _move(self, x: float, y: float) -> None:
+        self.browser.call("Input.dispatchMouseEvent", self.session, type="mouseMoved", x=x, y=y)
 
     def happened(self, method: str) -> list[dict[str, Any]]:
         return [e["params"] for e in self.browser.events if e.get("method") == method]
@@ -182,8 +196,8 @@ def open_page(browser: Browser) -> Iterator[Callable[[Path], Page]]:
         browser.call("Page.navigate", session, url=path.resolve().as_uri())
         browser.wait_for("Page.loadEventFired")
         page = Page(browser, session)
-        # charts are drawn in turns of the event loop: wait until none has a turn left
-        page.run("new Promise(done => setTimeout(done, 500))")
+        # charts are drawn in turns of the event loop
+        page.until(f"[...document.querySelectorAll('.figure')].every({DRAWN})")
         return page
 
     yield opened
@@ -216,7 +230,7 @@ def test_the_front_is_drawn_with_every_design(
             ".map(trace => [trace.name, trace.marker?.color]))"
         )
         assert colors["front"] == colors["front, certain"] != colors["dominated"]
-    assert page.run("document.querySelectorAll('#front-space canvas').length") > 0
+    page.until("document.querySelectorAll('#front-space canvas').length > 0")
     assert "WebGL is not" not in page.run("document.getElementById('front').textContent")
     cards = page.run("[...document.querySelectorAll('.cards dd:not(.remark)')].map(e => e.textContent)")
     solves = len(RunFolder(run_path).read("layers"))
@@ -292,14 +306,14 @@ def test_progress_importance_and_parallel_coordinates_are_drawn(
     assert heights == sorted(heights)
     assert page.run("document.getElementById('progress-seconds').data[0].x")[-1] > 0
     assert page.run("document.querySelectorAll('#importance-shares .barlayer .point').length") == 3 * 4
-    assert page.run("document.querySelectorAll('#parallel-lines .axis-title').length") == 6
+    page.until("document.querySelectorAll('#parallel-lines .axis-title').length === 6")
     judged = sum(row["status"] == "complete" for row in RunFolder(run_path).read_rows("designs"))
     assert page.run("document.getElementById('parallel-lines').data[0].line.color.length") == judged
     label = "document.querySelector('#parallel-lines .axis-title').style.fill"
     light = page.run(label)
     scheme = [{"name": "prefers-color-scheme", "value": "dark"}]
     page.browser.call("Emulation.setEmulatedMedia", page.session, features=scheme)
-    assert page.run(f"new Promise(done => setTimeout(() => done({label}), 500))") != light
+    page.until(f"{label} !== {json.dumps(light)}")
     page.check_quiet()
 
 
@@ -334,10 +348,9 @@ def test_charts_follow_the_reader_s_light_or_dark_scheme(
     light = page.run(color)
     scheme = [{"name": "prefers-color-scheme", "value": "dark"}]
     page.browser.call("Emulation.setEmulatedMedia", page.session, features=scheme)
-    now = f"new Promise(done => setTimeout(() => done({color}), 300))"
-    assert page.run(now) != light
+    page.until(f"{color} !== {json.dumps(light)}")
     page.browser.call("Emulation.setEmulatedMedia", page.session, media="print", features=scheme)
-    assert page.run(now) == light
+    page.until(f"{color} === {json.dumps(light)}")
     page.check_quiet()
 
 

@@ -17,8 +17,8 @@ from sweep.command_line import main
 from sweep.study import Study, load_study
 
 HERE = Path(__file__).parent
-if str(HERE) not in sys.path:
-    sys.path.insert(0, str(HERE))
+HELPERS = (str(HERE), str(HERE.parent / "clusters"))
+sys.path[:0] = [folder for folder in HELPERS if folder not in sys.path]
 from ended import Command, Ended  # noqa: E402
 
 TINY = """

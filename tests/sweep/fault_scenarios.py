@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -31,6 +32,12 @@ from sweep.run import Observer, Run
 from sweep.search import designs, search_of
 from sweep.study import Study, load_study
 from sweep.task import content_hash, run_task
+
+CLUSTERS = str(Path(__file__).parents[1] / "clusters")
+if CLUSTERS not in sys.path:
+    sys.path.insert(0, CLUSTERS)
+
+from processes import MARK, PATIENCE, left_of, until  # noqa: E402
 
 SOLVES = 240
 WORKERS = 2
@@ -63,9 +70,25 @@ class Faulty:
         with open(self.log, "a", encoding="ascii") as log:
             log.write(f"{name}\n")
         time.sleep(self.nap)
+        gather(Path(self.log).parent)
         if trouble := dict(self.troubles).get(name):
             TROUBLES[trouble]()
         return run_task(content)
+
+
+def gather(scene: Path) -> None:
+    """Wait until as many workers have begun a solve as the scene's file ``expected`` says, if there is one.
+
+    However long a node's workers take to start, there is work left for them.
+    """
+    begun, expected = scene / "workers", scene / "expected"
+    begun.mkdir(exist_ok=True)
+    (begun / f"{os.getpid()}").touch()
+    deadline = time.monotonic() + PATIENCE
+    while expected.exists() and len(list(begun.iterdir())) < int(expected.read_text()):
+        if time.monotonic() > deadline:
+            raise TimeoutError("no other worker has begun a solve")
+        time.sleep(0.05)  # and not until(), which workers cannot import
 
 
 def eat() -> None:
@@ -160,6 +183,13 @@ class Scene:
                 contents += [content_hash(task.content) for task in run.ledger.tasks(design)]
         return contents
 
+    def expect_another_worker(self) -> None:
+        """Let no solve end until a worker has begun one that has begun none so far."""
+        known = len(list((self.folder / "workers").iterdir()))
+        written = self.folder / "expected.new"
+        written.write_text(str(known + 1))
+        written.rename(self.folder / "expected")
+
     def begun(self) -> Counter[str]:
         return Counter(self.log.read_text(encoding="ascii").split())
 
@@ -208,7 +238,8 @@ def segfault(scene: Scene) -> Outcome:
 
 
 def hang(scene: Scene) -> Outcome:
-    scene.run(dict.fromkeys(scene.hashes(2), "hang"), wall_limit_seconds=4.0)
+    # a worker's first solve imports all that it needs, which a busy machine draws out
+    scene.run(dict.fromkeys(scene.hashes(2), "hang"), wall_limit_seconds=30.0)
     return scene.outcome("a solver that hangs in C at 2 tasks")
 
 
@@ -219,19 +250,14 @@ def memory(scene: Scene) -> Outcome:
 
 def killed_driver(scene: Scene) -> Outcome:
     """The driver is a process of its own with its own Ray, whose processes end with it."""
-    command = [sys.executable, __file__, str(scene.folder)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as driver:
-        wait_for(lambda: scene.begun().total() >= 100)
+    command, mark = [sys.executable, __file__, str(scene.folder)], uuid.uuid4().hex
+    with subprocess.Popen(
+        command, env={**os.environ, MARK: mark}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as driver:
+        until(lambda: scene.begun().total() >= 100, "100 solves to begin", driver)
         driver.kill()
-    wait_for(lambda: _quiet(scene))
+    until(lambda: not left_of(mark), "the dead driver's workers to end")
     return scene.outcome("the driver, kill -9")
-
-
-def _quiet(scene: Scene) -> bool:
-    """Whether the dead driver's workers have ended too: nothing new begins."""
-    before = scene.begun().total()
-    time.sleep(1.0)
-    return scene.begun().total() == before
 
 
 def damaged_files(scene: Scene) -> Outcome:
@@ -274,11 +300,16 @@ def nodes_come_and_go(scene: Scene) -> Outcome:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     nodes: list[Any] = []
     scene.nap = 0.1
+
+    def add(_: dict[str, Any]) -> None:
+        scene.expect_another_worker()
+        nodes.append(cluster.add_node(num_cpus=2))
+
     act = Act(
         {
-            30: lambda _: nodes.append(cluster.add_node(num_cpus=2)),
+            30: add,
             90: lambda _: cluster.remove_node(nodes[0], allow_graceful=False),
-            110: lambda _: nodes.append(cluster.add_node(num_cpus=2)),
+            110: add,
             190: lambda _: cluster.remove_node(nodes[1], allow_graceful=True),
         }
     )
@@ -304,21 +335,13 @@ def killed_head(scene: Scene) -> Outcome:
         with subprocess.Popen(
             command, env=impatient, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as driver:
-            wait_for(lambda: scene.begun().total() >= 100)
+            until(lambda: scene.begun().total() >= 100, "100 solves to begin", driver)
             cluster.remove_node(cluster.head_node, allow_graceful=False)
-            status = driver.wait(150)
+            status = driver.wait(PATIENCE)
         assert status != 0
     finally:
         cluster.shutdown()
     return scene.outcome("the head, kill -9")
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 90.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {seconds} s")
-        time.sleep(0.05)
 
 
 SCENARIOS: tuple[Callable[[Scene], Outcome], ...] = (

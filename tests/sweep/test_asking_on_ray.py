@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import line_of
 
 from results.store import RunFolder, RunWriter
 from sweep.session import Place, run_study
@@ -19,6 +19,7 @@ from sweep.study import load_study
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 ROOT = Path(__file__).parents[2]
+HELD = Path(__file__).with_name("held.py")
 STUDY = """
 name: kapla
 networks: [chain.json]
@@ -58,15 +59,17 @@ def found(folder: RunFolder) -> dict[str, Any]:
 
 def killed_once_costs_are_there(path: Path, folder: Path) -> None:
     """Run the study on two workers, and kill -9 the driver when some costs are known."""
-    command = [sys.executable, "-m", "sweep", "run", str(path), "--workers", "2", "-o", str(folder)]
+    command = [sys.executable, str(HELD), "1", "run", str(path), "--workers", "2", "-o", str(folder)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    journals = [folder / table / ".journal" for table in COSTS]
-    with subprocess.Popen(command, cwd=path.parent, env=environment, stderr=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline and process.poll() is None:
-            if sum(journal.stat().st_size for journal in journals if journal.exists()):
-                break
-            time.sleep(0.05)
+    with subprocess.Popen(
+        command,
+        cwd=path.parent,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert line_of(process) == "held\n"
         process.send_signal(signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
 

@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from ended import Command
+from processes import PATIENCE, until
 
 from costmodel.architectures import load_architecture
 from costmodel.evaluate import evaluate
@@ -259,13 +259,11 @@ def test_a_stopped_run_keeps_its_answers_and_goes_on(
     with subprocess.Popen(
         command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
     ) as process:
-        deadline = time.monotonic() + 60
         folder = RunFolder(tmp_path / "runs" / "tiny")
         journal = folder.path / "layers" / ".journal"
-        while not (journal.exists() and journal.stat().st_size) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: journal.exists() and journal.stat().st_size, "the first answer", process)
         process.send_signal(getattr(signal, signal_name))
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert "the same command goes on" in err
     kept = len(folder.read_rows("layers"))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from optuna.search_space import IntersectionSearchSpace
+from processes import line_of
 
 from costmodel.errors import InputError
 from results.pareto import design_frame, front_of, hypervolume, recent_gain, reference_point
@@ -298,19 +298,24 @@ def test_a_baseline_that_breaks_a_constraint_is_refused(family: Study) -> None:
 
 
 KILLED = """
-import sys, time
+import sys
 from pathlib import Path
 from sweep.run import Observer
 from sweep.session import Place, run_study
 from sweep.study import load_study
 
-class Slow(Observer):
-    def answered(self, row):
-        time.sleep(0.25)
+class Held(Observer):
+    left = 12
 
-run_study(load_study(sys.argv[1]), Path(sys.argv[2]), Place(in_process=True), observer=Slow())
+    def answered(self, row):
+        self.left -= 1
+        if self.left == 0:
+            print("held", flush=True)
+            sys.stdin.read()
+
+run_study(load_study(sys.argv[1]), Path(sys.argv[2]), Place(in_process=True), observer=Held())
 """
-"""A driver that takes 10 s at least, so that it is killed in the middle."""
+"""A driver that goes as far as its twelfth answer, and waits there to be killed."""
 
 
 def test_kill_9_in_the_middle_then_resume_is_the_undisturbed_study(
@@ -318,13 +323,15 @@ def test_kill_9_in_the_middle_then_resume_is_the_undisturbed_study(
 ) -> None:
     path = write_study(FAMILY)
     study, output = load_study(str(path)), tmp_path / "killed" / "family"
-    with subprocess.Popen([sys.executable, "-c", KILLED, str(path), str(output)]) as driver:
-        deadline = time.monotonic() + 120
-        while _trials_told(output) < 8:
-            assert time.monotonic() < deadline
-            assert driver.poll() is None, "it is killed before its end"
-            time.sleep(0.02)
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(path), str(output)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as driver:
+        assert line_of(driver) == "held\n"
         driver.send_signal(signal.SIGKILL)
+    assert _trials_told(output) >= 8
     with RunWriter(output):
         pass  # opening takes in the rows that were in no part yet
     solved = RunFolder(output).read("layers", ["task_id"]).num_rows

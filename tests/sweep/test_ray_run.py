@@ -5,11 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from processes import PATIENCE, line_of
 
 from results.store import RunFolder
 from sweep.session import Place, run_study
@@ -17,6 +17,7 @@ from sweep.study import Study, load_study
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 ROOT = Path(__file__).parents[2]
+HELD = Path(__file__).with_name("held.py")
 
 
 def objectives(folder: RunFolder) -> dict[str, float]:
@@ -104,45 +105,35 @@ def test_a_stopped_run_on_ray_is_resumed(
 
     It goes on where ``place`` says: test_faults.py lets a Ray resume what another one's dead driver left.
     """
-    slow = (
-        write_study()
-        .read_text()
-        .replace("choices: [2 KiB, 4 KiB]", "from: 2, to: 20, step: 2, unit: KiB")
-        .replace("iterations: 400, wall_seconds: 20", "wall_seconds: 0.5, params: {victory: 1000000000}")
-    )
-    path = write_study(slow)
-    command = [sys.executable, "-m", "sweep", "run", str(path)]
+    many = write_study().read_text().replace("choices: [2 KiB, 4 KiB]", "from: 2, to: 20, step: 2, unit: KiB")
+    path = write_study(many)
+    words = ["run", str(path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     folder = RunFolder(tmp_path / "runs" / "tiny")
     with subprocess.Popen(
-        [*command, "--workers", "2"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+        [sys.executable, str(HELD), "1", *words, "--workers", "2"],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
-        wait_for_actors(process.pid)
-        journal = folder.path / "layers" / ".journal"
-        deadline = time.monotonic() + 180  # on a busy machine Ray takes a minute to start
-        while not (journal.exists() and journal.stat().st_size) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        assert line_of(process) == "held\n"
         process.send_signal(number)
-        _, said = process.communicate(timeout=90)
+        _, said = process.communicate(timeout=PATIENCE)
     if number is not signal.SIGKILL:
         assert process.returncode == 1
         assert "the same command goes on" in said
         assert 1 <= len(folder.read_rows("layers")) < 20
     again = subprocess.run(
-        [*command, *place], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=180
+        [sys.executable, "-m", "sweep", *words, *place],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert again.returncode == 0, again.stderr
     rows = folder.read("layers").to_pylist()
     assert len(rows) == len({row["task_id"] for row in rows}) == 20
     assert {row["status"] for row in folder.read_rows("designs")} == {"complete"}
-
-
-def wait_for_actors(driver: int, seconds: float = 60) -> None:
-    """Until a Ray worker has begun to solve."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        listed = subprocess.run(["ps", "-e", "-o", "args"], capture_output=True, text=True, check=True).stdout
-        if "ray::Worker.run" in listed:
-            return
-        time.sleep(0.2)
-    pytest.fail(f"no Ray worker of {driver} within {seconds} s")

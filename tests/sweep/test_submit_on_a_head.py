@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from processes import PATIENCE, free_port, until
 
 from results.store import RunFolder
 from sweep.session import Place, run_study
@@ -44,15 +44,8 @@ class Head:
             env={**self.environment, "PYTHONPATH": str(ROOT), "RAY_AUTH_TOKEN": token},
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=PATIENCE,
         )
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +91,7 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
     finally:
         process.terminate()
         try:
-            process.wait(60)
+            process.wait(PATIENCE)
         finally:
             end_session(process.pid)
             shutil.rmtree(temporary, ignore_errors=True)
@@ -109,15 +102,18 @@ def wait_for_jobs(process: subprocess.Popen[bytes], port: int, log: Path) -> Non
     question = urllib.request.Request(
         f"http://127.0.0.1:{port}/api/jobs/", headers={"Authorization": f"Bearer {TOKEN}"}
     )
-    deadline = time.monotonic() + 90
-    while process.poll() is None and time.monotonic() < deadline:
+
+    def answers() -> bool:
         try:
-            with urllib.request.urlopen(question, timeout=10) as answer:
-                if answer.status == 200:
-                    return
+            with urllib.request.urlopen(question, timeout=60) as answer:
+                return bool(answer.status == 200)
         except OSError:
-            time.sleep(0.3)
-    pytest.fail(f"the head does not answer: {log.read_text()[-3000:]}")
+            return False
+
+    try:
+        until(answers, "the head to answer", process)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {log.read_text()[-3000:]}") from None
 
 
 def end_session(session: int) -> None:
@@ -130,13 +126,6 @@ def end_session(session: int) -> None:
 
 def objectives(folder: Path) -> dict[str, float]:
     return {row["task_id"]: row["objective"] for row in RunFolder(folder).read_rows("layers")}
-
-
-def until(holds: Callable[[], object], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
 
 
 def test_submit_brings_the_results_home(head: Head, write_study: WriteStudy, tmp_path: Path) -> None:
@@ -184,7 +173,7 @@ def test_a_closed_laptop_stop_and_resume(head: Head, write_study: WriteStudy, tm
         last_line = row["last_line"]
         return "/8 solves" in last_line
 
-    until(has_solved)
+    until(has_solved, "the job's first solve")
     now = head.sweep("attach", job, "--now", "-o", "elsewhere", cwd=tmp_path)
     assert now.returncode == 0, now.stderr
     assert (tmp_path / "elsewhere/report.html").is_file()
@@ -220,7 +209,7 @@ def test_ray_s_own_job_command_and_a_uri(head: Head, write_study: WriteStudy, tm
         env=dict(head.environment),
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"report: {output}/report.html" in done.stdout
