@@ -131,7 +131,7 @@ def main() -> None:
     else:
         found = enumerated(chosen.kind, chosen.seed, chosen.problems, chosen.limit)
     record.finish(found, chosen)
-    sys.exit(found["failures"] > 0)
+    sys.exit(record.proof_status(found, "valid_mappings" if chosen.bounds else "enumerated"))
 
 
 if __name__ == "__main__":

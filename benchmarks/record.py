@@ -121,6 +121,18 @@ def finish(found: Any, options: Namespace) -> None:
     ).write(options.json)
 
 
+def proof_status(tally: dict[str, int], compared: str) -> int:
+    """The exit status of a benchmark that attacks a proof: 1 for a failure, and where nothing was compared.
+
+    ``compared`` names the entry of the tally that counts what the proof was held against.
+    """
+    if not tally[compared]:
+        print(
+            f"nothing was compared ({compared}: 0), so nothing is proven: raise the limits", file=sys.stderr
+        )
+    return int(tally["failures"] > 0 or not tally[compared])
+
+
 def commit() -> str:
     """The checkout's commit, with ``+`` where tracked files differ from it; empty outside of a checkout."""
     head = _git("rev-parse", "--short=12", "HEAD")

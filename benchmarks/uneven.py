@@ -190,7 +190,7 @@ def main() -> None:
             else attack_bounds(chosen.mappings)
         )
         record.finish(tally, chosen)
-        sys.exit(tally["failures"] > 0)
+        sys.exit(record.proof_status(tally, "enumerated" if chosen.attack else "mappings"))
     layers = layers_of(chosen.networks, chosen.every)
     rows = [gains(*pair, layers, chosen) for pair in product(chosen.architecture, chosen.objectives)]
     table(rows)

@@ -241,3 +241,23 @@ def test_kaplas_evaluation_shows_methods_side_by_side() -> None:
     shown = dict(zip(networks.headings, networks.rows[0], strict=True))
     assert (shown["network"], shown["S over K"], shown["R over K"]) == ("mlp.training", None, 1.25)
     assert other.rows == (("x", 1),)
+
+
+def test_a_proof_that_compared_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    import record
+    from report import headlines
+
+    tally = {"problems": 3, "enumerated": 0, "unproven": 0, "gained": 0, "failures": 0}
+    assert record.proof_status(tally, "enumerated") == 1
+    assert "nothing was compared" in capsys.readouterr().err
+    assert record.proof_status(tally | {"enumerated": 2}, "enumerated") == 0
+    assert record.proof_status(tally | {"enumerated": 2, "failures": 1}, "enumerated") == 1
+    assert headlines.attack(tally | {"enumerated": 2}) == "2 problems enumerated, 0 failures"
+    for empty in (
+        lambda: headlines.attack(tally),
+        lambda: headlines.attack({"valid_mappings": 0, "failures": 0}),
+        lambda: headlines.conformance({"equal": 0, "cases": 0}),
+        lambda: headlines.chip_bounds({"rows": [], "bound_energy_pj": 1.0, "bound_cycles": 1.0}),
+    ):
+        with pytest.raises(ValueError, match="found none"):
+            empty()

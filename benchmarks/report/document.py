@@ -37,10 +37,19 @@ def document(
     return "\n".join(lines).rstrip() + "\n"
 
 
+def _headline(entry: Entry, told: Record) -> str:
+    """ValueError, with the entry's name, for a record that checked nothing."""
+    assert entry.headline is not None
+    try:
+        return entry.headline(told.found)
+    except ValueError as error:
+        raise ValueError(f"{entry.name}: {error}") from None
+
+
 def _glance(told: Mapping[str, Record | str]) -> Table:
     """A line a benchmark that has one."""
     rows = [
-        (f"[{entry.title}](#{_anchor(entry.title)})", entry.headline(found.found))
+        (f"[{entry.title}](#{_anchor(entry.title)})", _headline(entry, found))
         for entries in SECTIONS.values()
         for entry in entries
         if entry.headline and isinstance(found := told.get(entry.name), Record)

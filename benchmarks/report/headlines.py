@@ -8,25 +8,35 @@ from typing import Any
 from report.table import written
 
 
+def checked(number: int, what: str) -> int:
+    """The number of ``what`` that a benchmark looked at; ValueError for none, of which nothing follows."""
+    if not number:
+        raise ValueError(f"expected a benchmark that checked some {what}, found none: raise its limits")
+    return number
+
+
 def conformance(found: dict[str, Any]) -> str:
-    return f"{found['equal']} of {found['cases']} cases equal"
+    return f"{found['equal']} of {checked(found['cases'], 'cases')} cases equal"
 
 
 def set_conformance(found: dict[str, Any]) -> str:
     kinds = ("trees", "allocations", "intra_tile")
-    parts = [f"{found[f'equal_{kind}']} of {found[kind]} {kind.replace('_', ' ')}" for kind in kinds]
+    parts = [
+        f"{found[f'equal_{kind}']} of {checked(found[kind], kind)} {kind.replace('_', ' ')}" for kind in kinds
+    ]
     return f"equal: {', '.join(parts)}"
 
 
 def kapla_conformance(found: dict[str, Any]) -> str:
-    return f"{found['rows']['equal']} of {found['rows']['rows']} layer schemes equal"
+    rows = checked(found["rows"]["rows"], "layer schemes")
+    return f"{found['rows']['equal']} of {rows} layer schemes equal"
 
 
 def attack(found: dict[str, int]) -> str:
     """Of exact_attack.py and uneven.py: what was compared, and how often the proof was wrong."""
     compared = found.get("enumerated", found.get("valid_mappings", 0))
     what = "problems enumerated" if "enumerated" in found else "valid mappings"
-    return f"{written(compared)} {what}, {found['failures']} failures"
+    return f"{written(checked(compared, what))} {what}, {found['failures']} failures"
 
 
 def chip_bounds(found: dict[str, Any]) -> str:
@@ -34,7 +44,7 @@ def chip_bounds(found: dict[str, Any]) -> str:
         energy < found["bound_energy_pj"] or cycles < found["bound_cycles"]
         for _, energy, cycles in found["rows"]
     )
-    return f"{below} of {len(found['rows'])} kinds of trees below a bound"
+    return f"{below} of {checked(len(found['rows']), 'kinds of trees')} kinds of trees below a bound"
 
 
 def exact_quality(found: dict[str, dict[str, Any]]) -> str:

@@ -93,7 +93,7 @@ PROOFS = (
         "uneven_attack",
         "Optima of uneven mappings against enumeration",
         "uneven",
-        "--attack --problems 3 --limit 200",
+        "--attack --problems 3 --limit 2000",
         shown_proofs.attack,
         headline=headlines.attack,
         full="--attack --seed 10 --problems 300 --limit 7000",
