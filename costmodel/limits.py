@@ -27,7 +27,7 @@ class Limit:
     """
 
     what: str
-    most: int
+    most: float
     effect: str
     narrows: bool = False
 
@@ -41,7 +41,7 @@ Reached = dict[Limit, None]
 _RECORD: ContextVar[Reached | None] = ContextVar("limits reached", default=None)
 
 
-def limit_reached(what: str, most: int, effect: str, *, narrows: bool = False) -> None:
+def limit_reached(what: str, most: float, effect: str, *, narrows: bool = False) -> None:
     """Tell the innermost ``recording`` block, if there is one: see :class:`Limit`."""
     report(Limit(what, most, effect, narrows))
 

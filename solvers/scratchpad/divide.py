@@ -22,10 +22,13 @@ from solvers.scratchpad.masks import GraphMasks, mask_of
 from solvers.scratchpad.packed import packed
 from solvers.scratchpad.peak import minimum_peak
 from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, unknown
-from solvers.scratchpad.replacement import Schedule, best_replacement
+from solvers.scratchpad.replacement import Replacement, Schedule, best_replacement
 from solvers.scratchpad.search import Reached, Search, operators_of, start
 
 VERSION = "2"
+REPLACEMENT_SECONDS = 10
+"""Wall seconds for the replacement of one round's order, of which there are several."""
+
 IDLE_ROUNDS = 3
 """Rounds without a better order after which there is no other."""
 
@@ -92,13 +95,27 @@ def divided(
         conquered = _Conquest(masks, problem.capacity_bytes, params, budget.wall_seconds, watch)
         segment = max(1, params.segment - 7 * (round_ % 4))
         schedule = Schedule(masks, conquered.order(cuts(masks, order, segment, round_)))
-        replacement = best_replacement(schedule, problem.capacity_bytes, Budget(10.0, seed=budget.seed))
+        replacement = _replaced(problem, schedule, budget, watch)
         if replacement is not None and (best is None or replacement.cost < best.cost):
             best, idle = Divided(schedule, replacement.cost), 0
         else:
             idle += 1
         order = best.schedule.order if best else schedule.order
     return best
+
+
+def _replaced(
+    problem: ScratchpadProblem, schedule: Schedule, budget: Budget, watch: Stopwatch
+) -> Replacement | None:
+    """The best replacement for the order found within its seconds, which the budget may cut short."""
+    left = max(0.2, budget.wall_seconds - watch.wall_seconds)
+    limit = Budget(min(REPLACEMENT_SECONDS, left), seed=budget.seed)
+    begun = watch.wall_seconds
+    found = best_replacement(schedule, problem.capacity_bytes, limit)
+    if watch.wall_seconds - begun >= REPLACEMENT_SECONDS and (found is None or found.cost > found.bound):
+        effect = "a better one was not looked for"
+        limit_reached("seconds for the replacement of an order", REPLACEMENT_SECONDS, effect)
+    return found
 
 
 def cuts(masks: GraphMasks, order: tuple[int, ...], longest: int, phase: int = 0) -> list[tuple[int, ...]]:

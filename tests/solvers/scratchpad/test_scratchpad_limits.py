@@ -18,17 +18,24 @@ from solvers.scratchpad.problem import ScratchpadProblem
 SEARCH, ESTIMATE = "solvers.scratchpad.search.MOST_ENTRIES", "solvers.scratchpad.estimate.REACH"
 TRIES, ORDERS = "solvers.scratchpad.packed.TRIES_PER_SCHEDULE", "solvers.scratchpad.cosma.OTHER_ORDERS"
 IDLE = "solvers.scratchpad.divide.IDLE_ROUNDS"
-CASES: list[tuple[str, dict[str, int], str, str]] = [
+SECONDS = "solvers.scratchpad.divide.REPLACEMENT_SECONDS"
+CASES: list[tuple[str, dict[str, float], str, str]] = [
     ("cosma", {SEARCH: 0}, "0 states that wait in the search", "states that wait in the search"),
     ("cosma", {ESTIMATE: 1, SEARCH: 0}, "1 operators past a tensor's first reader", "first reader"),
     ("fixed_schedule", {TRIES: 0}, "0 replacements of an order", "replacements of an order"),
     ("cosma", {SEARCH: 0, ORDERS: 2}, "2 orders of equal cost", "orders of equal cost"),
+    (
+        "divide",
+        {SECONDS: 1e-5},
+        "1e-05 seconds for the replacement of an order",
+        "seconds for the replacement",
+    ),
     ("divide", {IDLE: 0}, "0 rounds in a row without a better order", "rounds in a row without"),
 ]
 
 
 def solved(
-    name: str, graph: OperatorGraph, limits: Mapping[str, int], monkeypatch: pytest.MonkeyPatch
+    name: str, graph: OperatorGraph, limits: Mapping[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> Outcome[Any]:
     for limit, value in limits.items():
         place, _, constant = limit.rpartition(".")
@@ -41,7 +48,7 @@ def solved(
 
 @pytest.mark.parametrize(("name", "limits", "said", "_what"), CASES)
 def test_the_note_says_that_a_limit_was_reached(
-    name: str, limits: dict[str, int], said: str, _what: str, monkeypatch: pytest.MonkeyPatch
+    name: str, limits: dict[str, float], said: str, _what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcome = solved(name, random_graphs.random_graph(0, 10), limits, monkeypatch)
     assert outcome.status in (Status.FEASIBLE, Status.UNKNOWN)
