@@ -58,6 +58,10 @@ class Stopwatch:
         return time.perf_counter() - self._wall
 
 
+class OutOfTimeError(Exception):
+    """A preparation was given up because its time was up; its solver catches this and says so."""
+
+
 @dataclass(frozen=True)
 class Deadline:
     """The end of so many wall seconds, counted since it was made."""
@@ -73,3 +77,8 @@ class Deadline:
     def in_time(self) -> bool:
         """Whether there is time left."""
         return self.left > 0
+
+    def check(self) -> None:
+        """Raises OutOfTimeError when the time is up: for work that is worth nothing half done."""
+        if not self.in_time():
+            raise OutOfTimeError(f"not done in {self.wall_seconds:g} s")

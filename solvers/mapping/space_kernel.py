@@ -37,6 +37,8 @@ class SpaceWorkspace(NamedTuple):
     """[levels] the keep set of each level."""
     ways: Array
     """[dims, slots + 1, divisors] ways to reach the dim's size from a divisor covered before a slot."""
+    counted: Array
+    """[levels] the keep sets that ``ways`` is of; -1: of none yet."""
     spread: Array
     """[dims] dims with a spatial factor in one block."""
     given_up: Array
@@ -49,6 +51,7 @@ def space_workspace(tables: SpaceTables) -> SpaceWorkspace:
         state=np.zeros(1, np.uint64),
         masks=np.zeros(len(tables.masks), np.int64),
         ways=np.zeros((dims, len(tables.slot_level) + 1, most), np.int64),
+        counted=np.full(len(tables.masks), -1, np.int64),
         spread=np.zeros(dims, np.int64),
         given_up=np.zeros(1, np.int64),
     )
@@ -63,7 +66,9 @@ def sample_rows(tables: SpaceTables, rows: Rows, work: SpaceWorkspace, drawing: 
             work.state[0] = np.uint64(drawing.seed) * np.uint64(0xD1342543DE82EF95) + np.uint64(block)
             work.state[0] = _next(work.state)
             _choose_keeps(tables, work)
-            _count_ways(tables, work)
+            # Counting takes time quadratic in the divisors of a size, and many blocks keep the same.
+            if _are_new(work):
+                _count_ways(tables, work)
         _keep(rows, row, work.masks)
         if not _has_ways(work):
             continue
@@ -89,6 +94,16 @@ def choose_sides(tables: SpaceTables, rows: Rows, work: SpaceWorkspace, fitting:
     """Give spatial factors, all on X, the sides X or Y; ``fitting`` [n] tells in which rows they fit."""
     for row in range(rows.temporal.shape[0]):
         fitting[row] = _choose_sides(tables, rows, row, work)
+
+
+@inlined
+def _are_new(work: SpaceWorkspace) -> bool:
+    """Whether the ways counted last are of other keep sets; the present ones are noted."""
+    new = False
+    for level in range(len(work.masks)):
+        new |= work.masks[level] != work.counted[level]
+        work.counted[level] = work.masks[level]
+    return new
 
 
 @inlined

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from solvers.mapping.space import MappingSpace
 
 DRAWN_BLOCKS = 64
 """Blocks of random mappings that are looked through for one that fits."""
+
+BLOCKS_AT_ONCE = 8
+"""Of these between two looks at the clock; the first that has a mapping ends it."""
 
 
 def serial(space: MappingSpace, keep: Sequence[frozenset[str]]) -> Iterator[Mapping]:
@@ -31,13 +34,15 @@ def serial(space: MappingSpace, keep: Sequence[frozenset[str]]) -> Iterator[Mapp
         yield mapping
 
 
-def drawn(space: MappingSpace, seed: int) -> Iterator[Mapping]:
-    """One drawn mapping that fits, if one of many does."""
-    batch = space.sample(range(DRAWN_BLOCKS), seed)
-    fitting = np.flatnonzero(BatchEvaluator(space.architecture, space.layer).evaluate(batch).valid)
-    if not len(fitting):
-        limit_reached(
-            "blocks of drawn mappings", DRAWN_BLOCKS, "none fitted, though there may be some that do"
-        )
-    for row in fitting[:1]:
-        yield batch.mapping(int(row), space.layer)
+def drawn(space: MappingSpace, seed: int, in_time: Callable[[], bool] = lambda: True) -> Iterator[Mapping]:
+    """One drawn mapping that fits, if one of many does; of few if there is no time for many."""
+    evaluator = BatchEvaluator(space.architecture, space.layer)
+    for first in range(0, DRAWN_BLOCKS, BLOCKS_AT_ONCE):
+        batch = space.sample(range(first, min(first + BLOCKS_AT_ONCE, DRAWN_BLOCKS)), seed)
+        fitting = np.flatnonzero(evaluator.evaluate(batch).valid)
+        if len(fitting):
+            yield batch.mapping(int(fitting[0]), space.layer)
+            return
+        if not in_time():
+            return
+    limit_reached("blocks of drawn mappings", DRAWN_BLOCKS, "none fitted, though there may be some that do")

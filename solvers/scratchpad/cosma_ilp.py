@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from costmodel.errors import InputError
 from costmodel.scratchpad_plan import Plan, Residency, TensorPlan
-from solvers.budget import Budget, Stopwatch
+from solvers.budget import Budget, Deadline, OutOfTimeError, Stopwatch
 from solvers.checks import check_switches
 from solvers.outcome import Outcome, noting_limits
 from solvers.scratchpad.masks import GraphMasks
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Table = dict[tuple[int, int], cp_model.IntVar]
     """A variable a (tensor, timestep)."""
 
-VERSION = "2"
+VERSION = "3"
 
 
 @dataclass(frozen=True)
@@ -48,19 +48,27 @@ def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params())
     if problem.graph.settings.in_place:
         remedy = "Use cosma, fixed_schedule, divide or peak"
         raise InputError("cosma_ilp", "no in-place operators", True, remedy, key="in_place")
-    watch = Stopwatch()
+    watch, deadline = Stopwatch(), Deadline(budget.wall_seconds)
     if refused := below_requirement(problem, watch):
         return refused
-    return _Program(problem, params.allocation).outcome(budget, watch)
+    try:
+        program = _Program(problem, params.allocation, deadline)
+    except OutOfTimeError as late:
+        return unknown(f"writing down the program: {late}", watch, 0.0)
+    return program.outcome(budget.seed, deadline, watch)
 
 
 class _Program:
-    """Tensors are the graph's, then one a parameter block, which is only ever created (never preserved)."""
+    """Tensors are the graph's, then one a parameter block, which is only ever created (never preserved).
 
-    def __init__(self, problem: ScratchpadProblem, allocation: bool) -> None:
+    Raises OutOfTimeError if it is not written down by the ``deadline``: its rows grow with the cube of the
+    operators.
+    """
+
+    def __init__(self, problem: ScratchpadProblem, allocation: bool, deadline: Deadline) -> None:
         from ortools.sat.python import cp_model
 
-        self.problem, self.graph = problem, problem.graph
+        self.problem, self.graph, self.deadline = problem, problem.graph, deadline
         self.model = cp_model.CpModel()
         self.steps = len(self.graph.operators)
         self.held = [v for v, operator in enumerate(self.graph.operators) if operator.parameter_bytes]
@@ -84,16 +92,20 @@ class _Program:
             for operator in range(self.steps)
             for t in range(before[operator].bit_count(), self.steps - after[operator].bit_count())
         }
-        for operator in range(self.steps):
-            self.model.add_exactly_one(x for (v, _), x in self.runs.items() if v == operator)
-        for step in range(self.steps):
-            self.model.add_exactly_one(x for (_, t), x in self.runs.items() if t == step)
+        for place in range(2):  # an operator has one timestep, a timestep one operator
+            groups: dict[int, list[cp_model.IntVar]] = {}
+            for key, x in self.runs.items():
+                groups.setdefault(key[place], []).append(x)
+            for _, group in sorted(groups.items()):
+                self.deadline.check()
+                self.model.add_exactly_one(group)
 
     def _actions(self) -> None:
         """C, P, S and R; siblings and parameters have their operator's C (Eqs. 6, 7), an input its own."""
         self.created: Table = {}
         for tensor, maker in enumerate(self.graph.producers):
             if maker is None:
+                self.deadline.check()
                 for t in range(self.steps):
                     self.created[tensor, t] = self.model.new_bool_var(f"C{tensor},{t}")
                 self.model.add_exactly_one(self.created[tensor, t] for t in range(self.steps))
@@ -126,6 +138,7 @@ class _Program:
         c, p, s, r = self.created, self.preserved, self.spilled, self.retrieved
         on_host = self.graph.settings.inputs_on_host
         for tensor, t in p:
+            self.deadline.check()
             self.model.add(self._sum((c, p, s, r), tensor, t) <= 1)
             self.model.add(p[tensor, t] <= self._sum((c, p, r), tensor, t - 1))
             self.model.add(s[tensor, t] <= self._sum((c, p), tensor, t - 1))
@@ -134,12 +147,16 @@ class _Program:
                 self.model.add(r[tensor, t] <= sum(c[tensor, k] for k in range(t)))
             else:
                 self.model.add(r[tensor, t] <= sum(s[tensor, k] for k in range(t) if (tensor, k) in s))
-        for tensor in {tensor for tensor, _ in s}:
-            self.model.add(sum(x for (a, _), x in s.items() if a == tensor) <= 1)
+        spills: dict[int, list[cp_model.IntVar]] = {}
+        for (tensor, _), x in s.items():
+            spills.setdefault(tensor, []).append(x)
+        for group in spills.values():
+            self.model.add(sum(group) <= 1)
 
     def _dependencies(self) -> None:
         """Eq. 5; a network input may arrive at the very step."""
         for (operator, t), runs in self.runs.items():
+            self.deadline.check()
             for tensor in self.graph.operators[operator].inputs:
                 there = (self.preserved, self.retrieved)
                 arrives = (self.created,) if self.graph.tensors[tensor].given else ()
@@ -155,6 +172,7 @@ class _Program:
     def _sum_of_sizes(self) -> None:
         """Implied by Eqs. 9 and 10, and what the solver's bound comes from."""
         for t in range(self.steps):
+            self.deadline.check()
             used = sum(self.sizes[a] * self._resident(a, t) for a in self._present(t))
             self.model.add(used <= self.problem.capacity_bytes)
 
@@ -170,6 +188,7 @@ class _Program:
                 if (a, t) in self.preserved and (a, t - 1) in place:
                     self.model.add(place[a, t] == place[a, t - 1]).only_enforce_if(self.preserved[a, t])
             for a, b in combinations(self._present(t), 2):
+                self.deadline.check()
                 above, below = (self.model.new_bool_var(f"{name}{a},{b},{t}") for name in "ud")
                 self.model.add(above + below <= 1)
                 self.model.add(above + below >= self._resident(a, t) + self._resident(b, t) - 1)
@@ -181,13 +200,13 @@ class _Program:
         moves = (*self.spilled.items(), *self.retrieved.items())
         self.model.minimize(sum(self.graph.tensors[a].traffic_bytes * x for (a, _), x in moves))
 
-    def outcome(self, budget: Budget, watch: Stopwatch) -> Outcome[Plan]:
+    def outcome(self, seed: int, deadline: Deadline, watch: Stopwatch) -> Outcome[Plan]:
         from ortools.sat.python import cp_model
 
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
-        solver.parameters.random_seed = budget.seed
-        solver.parameters.max_time_in_seconds = budget.wall_seconds
+        solver.parameters.random_seed = seed
+        solver.parameters.max_time_in_seconds = max(deadline.left, 1e-3)
         status = solver.solve(self.model)
         if status == cp_model.INFEASIBLE:
             return infeasible("Eqs. 1-11 have no solution within the budget", watch)

@@ -48,9 +48,13 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     serial = _serial(problem, choices[0])
     _load(problem, serial, params)
     clock = Stopwatch()
+
+    def in_time() -> bool:
+        return clock.wall_seconds < budget.wall_seconds
+
     solved = list(_solved(space, choices, budget, params, clock))
     optima = [program.mapping for program in solved if program.mapping is not None]
-    starts = _valid(problem, optima) or _valid(problem, [serial]) or [*drawn(space, budget.seed)]
+    starts = _valid(problem, optima) or _valid(problem, [serial]) or [*drawn(space, budget.seed, in_time)]
     bound = space_bound(problem)
     if not starts:
         return unknown("no program found an allowed mapping", bound, clock)

@@ -11,6 +11,8 @@ every assignment at once, as far as the outermost level's words go.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,10 +37,19 @@ class Weights(NamedTuple):
     write: float
 
 
-def with_cycles(problem: MappingProblem, tables: Space, keeps: Array, lattice: Lattice) -> Space:
-    """``tables`` with a lower bound on cycles; to minimise cycles, with weights of the slowest bandwidth."""
+def with_cycles(
+    problem: MappingProblem,
+    tables: Space,
+    keeps: Array,
+    lattice: Lattice,
+    in_time: Callable[[], bool] = lambda: True,
+) -> Space:
+    """``tables`` with a lower bound on cycles; to minimise cycles, with weights of the slowest bandwidth.
+
+    Where ``in_time()`` ends it, the bound is the cost model's alone, which is lower.
+    """
     bandwidths = outermost_bandwidths(tables.model)
-    found = [(least_cycles(tables, keeps, lattice, weights), weights) for weights in bandwidths]
+    found = [(least_cycles(tables, keeps, lattice, weights, in_time), weights) for weights in bandwidths]
     cycles, slowest = max(found, default=(0.0, Weights(0.0, 0.0)))
     model = weighed(tables.model, slowest) if problem.objective == "cycles" else tables.model
     return tables._replace(model=model, least_cycles=max(cycles, float(space_bounds(problem).cycles)))
@@ -69,15 +80,26 @@ def weighed(model: Tables, weights: Weights) -> Tables:
     )
 
 
-def least_cycles(tables: Space, keeps: Array, lattice: Lattice, weights: Weights) -> float:
+def least_cycles(
+    tables: Space,
+    keeps: Array,
+    lattice: Lattice,
+    weights: Weights,
+    in_time: Callable[[], bool] = lambda: True,
+) -> float:
     """No mapping with one of ``keeps`` [n, levels], its parts in any order, takes fewer cycles, for the sake
-    of one of the outermost bandwidths."""
+    of one of the outermost bandwidths; 0 where ``in_time()`` ends it."""
     if len(keeps) > MOST_KEEP_SETS:
         effect = "the lower bound on cycles leaves out the traffic of the outermost level, and is lower"
         limit_reached("choices of what levels keep", MOST_KEEP_SETS, effect)
         return 0.0
     joint = tables._replace(model=_joint(weighed(tables.model, weights)), objective=0)
-    return min(_inside(joint, keep, lattice) for keep in keeps) * ROUNDING
+    least = inf
+    for keep in keeps:
+        if not in_time():
+            return 0.0
+        least = min(least, _inside(joint, keep, lattice))
+    return least * ROUNDING
 
 
 def _joint(model: Tables) -> Tables:

@@ -116,7 +116,7 @@ class Solving:
 
     def _turn(self, deadline: Deadline, start: AnyMapping | None) -> Outcome[AnyMapping]:
         self.ended = True
-        if self._search is None and (refusal := self._begin()):
+        if self._search is None and (refusal := self._begin(Deadline(deadline.left / 2))):
             return refusal
         assert self._search is not None
         if start is None and self._even is not None and not self._even.ended:
@@ -127,8 +127,9 @@ class Solving:
         self.ended = not self._search.interrupted
         return _outcome(self._problem, self._search, note)
 
-    def _begin(self) -> Outcome[AnyMapping] | None:
-        """Make the tables, or say why there are none."""
+    def _begin(self, deadline: Deadline) -> Outcome[AnyMapping] | None:
+        """Make the tables, or say why there are none; bounds that ``deadline`` does not leave time for are
+        left out."""
         problem = self._problem
         if reason := obstacle(MappingSpace(problem.architecture, problem.layer, problem.rules.even)):
             return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reason)
@@ -144,7 +145,7 @@ class Solving:
             return _unknown(problem)
         if (factors := spreads(parts.space)) is None:
             return _unknown(problem)
-        self._search = Search(problem, parts, self._params, factors)
+        self._search = Search(problem, parts, self._params, factors, deadline.in_time)
         if problem.rules.uneven:
             even = replace(problem, rules=problem.rules.even)
             self._even = Solving(even, self._params, self._iterations)
@@ -163,18 +164,27 @@ def _load() -> None:
     levels = (StorageLevel("Buffer", 8, 16, 1.0, 1.0, 1.0), StorageLevel("DRAM", None, 16, 9.0, 9.0, 9.0))
     architecture = Architecture("tiny", levels, Compute("MAC", 16, 1.0))
     problem = MappingProblem(architecture, gemm("g", M=2, N=2, K=2), rules=SpaceRules("free"))
-    Search(problem, part_space(problem), Params(), np.ones((1, 2, 3), np.int32)).run(None, lambda: True)
+    Search(problem, part_space(problem), Params(), np.ones((1, 2, 3), np.int32), lambda: True).run(
+        None, lambda: True
+    )
 
 
 class Search:
     """The best mapping met, and what is proven about those not met."""
 
-    def __init__(self, problem: MappingProblem, parts: PartSpace, params: Params, factors: Array) -> None:
+    def __init__(
+        self,
+        problem: MappingProblem,
+        parts: PartSpace,
+        params: Params,
+        factors: Array,
+        in_time: Callable[[], bool],
+    ) -> None:
         self._problem, self._parts, self.tolerance = problem, parts, params.tolerance
         tables = space_of(problem, parts, params.dominance)
         size = int(np.prod(tables.divisor_count))
         lattice = lattice_room(tables, size)
-        self._tables: Space = with_cycles(problem, tables, parts.keeps, lattice)
+        self._tables: Space = with_cycles(problem, tables, parts.keeps, lattice, in_time)
         self._assignments = Assignments(self._tables, parts, lattice, factors)
         self._nodes: Nodes = nodes_room(self._tables, size)
         self._evaluator = BatchEvaluator(problem.architecture, problem.layer)

@@ -46,7 +46,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     most = min(params.schemes, budget.iterations or params.schemes)
     found, _ = search.mappings(most, in_time)
     starts = [found.mapping(row, problem.layer) for row in _differently_spread(found)[: params.starts]]
-    starts = starts or list(drawn(space, budget.seed))
+    starts = starts or list(drawn(space, budget.seed, in_time))
     bound = space_bound(problem)
     if not starts:
         return unknown("no scheme within the constraints was found", bound, clock)

@@ -131,13 +131,17 @@ class _Run:
             if not within_tolerance(self.incumbent, bound, 0.0) and self._in_time():
                 self._round_classes(bound, guide)
         starts = [mapping for _, mapping in sorted(self._found, key=lambda found: found[0])]
-        starts = starts or [*serial(self.space, self.keeps[0])] or [*drawn(self.space, self.budget.seed)]
+        starts = starts or list(islice(self._simple_starts(), 1))
         if not starts or not self.params.polish:
             return starts[0] if starts else None
         polish = Polish(self.problem, bound, self._in_time, close=CLOSE)
         best = polish.best(starts[: self.params.polish], self.params.kicks, self.budget.seed)
         self.evaluations += polish.evaluations
         return best
+
+    def _simple_starts(self) -> Iterator[Mapping]:
+        yield from serial(self.space, self.keeps[0])
+        yield from drawn(self.space, self.budget.seed, self._in_time)
 
     def _guides(self) -> tuple[Objective, ...]:
         """The objectives whose programs' optima are rounded.

@@ -259,3 +259,47 @@ def test_parameters_are_plain_data(entry: Entry) -> None:
 def test_the_module_has_a_version(entry: Entry) -> None:
     assert isinstance(entry.load().VERSION, str)
     assert entry.load().VERSION
+
+
+class FewLooks:
+    """A clock that stands until it has been looked at so many times, and then is far beyond every limit."""
+
+    def __init__(self, looks: int) -> None:
+        self.left = looks
+        self.after = 0
+
+    def __call__(self) -> float:
+        self.left -= 1
+        if self.left >= 0:
+            return 0.0
+        self.after += 1
+        return 1e9
+
+
+HOSTILE = {
+    "a large prime": gemm("prime", M=1_000_000_007, N=64, K=64),
+    "many divisors": gemm("divisors", M=5040, N=5040, K=720),
+    "many dims": convolution("convolution", K=720, C=720, P=60, Q=60, R=3, S=3),
+}
+
+
+@every_solver
+@pytest.mark.parametrize("padding", [0.0, 0.001])
+@pytest.mark.parametrize("name", HOSTILE)
+def test_the_clock_is_honoured(
+    entry: Entry, name: str, padding: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once the time is up, little more is done: the clock is looked at a few times and that is it.
+
+    Each look stands for the work between two of them, which tests of the parts bound; no second is measured.
+    """
+    problem = MappingProblem(
+        load_architecture("eyeriss"), HOSTILE[name], "energy", SpaceRules(padding=padding)
+    )
+    solve(entry, replace(problem, layer=gemm("small", M=8, N=8, K=8)))  # loads compiled code
+    clock = FewLooks(40)
+    monkeypatch.setattr("time.perf_counter", clock)
+    outcome = solve(entry, problem, Budget(wall_seconds=5))
+    monkeypatch.undo()
+    assert outcome.status in (Status.FEASIBLE, Status.OPTIMAL, Status.UNKNOWN)
+    assert clock.after <= 300

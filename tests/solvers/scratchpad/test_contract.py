@@ -9,9 +9,10 @@ import random_graphs
 
 from costmodel.scratchpad import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
 from costmodel.scratchpad_plan import Plan
-from solvers.budget import Budget
+from solvers.budget import Budget, Deadline
 from solvers.catalogue import CATALOGUE, Entry
 from solvers.outcome import Outcome, Status
+from solvers.scratchpad import cosma_ilp
 from solvers.scratchpad.problem import ScratchpadProblem, objective_of, violations
 
 ENTRIES = [entry for entry in CATALOGUE if entry.family == "scratchpad"]
@@ -75,3 +76,19 @@ def test_tensors_without_bytes_and_budgets_without_end(entry: Entry, budget: int
     outcome = solve(entry, ScratchpadProblem(OperatorGraph("g", operators, tensors), budget))
     assert outcome.status is Status.OPTIMAL
     assert outcome.objective == 0
+
+
+def test_a_program_that_takes_too_long_to_write_down_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """cosma_ilp's rows grow with the cube of the operators: the clock is looked at as they are written."""
+    looks = []
+
+    def in_time(self: Deadline) -> bool:
+        looks.append(self)
+        return len(looks) < 50
+
+    monkeypatch.setattr(Deadline, "in_time", in_time)
+    graph = random_graphs.random_graph(3, 60)
+    outcome = cosma_ilp.solve(ScratchpadProblem(graph, graph.required_bytes), BUDGET)
+    assert outcome.status is Status.UNKNOWN
+    assert "not done in 30 s" in outcome.note
+    assert len(looks) == 50
