@@ -113,8 +113,8 @@ class _Reader:
             self._split(node, operands[0])
             return
         made, extra = self._made(node, role, operands)
-        for part_ in self._with_operands(fused, extra):
-            made = self._fused(node, part_, made)
+        for step in self._with_operands(fused, extra):
+            made = self._fused(node, step, made)
         self._data[node.outputs[0]] = _checked(made, node, self._values[node.outputs[0]])
 
     def _role(self, node: Node, head: str, operands: Sequence[Data]) -> Role:
@@ -149,6 +149,8 @@ class _Reader:
         value, head = self._values[node.outputs[0]], node.operator.split("+")[0]
         first = next(name for name in node.inputs if self._data[name] is not None)
         view = ViewNode(node.name, node.attributes, self._values[first].shape, value.shape)
+        if 0 in view.read:
+            raise InputError("", "an input of known shape", view.read, key=first)
         if role in ("activation", "normalisation"):
             return self.builder.pointwise(node.name, data, foldable=role == "activation")
         if role == "pooling":
@@ -203,6 +205,7 @@ class _Reader:
             expected = "element-wise operators, normalisations and softmax in a fused one"
             raise InputError("", expected, operator)
         if operand is not None and (not operand.external or operand.elements == prod(shape)):
+            operand = self.builder.plain(name, operand)
             return self.builder.combined(name, _alike([made, operand]))
         return self.builder.pointwise(name, made, foldable=role != "normalisation")
 

@@ -72,6 +72,11 @@ def contraction(builder: Builder, name: str, operands: tuple[Operand, Operand], 
         left, right = right, left
     if left.data is None:
         raise InputError("", "an operand that is not constant", "two constants")
+    lengths = left.lengths()
+    if any(
+        lengths.get(letter, length) != length for letter, length in right.lengths().items() if letter != "."
+    ):
+        raise InputError("", "one length for each axis that both operands have", (left.shape, right.shape))
     if left.data.repeats:
         raise InputError("", "activations each of which is multiplied once", "repeated ones (Expand)")
     read = Activations(left.letters, left.shape, builder.plain(f"{name}.left", left.data))

@@ -56,14 +56,17 @@ def product(builder: Builder, node: Node, factors: Factors) -> Data:
     return folded_matmul(builder, node, layer, factors.data, factors.output)
 
 
-def _for_every_query_head(factors: Factors) -> Factors:
+def _for_every_query_head(factors: Factors, fewest: int = 2) -> Factors:
     """The second operand with each of its heads for several consecutive ones of the first, if it has fewer.
 
-    Its expansion was folded away, as in a file whose shapes do not broadcast.
+    Its expansion was folded away, as in a file whose shapes do not broadcast. ``fewest``: heads that it has at
+    least; a single one is broadcast by NumPy's rules, too.
     """
     (a, b), (left, right) = factors.shapes, factors.data
     apart = [
-        i for i in range(max(len(b) - 2, 0)) if len(a) == len(b) and 1 < b[i] < a[i] and a[i] % b[i] == 0
+        i
+        for i in range(max(len(b) - 2, 0))
+        if len(a) == len(b) and fewest <= b[i] < a[i] and a[i] % b[i] == 0
     ]
     if len(apart) != 1 or right is None or right.axes is None:
         return factors
@@ -128,13 +131,18 @@ def attention(
         for data, shape in zip(operands, shapes, strict=True)
     )
     if apart and shapes[0][:-1] == output[:-1] and shapes[2][-1] == output[-1]:
-        q, k, v = (
-            Operand(heads + x, s, d) for x, s, d in zip(("qd", "kd", "ke"), shapes, operands, strict=True)
+        (q_shape, k_shape, v_shape), (q, k, v) = shapes, operands
+        of_keys = _for_every_query_head(Factors((q_shape, k_shape), (q, k), output), fewest=1)
+        of_values = _for_every_query_head(Factors((q_shape, v_shape), (q, v), output), fewest=1)
+        left, right = (
+            Operand(heads + end, shape, data)
+            for end, shape, data in zip(("qd", "kd"), of_keys.shapes, of_keys.data, strict=True)
         )
-        made = contraction(builder, f"{name}.scores", (q, k), f"{heads}qk")
+        made = contraction(builder, f"{name}.scores", (left, right), f"{heads}qk")
         made = builder.pointwise(f"{name}.softmax", made, foldable=False)
-        size = (*output[:-1], shapes[1][-2])
-        return contraction(builder, f"{name}.values", (Operand(f"{heads}qk", size, made), v), f"{heads}qe")
+        left = Operand(f"{heads}qk", (*output[:-1], k_shape[-2]), made)
+        right = Operand(f"{heads}ke", of_values.shapes[1], of_values.data[1])
+        return contraction(builder, f"{name}.values", (left, right), f"{heads}qe")
     width = scores.sizes.get("B", 1) * scores.sizes["K"]
     together = _query_heads(scores, operands[0].h * operands[0].w)
     parts = _pieces(operands[:3], (together * width, width, width))

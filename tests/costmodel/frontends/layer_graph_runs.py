@@ -2,7 +2,7 @@
 
 All numbers are modulo 2**64, and every layer multiplies by numbers of its own, so that two runs agree only if
 every layer reads the same elements of the same layers. What reads nothing but the network's input makes
-numbers by channel, row and column: where the input lies in DRAM nobody says. Constant weights may be in any
+numbers by channel and position: where the input lies in DRAM nobody says. Constant weights may be in any
 order, so they are the same for all inputs of a layer; activations as weights are multiplied as they are.
 """
 
@@ -32,10 +32,9 @@ def number(*names: object) -> np.uint64:
 
 
 def source(name: str, k: int, h: int, w: int) -> Array:
-    """What a layer computes from the network's input."""
-    return np.array(
-        [[[number(name, c, y, x) for x in range(w)] for y in range(h)] for c in range(k)], dtype=np.uint64
-    ).reshape(k, h, w)
+    """What a layer computes from the network's input, by channel and position."""
+    numbers = [[number(name, c, position) for position in range(h * w)] for c in range(k)]
+    return np.array(numbers, dtype=np.uint64).reshape(k, h, w)
 
 
 def slid(x: Array, window: tuple[int, ...], count: tuple[int, int], name: str) -> Array:

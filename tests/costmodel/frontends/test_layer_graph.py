@@ -486,6 +486,32 @@ def test_attention_over_as_many_tokens_as_a_head_is_wide() -> None:
     assert {graph.layers[i].kind for i in scores.weight_producers} == {"transpose"}
 
 
+@pytest.mark.parametrize("kept", [1, 2, 4])
+def test_fused_attention_of_heads_that_share_keys(kept: int) -> None:
+    build = NetworkBuilder("fused")
+    x = build.input("x", (1, 6, 16))
+    heads = []
+    for name, count in (("q", 4), ("k", kept), ("v", kept)):
+        y = build.linear(name, x, 4 * count)
+        y = build.operator(f"{name}.apart", "view", (y,), (1, 6, count, 4))
+        heads.append(build.operator(f"{name}.heads", "permute", (y,), (1, count, 6, 4), dims=(0, 2, 1, 3)))
+    layers = batched_matmul("s", B=4, M=6, N=6, K=4), batched_matmul("v", B=4, M=6, N=4, K=6)
+    network = build.network()
+    node = Node("attention", "scaled_dot_product_attention", tuple(heads), ("y",), layers)
+    values = (*network.values, Value("y", (1, 4, 6, 4), "output"))
+    graph = layer_graph(Network("fused", (*network.nodes, node), values))
+    found = {layer.name: layer for layer in graph.layers}
+    scores, weighted = found["attention.scores"], found["attention.values"]
+    assert (scores.groups, scores.c, scores.k, weighted.k) == (4, 16, 24, 16)
+    turned = [graph.layers[i].name for i in scores.weight_producers]
+    each = (
+        [f"attention.scores.transposed.{i}" for i in range(kept)]
+        if kept > 1
+        else ["attention.scores.transposed"]
+    )
+    assert turned == [name for name in each for _ in range(4 // kept)]
+
+
 def test_operands_of_fused_operators_are_not_forgotten() -> None:
     build, x = start()
     y = build.convolution("other", x, Convolution(8))

@@ -438,6 +438,34 @@ def test_keys_of_fewer_heads_whose_expansion_was_folded_away() -> None:
     assert kinds.count("groupconv") == 2
 
 
+def test_rotary_embeddings() -> None:
+    """Halves of every head change places; negating and scaling change nothing in these runs."""
+    made = Made()
+    x = viewed(made, made.tokens(4, 8), (1, 4, 2, 4), (0, 2, 1, 3))
+    first, second = sliced(made, x, 3, 0, 2), sliced(made, x, 3, 2, 2**31)
+    turned = made.operator("Neg", [second], made.numbers[second])
+    turned = joined(made, turned, first, axis=3)
+    parts = [made.operator("Mul", [one, made.weights(4)], made.numbers[one]) for one in (x, turned)]
+    result = made.operator("Add", parts, made.numbers[parts[0]] + made.numbers[parts[1]])
+    made.product(result, viewed(made, made.tokens(4, 8), (1, 4, 2, 4), (0, 2, 3, 1)))
+    layers = read(made)
+    # channels 0-1, 2-3, 4-5, 6-7: a half of a head each
+    assert [layers[f"t0[{i}]"].k for i in range(4)] == [2, 2, 2, 2]
+
+
+def test_patches_become_rows_behind_a_constant_one() -> None:
+    made = Made()
+    patches = viewed(made, made.image(4, 2, 3), (1, 4, 6), (0, 2, 1))
+    token = made.weights(1, 1, 4)
+    rows = np.concatenate([np.zeros((1, 1, 4), dtype=np.uint64), made.numbers[patches]], 1)
+    x = made.operator("Concat", [token, patches], rows, axis=1)
+    made.multiplied(x, 3)
+    first = made.operator("Gather", [x, made.integers(0)], made.numbers[x][:, :1], axis=1)
+    made.multiplied(first, 3)
+    layers = read(made)
+    assert (layers["t0"].h, layers["t0"].w, layers[f"{x}.1"].pad_h) == (6, 1, 1)
+
+
 def repeated(made: Made, x: str, times: int) -> str:
     """Every head so many times in a row, as exporters write it."""
     one, heads, *rest = made.numbers[x].shape
