@@ -59,7 +59,7 @@ def product(builder: Builder, node: Node, factors: Factors) -> Data:
 def _for_every_query_head(factors: Factors, fewest: int = 2) -> Factors:
     """The second operand with each of its heads for several consecutive ones of the first, if it has fewer.
 
-    Its expansion was folded away, as in a file whose shapes do not broadcast. ``fewest``: heads that it has at
+    Its expansion was folded away, as in a file whose shapes do not broadcast. ``fewest``: how many it has at
     least; a single one is broadcast by NumPy's rules, too.
     """
     (a, b), (left, right) = factors.shapes, factors.data
