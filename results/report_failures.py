@@ -52,7 +52,7 @@ def _limits(run: RunData) -> list[list[Cell]]:
     found: Counter[str] = Counter()
     for note in notes:
         if isinstance(note, str):
-            found.update(dict.fromkeys(LIMIT.findall(note)))
+            found.update(set(LIMIT.findall(note)))
     return [[Cell(str(count), number=True), Cell(sentence)] for sentence, count in found.most_common()]
 
 

@@ -279,6 +279,21 @@ def test_a_baseline_without_objectives_is_said(run_path: Path, make_design: Make
     assert "is infeasible: nothing to compare" in " ".join(_page(run_path).text)
 
 
+def test_limits_that_searches_reached_are_counted(
+    run_path: Path, make_layer: Make, make_design: Make
+) -> None:
+    one, two = "limit of 64 choices reached: it is lower", "limit of 1,000 words reached: fewer are seen"
+    notes = [f"exact: {one}; {two}; {two}", f"5 of 9 padded sizes solved; {two}", "not proven in time", None]
+    with RunWriter(run_path) as run:
+        for number, note in enumerate(notes):
+            run.append("layers", make_layer(number, note=note))
+            run.append("designs", make_design(number))
+    text = " ".join(" ".join(_page(run_path).text).split())
+    assert "Limits that searches reached" in text
+    assert text.index(f"2 {two}") < text.index(f"1 {one}")
+    assert text.count("limit of") == 2
+
+
 def test_sections_without_data_are_absent_or_say_why(
     run_path: Path, make_layer: Make, make_design: Make
 ) -> None:
