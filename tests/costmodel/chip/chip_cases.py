@@ -197,6 +197,20 @@ def read_in_part() -> LayerGraph:
     return LayerGraph("read in part", layers)
 
 
+def cut_off() -> LayerGraph:
+    """Layers that begin at rows and columns behind the first, or have more padding on one side."""
+    layers = (
+        layer("whole", c=3, k=4, h=6, w=5, external_c=3),
+        layer("below", c=4, k=4, h=4, w=5, pad_h=-2, input_h=6, producers=(0,)),
+        layer("right", "pool", c=4, k=4, h=6, w=2, s=2, pad_w=-1, input_w=4, stride_w=1, producers=(0,)),
+        layer("other", "pool", c=4, k=4, h=3, w=5, stride_h=2, pad_h=-1, input_h=6, producers=(0,)),
+        layer("above", c=4, k=4, h=4, w=5, r=3, pad_h=2, input_h=4, producers=(1,)),
+        layer("behind", "groupconv", c=4, k=4, h=3, w=5, r=2, groups=2, input_h=3, producers=(3,)),
+        layer("from_dram", c=3, k=4, h=2, w=3, pad_h=-3, pad_w=-2, input_h=5, input_w=5, external_c=3),
+    )
+    return LayerGraph("cut off", layers)
+
+
 def strided() -> LayerGraph:
     """What has a training step with all kinds of layers that run alone: strides, pooling, flattening."""
     third = {"r": 3, "s": 3, "pad_h": 1, "pad_w": 1}

@@ -8,7 +8,7 @@ from itertools import permutations
 from random import Random
 
 import pytest
-from chip_cases import FormulaCosts, chip, every_kind, random_tree, read_in_part
+from chip_cases import FormulaCosts, chip, cut_off, every_kind, random_tree, read_in_part
 from chip_counts import Counts, cycles, energy_pj, most_held, recount, recount_leaf
 
 from costmodel.chip import Chip, ChipEvaluation, ChipEvaluator, LayerGraph, NodeCost
@@ -57,7 +57,7 @@ def link_bytes(on: Chip, cost: NodeCost) -> dict[tuple[tuple[int, int], tuple[in
 
 @pytest.mark.parametrize(
     ("graph", "on"),
-    [*((every_kind(), on) for on in CHIPS), (read_in_part(), CHIPS[0])],
+    [*((every_kind(), on) for on in CHIPS), (read_in_part(), CHIPS[0]), (cut_off(), CHIPS[0])],
     ids=lambda one: one.name if isinstance(one, LayerGraph) else f"{one.columns}x{one.rows}",
 )
 def test_all_counts_of_random_trees(graph: LayerGraph, on: Chip) -> None:
