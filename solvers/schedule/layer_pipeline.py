@@ -10,7 +10,7 @@ from solvers.schedule.ratree.solving import solve_by_annealing
 
 __all__ = ["VERSION", "Params", "solve"]
 
-VERSION = "1"
+VERSION = "2"
 DEFAULT = Params()
 
 

@@ -11,7 +11,7 @@ from solvers.schedule.ratree.space import SpaceName
 
 __all__ = ["VERSION", "Params", "solve", "spaces_of"]
 
-VERSION = "3"
+VERSION = "4"
 DEFAULT = Params()
 PATTERNS: tuple[SpaceName, ...] = ("layer_pipeline", "layer_sequential")
 

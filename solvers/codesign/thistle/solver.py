@@ -17,7 +17,7 @@ from solvers.codesign.thistle.relaxation import relaxed_optimum
 from solvers.mapping.problem import MappingProblem, objective_of
 from solvers.outcome import Outcome, Status, noting_limits, proven
 
-VERSION = "2"
+VERSION = "3"
 NO_MAPPINGS = "no layer mappings found on any architecture near the relaxed optimum; that proves nothing"
 NO_TIME = "the time was up before all layers were mapped on an architecture"
 

@@ -25,7 +25,7 @@ from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, 
 from solvers.schedule.tile_costs import need, offers_alone
 from solvers.schedule.tile_shares import Request
 
-VERSION = "3"
+VERSION = "4"
 DEFAULT = Params()
 
 

@@ -1,0 +1,49 @@
+"""Answers change only with the version, by which stored answers are reused: small problems, frozen."""
+
+from __future__ import annotations
+
+import sys
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from frozen import COST_MODEL, NAMES, changed, complaint, frozen, now
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_answers_are_the_frozen_ones_or_the_version_is_another(name: str) -> None:
+    assert not (wrong := complaint(name, frozen().get(name), now(name))), wrong
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_there_are_enough_and_most_have_an_objective(name: str) -> None:
+    answers = frozen()[name]["answers"]
+    assert len(answers) >= 6
+    if name != COST_MODEL:
+        assert sum(answer["objective"] is not None for answer in answers.values()) >= 6
+
+
+BEFORE: dict[str, Any] = {"version": "1", "answers": {"a": {"objective": 1.0}, "b": {"objective": 2.0}}}
+
+
+def edited(version: str = "1", **answers: Any) -> dict[str, Any]:
+    after = deepcopy(BEFORE)
+    after["version"] = version
+    after["answers"] |= answers
+    return after
+
+
+def test_what_is_said_of_a_difference() -> None:
+    other = {"objective": 2.0000000000000004}
+    assert complaint("exact", BEFORE, edited()) == ""
+    assert "raise VERSION of solvers.mapping.exact and run" in complaint("exact", BEFORE, edited(b=other))
+    assert "the first: b: was" in complaint("exact", BEFORE, edited(b=other))
+    assert "MODEL_VERSION in costmodel/__init__.py" in complaint(COST_MODEL, BEFORE, edited(b=other))
+    assert "has version 2, its golden answers are of 1" in complaint("exact", BEFORE, edited("2", b=other))
+    assert "other ones than those frozen" in complaint("exact", BEFORE, edited(c=other))
+    assert "no golden answers" in complaint("exact", None, edited())
+    assert changed(BEFORE, edited(b=other, c=other)) == ["b"]
