@@ -24,6 +24,7 @@ from sweep.study import load_study
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 ROOT = Path(__file__).parents[2]
 PYTHON = Path(sys.executable).parent
+SECRETS = (".env", ".env.production", "id_ed25519", "cloud.pem", "host.key")
 TOKEN = "0123456789abcdef" * 4
 WriteStudy = Callable[..., Path]
 
@@ -202,22 +203,33 @@ def test_ray_s_own_job_command_and_a_uri(head: Head, write_study: WriteStudy, tm
     write_study().rename(work / "tiny.yaml")
     (tmp_path / "problem.yaml").rename(work / "problem.yaml")
     output = f"file://{tmp_path}/shared/tiny"
-    words = ["--working-dir", ".", "--", "python", "-m", "sweep", "run", "tiny.yaml", "-o", output]
-    done = subprocess.run(
-        [str(PYTHON / "ray"), "job", "submit", "--address", head.address, *words],
-        cwd=work,
-        env=dict(head.environment),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+
+    def job(*words: str) -> subprocess.CompletedProcess[str]:
+        submit = [str(PYTHON / "ray"), "job", "submit", "--address", head.address, "--working-dir", "."]
+        done = subprocess.run(
+            [*submit, "--", *words],
+            cwd=work,
+            env=dict(head.environment),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    done = job("python", "-m", "sweep", "run", "tiny.yaml", "-o", output)
     assert f"report: {output}/report.html" in done.stdout
     shared = tmp_path / "shared/tiny"
     assert len(objectives(shared)) == 4
     assert (shared / "report.html").is_file()
     nodes = {row["worker"].partition(":")[0] for row in RunFolder(shared).read_rows("layers")}
     assert nodes == {socket.gethostname()}
+    shutil.copy(ROOT / ".rayignore", work)
+    for secret in SECRETS:
+        (work / secret).write_text("secret")
+    listed = job("ls", "-A").stdout.split()
+    assert "tiny.yaml" in listed
+    assert not set(SECRETS) & set(listed)
 
 
 def test_without_the_token_nothing_is_told_or_run(
