@@ -114,7 +114,7 @@ _ATTRS: Mapping[str, tuple[str, ...]] = {
         (*_WINDOW, "kernel_size", "ceil_mode", "count_include_pad", "divisor_override", "return_indices"),
     ),
     "linear": ("weight_shape", "row", "bias"),
-    "matmul": ("transposed",),
+    **dict.fromkeys(("matmul", "mm", "bmm", "addmm", "baddbmm"), ("transposed",)),
     "slice": ("dim", "start", "end", "step"),
     "select": ("dim", "index"),
     "cat": ("dim",),

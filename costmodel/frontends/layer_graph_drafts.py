@@ -86,7 +86,8 @@ def in_any_order(parts: Parts) -> Parts:
     if sorted_already(parts):
         return joined(parts)
     every = listed(parts)
-    if len(set(every)) < len(every):
+    computed = [channel for channel in every if channel[0] != EXTERNAL]
+    if len(set(computed)) < len(computed):
         return parts
     return picked(parts, sorted(range(len(every)), key=every.__getitem__))
 

@@ -162,9 +162,9 @@ def _weights(
         )
         expected = "whether its second operand is transposed, which shapes do not tell"
         raise InputError("", expected, f"{n} x {k}", remedy, key="transposed")
-    if as_they_are and not (turned and keys):
+    if as_they_are and not keys:
         return _repeated(right, heads, as_they_are)
-    if turned:
+    if turned and keys is not False:
         return _repeated(builder.transposed(f"{name}.transposed", right, heads // turned), heads, turned)
     expected = f"{k} rows of {heads} x {n} channels, or {n} rows of {heads} x {k}"
     raise InputError("", expected, right.shape)

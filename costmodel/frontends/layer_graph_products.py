@@ -45,6 +45,7 @@ def product(builder: Builder, node: Node, factors: Factors) -> Data:
     factors = _for_every_query_head(factors)
     letters = _letters(head, node, factors)
     if letters is not None:
+        _check_statements(node)
         left, right = (Operand(*one) for one in zip(letters[:2], factors.shapes, factors.data, strict=True))
         return contraction(builder, node.name, (left, right), letters[2])
     if extra := sorted(layer.sizes.keys() - _KNOWN_DIMS):
@@ -54,6 +55,16 @@ def product(builder: Builder, node: Node, factors: Factors) -> Data:
         data = next(one for one in factors.data if one is not None)
         return folded_linear(builder, node, layer, data, factors.output)
     return folded_matmul(builder, node, layer, factors.data, factors.output)
+
+
+def _check_statements(node: Node) -> None:
+    """What a file states of views that it folds away must not contradict shapes without any."""
+    if "row" in node.attributes:
+        found = node.attributes["row"]
+        raise InputError("", "no first row where all rows are read", found, "Remove it", key="row")
+    if node.attributes.flag("transposed"):
+        expected = "false: its operands multiply as they are"
+        raise InputError("", expected, True, "Remove it", key="transposed")
 
 
 def _for_every_query_head(factors: Factors, fewest: int = 2) -> Factors:

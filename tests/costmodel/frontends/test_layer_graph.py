@@ -477,6 +477,37 @@ def test_a_product_of_square_operands_says_whether_one_is_transposed() -> None:
     assert "transpose" not in kinds(layer_graph(made(transposed=False).network()))
 
 
+def test_statements_that_shapes_contradict_are_refused() -> None:
+    build = NetworkBuilder("rows")
+    x = build.linear("fc", build.input("x", (1, 6, 16)), 8)
+    layer = gemm("next", M=6, N=3, K=8)
+    build.operator("next", "linear", (x, build.parameter("w", (3, 8))), (1, 6, 3), layer, row=2)
+    refused(build, r"node next \(linear\): row: .*all rows are read")
+    for turned, shape in ((True, (1, 8, 6)), (False, (1, 6, 8))):
+        build = NetworkBuilder("scores")
+        x = build.input("x", (1, 4, 16))
+        q, k = build.linear("q", x, 8), build.linear("k", build.input("y", (1, 6, 16)), 8)
+        if turned:
+            k = build.operator("turned", "permute", (k,), shape, dims=(0, 2, 1))
+        layer = gemm("scores", M=4, N=6, K=8)
+        build.operator("scores", "matmul", (q, k), (1, 4, 6), layer, transposed=turned)
+        refused(build, r"node scores \(matmul\)")
+
+
+def test_the_networks_input_beside_what_a_layer_computes() -> None:
+    build, x = start()
+    image = build.operator("some", "slice", ("image",), (1, 2, 8, 8), dim=1, start=1)
+    rest = build.operator("rest", "slice", ("image",), (1, 1, 8, 8), dim=1, end=1)
+    build.convolution("next", build.concatenate("cat", (image, x, rest)), Convolution(4))
+    last = by_name(build)["next"]
+    assert (last.external_c, last.c, last.producers) == (3, 11, (0,))
+    build, x = start(channels=2)
+    image = build.operator("some", "slice", ("image",), (1, 2, 8, 8), dim=1, start=1)
+    joined = build.concatenate("cat", (x, image))
+    build.convolution("next", joined, Convolution(4, groups=2))
+    refused(build, r"layer next: expected the network's input before what layers compute")
+
+
 def test_attention_over_as_many_tokens_as_a_head_is_wide() -> None:
     network = bert_base(sequence=64)
     graph = layer_graph(network)
