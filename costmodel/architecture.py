@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as ReadOnlyDict
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from math import floor, inf, prod
 from typing import Any
@@ -151,17 +151,20 @@ class Architecture:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, levels innermost first, in the fields' units: see :meth:`from_json`."""
-        data = asdict(self)
-        for level in data["levels"]:
-            level["keeps"] = list(level["keeps"])
-        data["levels"] = list(data["levels"])
-        return data
+        # not by `asdict`, which copies every number: studies do this for every design
+        levels = [_plain(level) | {"keeps": list(level.keeps)} for level in self.levels]
+        return _plain(self) | {"levels": levels, "compute": _plain(self.compute)}
 
     @classmethod
     def from_json(cls, data: ReadOnlyDict[str, Any]) -> Architecture:
         """The architecture of :meth:`to_json`; InputError for numbers that no hardware has."""
         levels = tuple(StorageLevel(**{**level, "keeps": tuple(level["keeps"])}) for level in data["levels"])
         return cls(data["name"], levels, Compute(**data["compute"]), data["frequency_hz"])
+
+
+def _plain(value: StorageLevel | Compute | Architecture) -> dict[str, Any]:
+    """The value's fields by name, in their order, not copied."""
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
 def _check(

@@ -15,7 +15,13 @@ FOLDER = Path(__file__).parent
 
 def architecture_names() -> list[str]:
     """The library's names, sorted."""
-    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+    return list(_library())
+
+
+@lru_cache(maxsize=1)
+def _library() -> tuple[str, ...]:
+    """The same, looked up once: a study loads its architecture for every design."""
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
 
 
 def load_architecture(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> Architecture:
@@ -31,7 +37,7 @@ def load_architecture(name_or_path: str | Path, overrides: Mapping[str, Any] | N
     that does not exist or of a file in the form of the Timeloop cases.
     """
     name = str(name_or_path)
-    if name in architecture_names():
+    if name in _library():
         return _from_yaml(FOLDER / f"{name}.yaml", f"architecture {name}", overrides)
     path, _, member = name.partition("#")
     if path.endswith(".json"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +34,7 @@ class Overrides:
         """A changed copy of ``document``; InputError lists what exists when a key names nothing."""
         if not self.values or not isinstance(document, dict):
             return document
-        changed = deepcopy(document)
+        changed = _copied(document)
         for key, value in self.values.items():
             head, *rest = key.split(".")
             owner, last = self._owner(changed, key, head, rest)
@@ -99,3 +98,10 @@ class Overrides:
         expected, last = f"{what}: {', '.join(names)}", key.rpartition(".")[2]
         remedy = f"Here {OTHERS_WORDS[last]}" if last in OTHERS_WORDS else did_you_mean(part, names)
         raise OverrideError(f"override of {self.where}", expected, part, remedy, key=key)
+
+
+def _copied(value: Any) -> Any:
+    """The dicts and lists of a parsed file anew; what is in them cannot be changed."""
+    if isinstance(value, dict):
+        return {key: _copied(entry) for key, entry in value.items()}
+    return [_copied(entry) for entry in value] if isinstance(value, list) else value

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -244,3 +245,15 @@ def test_importing_the_library_is_cheap() -> None:
     code = "import sys, costmodel.architectures; print(*{'pydantic', 'yaml'} & sys.modules.keys())"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.split() == []
+
+
+@pytest.mark.parametrize("name", architecture_names())
+def test_plain_data_are_all_fields_in_their_order(name: str) -> None:
+    """Ids of tasks are hashes of these data: a field that went missing would make two architectures one."""
+    architecture = load_architecture(name)
+    data = architecture.to_json()
+    assert json.dumps(data) == json.dumps(asdict(architecture))
+    assert Architecture.from_json(json.loads(json.dumps(data))) == architecture
+    data["levels"][0]["keeps"].clear()
+    data["compute"].clear()
+    assert architecture == load_architecture(name)

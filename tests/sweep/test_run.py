@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from clusters.in_process import InProcessRuntime
+from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
 from results.pareto import design_frame
 from results.store import RunFolder, RunWriter
@@ -14,7 +15,7 @@ from sweep.run import Observer, Run
 from sweep.search import search_of
 from sweep.session import Place, run_study
 from sweep.study import AxisChoices, Study
-from sweep.task import run_task
+from sweep.task import architecture_content, architecture_id, bare, run_task
 
 MakeRuntime = Callable[[Callable[[Any], Any]], InProcessRuntime]
 HERE = Place(in_process=True)
@@ -197,3 +198,11 @@ def test_a_design_on_which_a_layer_has_no_mapping_costs_no_solve(tiny: Study, tm
     assert (small["status"], small["feasible"], small["solves"]) == ("infeasible", False, 0)
     assert "RegFile: tiles of one word each of A, B, Z need 3 words, 2 are usable" in small["note"]
     assert large["status"] == "complete"
+
+
+@pytest.mark.parametrize("name", ["eyeriss", "simba", "tpu-like"])
+def test_the_content_of_a_task_has_the_bare_architecture(name: str) -> None:
+    architecture = load_architecture(name)
+    assert architecture_content(architecture) == bare(architecture).to_json()
+    assert architecture_id(architecture) == architecture_id(bare(architecture))
+    assert architecture.area_um2 > 0, "the architecture itself is not changed"
