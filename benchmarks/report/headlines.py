@@ -112,6 +112,11 @@ def store(found: list[dict[str, Any]]) -> str:
     return "; ".join(f"{row['name']}: {written(round(row['rate']))} {row['unit']}" for row in found[:2])
 
 
+def store_growth(found: list[dict[str, Any]]) -> str:
+    limited = [row for row in found if row["limit"] is not None]
+    return f"{sum(row['kept'] for row in limited)} of {len(limited)} limits kept"
+
+
 def study(found: dict[str, Any]) -> str:
     share = written(found["in_solves"])
     return f"{found['solves']} solves, {share} of the workers' time in solves, {found['failed']} failed"

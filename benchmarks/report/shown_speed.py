@@ -32,6 +32,17 @@ def store(found: list[dict[str, Any]]) -> Iterator[Table]:
     yield Table.of(found, columns)
 
 
+def store_growth(found: list[dict[str, Any]]) -> Iterator[Table]:
+    columns = {
+        "what": "what",
+        "cpu_seconds": "CPU s",
+        "compared": "ratio, or CPU s of 100,000 designs",
+        "limit": "at most",
+        "kept": "kept",
+    }
+    yield Table.of(found, columns)
+
+
 def study(found: dict[str, Any]) -> Iterator[Table]:
     columns = {
         "workers": "workers",

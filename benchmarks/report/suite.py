@@ -331,6 +331,15 @@ SPEED = (
         full="",
         headline=headlines.store,
     ),
+    Entry(
+        "store_growth",
+        "A store that grows",
+        "store_growth",
+        "--designs 10000",
+        shown_speed.store_growth,
+        headline=headlines.store_growth,
+        full="--designs 100000",
+    ),
 )
 SCALING = (
     Entry(
