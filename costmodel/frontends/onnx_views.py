@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from costmodel.errors import InputError
@@ -175,10 +175,43 @@ def _concatenated(asked: _Asked) -> View | None:
     )
 
 
+_REDUCTIONS = ["L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare"]
+
+
+def _row_by_row(asked: _Asked) -> View:
+    """A normalisation: what stands along its axis and after it is computed together, the rest repeats."""
+    axis = asked.node.attributes.number("axis", -1) % max(len(asked.first.axes), 1)
+    along = whole("", asked.first.shape).axes[axis:]
+    mixed = replace(asked.first, axes=(*asked.first.axes[:axis], *along))
+    return combined(asked.node.outputs[0], [mixed], asked.shape)
+
+
+def _rotated(asked: _Asked) -> View | None:
+    """Pairs rotated by an angle for each row: (batch, heads, rows, width), of which the heads may repeat."""
+    if len(asked.first.axes) != 4:
+        return None
+    _, _, rows, width = whole("", asked.first.shape).axes
+    mixed = replace(asked.first, axes=(*asked.first.axes[:2], rows, width))
+    return combined(asked.node.outputs[0], [mixed], asked.shape)
+
+
+def _reduced(asked: _Asked) -> View | None:
+    """One number for all along some axes: the others repeat as before."""
+    attributes, rank = asked.node.attributes, len(asked.first.axes)
+    axes = {axis % rank for axis in attributes.numbers("axes", tuple(range(rank)))}
+    kept = tuple(() if i in axes else digits for i, digits in enumerate(asked.first.axes))
+    lengths = tuple(1 if i in axes else length for i, length in enumerate(asked.first.shape))
+    return combined(asked.node.outputs[0], [replace(asked.first, axes=kept)], lengths).reshaped(asked.shape)
+
+
 _VIEWS: dict[str, Callable[[_Asked], View | None]] = {
     **dict.fromkeys(("Cast", "CastLike", "Dropout", "Identity"), _same),
     **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), _reshaped),
+    **dict.fromkeys(("LayerNormalization", "LpNormalization", "RMSNormalization"), _row_by_row),
+    **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _row_by_row),
+    **dict.fromkeys((f"Reduce{kind}" for kind in _REDUCTIONS), _reduced),
     "Concat": _concatenated,
+    "RotaryEmbedding": _rotated,
     "Expand": _expanded,
     "Gather": _gathered,
     "Slice": _sliced,

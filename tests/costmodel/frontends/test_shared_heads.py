@@ -55,6 +55,10 @@ CONSTANTS = [
     helper.make_tensor("last", TensorProto.INT64, [5], [1, 1, 1, GROUP, 1]),
     integers("long", 1, PAIRS, ROWS * GROUP, WIDTH),
     helper.make_tensor("b_side", TensorProto.FLOAT, [1, PAIRS, 2, ROWS * GROUP], [0.0] * 80),
+    integers("minus", -1),
+    integers("parts", 1, WIDTH - 1),
+    helper.make_tensor("width", TensorProto.FLOAT, [WIDTH], [1.0] * WIDTH),
+    helper.make_tensor("angles", TensorProto.FLOAT, [ROWS, WIDTH], [0.1 * i for i in range(ROWS * WIDTH)]),
     integers("odd", 1, 3, HEADS * ROWS),
     integers("turned", 1, HEADS, WIDTH, ROWS),
     helper.make_tensor("where", TensorProto.INT64, [1, 1, 1, 1], [0]),
@@ -103,6 +107,24 @@ WAYS: dict[str, Nodes] = {
         node("Cast", "m", "c", to=TensorProto.FLOAT),
         node("Transpose", "c", "t", perm=[0, 1, 3, 2]),
     ],
+    "normalised behind, step by step": [
+        *REPEAT_KV,
+        node("Mul", "wide wide", "square"),
+        node("ReduceMean", "square minus", "mean"),
+        node("Sqrt", "mean", "root"),
+        node("Div", "wide root", "g"),
+        TURN,
+    ],
+    "normalised behind": [*REPEAT_KV, node("LayerNormalization", "wide width", "g"), TURN],
+    "halves swapped and rotated behind": [
+        *REPEAT_KV,
+        node("Split", "wide parts", "h0 h1", axis=3),
+        node("Neg", "h1", "n1"),
+        node("Concat", "n1 h0", "swapped_halves", axis=3),
+        node("Mul", "swapped_halves angles", "m"),
+        node("Add", "wide m", "g"),
+        TURN,
+    ],
     "transposed before": [
         node("Transpose", "k", "s", perm=[0, 1, 3, 2]),
         node("Tile", "s times", "t"),
@@ -136,11 +158,9 @@ def distinct_elements(path: Path) -> tuple[int, int]:
     model.graph.node.extend(nodes)
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in product.input)
     shapes = {"q": (1, HEADS, 1, WIDTH), "k": (1, PAIRS, ROWS, WIDTH)}
-    numbered = {
-        name: np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
-        for name, shape in shapes.items()
-    }
-    left, right = (np.unique(made).size for made in ReferenceEvaluator(model).run(None, numbered))
+    rng = np.random.default_rng(5)
+    drawn = {name: rng.normal(size=shape).astype("f4") for name, shape in shapes.items()}
+    left, right = (np.unique(made).size for made in ReferenceEvaluator(model).run(None, drawn))
     return left, right
 
 
