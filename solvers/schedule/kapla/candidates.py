@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
@@ -22,6 +22,8 @@ class Pruned:
     sliced: int
     fitting: int
     drawn: int
+    complete: bool = True
+    """Whether all segments were looked at, or the time was up before."""
 
     @property
     def note(self) -> str:
@@ -33,14 +35,24 @@ class Pruned:
             "drawn": self.drawn,
             "undominated": len(self.schemes),
         }
-        return " ".join(f"{name}={count}" for name, count in counts.items())
+        end = "" if self.complete else ", not all segments looked at in time,"
+        return " ".join(f"{name}={count}" for name, count in counts.items()) + end
 
 
-def pruned_schemes(slicing: Slicing, estimates: Estimates, seed: int) -> Pruned:
-    """Conservative validity pruning, random choice (all stay with probability 1), Pareto pruning."""
+def pruned_schemes(
+    slicing: Slicing, estimates: Estimates, seed: int, in_time: Callable[[], bool] = lambda: True
+) -> Pruned:
+    """Conservative validity pruning, random choice (all stay with probability 1), Pareto pruning.
+
+    When ``in_time()`` says that the time is up, the segments not looked at yet are left out.
+    """
     params, segments = slicing.params, list(slicing.segments())
     fitting: dict[Scheme, Estimate] = {}
-    for segment in segments:
+    complete = True
+    for number, segment in enumerate(segments):
+        if not in_time():
+            segments, complete = segments[:number], False
+            break
         every = slicing.subbatches(segment)
         parts = [one for one in every if not params.prune or estimates.may_fit(Scheme(segment, one))]
         if parts:
@@ -52,6 +64,7 @@ def pruned_schemes(slicing: Slicing, estimates: Estimates, seed: int) -> Pruned:
         sliced=sum(len(slicing.subbatches(segment)) for segment in segments),
         fitting=len(fitting),
         drawn=len(drawn),
+        complete=complete,
     )
 
 

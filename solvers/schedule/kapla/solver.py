@@ -9,7 +9,7 @@ from typing import Any
 
 from costmodel.chip import ChipEvaluator
 from costmodel.errors import InputError
-from solvers.budget import Budget, Stopwatch
+from solvers.budget import Budget, Deadline, Stopwatch
 from solvers.divisors import divisors
 from solvers.outcome import Outcome, noting_limits
 from solvers.schedule.chip_model import ChipModel
@@ -100,9 +100,12 @@ def _searched(slicing: Slicing, model: ChipModel, evaluator: ChipEvaluator, limi
     floors = [_floor(problem, number, model) for number in layers]
     facts = (problem.graph, problem.batch, model.chip, *floors, *regions.normalized)
     estimates = Estimates(slicing, model.chip, floors, regions)
-    pruned = _pruned(
-        _Pruning((*facts, slicing.passes, slicing.params), limit.budget.seed, slicing, estimates)
-    )
+    # The rest of the time is for costing: without that there is no chain at all.
+    deadline = Deadline((limit.budget.wall_seconds - limit.watch.wall_seconds) / 2)
+    key = (*facts, slicing.passes, slicing.params)
+    pruned = _pruned(_Pruning(key, limit.budget.seed, slicing, estimates, deadline))
+    if not pruned.complete:
+        _pruned.cache_clear()
     costing = Costing(regions, evaluator, costs)
     Candidates(slicing, pruned, costing).cost_likely(limit)
     chain = best_chain(costing.found, len(layers), problem.objective)
@@ -118,12 +121,13 @@ class _Pruning:
     seed: int
     slicing: Slicing = field(compare=False)
     estimates: Estimates = field(compare=False)
+    deadline: Deadline = field(compare=False)
 
 
 @lru_cache(maxsize=2)
 def _pruned(asked: _Pruning) -> Pruned:
     """Once for all rounds of a schedule that asks for costs: they begin anew, often in the same process."""
-    return pruned_schemes(asked.slicing, asked.estimates, asked.seed)
+    return pruned_schemes(asked.slicing, asked.estimates, asked.seed, asked.deadline.in_time)
 
 
 def _floor(problem: ScheduleProblem, number: int, model: ChipModel) -> LayerFloor:

@@ -281,3 +281,16 @@ def test_passes_are_as_many_as_a_chain_needs_or_the_best_of_all() -> None:
         if one.objective is not None and one.solution is not None and "passes=1 " in one.note
     ]
     assert best.objective == pytest.approx(min(values), rel=1e-9)
+
+
+def test_pruning_leaves_time_for_costing(problem: ScheduleProblem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time is up at the first look: layers by themselves make a schedule, and a later solve begins anew."""
+    whole = kapla.solve(problem, Budget(60))
+    monkeypatch.setattr("solvers.schedule.kapla.solver.Deadline.in_time", lambda self: False)
+    other_seed = Budget(60, seed=9)  # pruned already for that of the first solve
+    cut = kapla.solve(problem, other_seed)
+    assert cut.solution is not None
+    assert "not all segments looked at in time" in cut.note
+    assert violations(problem, cut.solution) == []
+    monkeypatch.undo()
+    assert kapla.solve(problem, other_seed).objective == whole.objective
