@@ -26,6 +26,9 @@ def designs_section(run: RunData) -> Section:
         "20 %, it is proven that no mapping could save more than 20 %. Certain: on the front whatever better "
         "mappings the other designs may have."
     )
+    if run.weighted:
+        runs = " and ".join(network.label for network in run.weighted)
+        text += f" Energy and latency add up all runs that the study's weights ask for: {runs}."
     if len(shown) < len(run.front):
         text += f" The first {len(shown)} of {len(run.front)} are shown; archsweep pareto --csv writes all."
     rows = [_design_cells(run, i, metrics) for i in shown]
