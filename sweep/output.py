@@ -9,7 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from costmodel.errors import InputError
-from results.errors import CannotWriteError, ResultsError
+from results.errors import CannotWriteError, ResultsError, UnsafeNameError
+from results.names import path_inside
 from results.remote import RemoteFolder, is_uri, mirrored
 from results.report import write_report
 from results.store import RunFolder
@@ -101,8 +102,16 @@ def _warn_of_left(uri: str) -> None:
 
 
 def name_of(uri: str) -> str:
-    """The last part of its path, which is what the study is called unless someone chose another name."""
-    return uri.partition("?")[0].rstrip("/").rpartition("/")[2]
+    """The last part of its path, which is what the study is called unless someone chose another name.
+
+    Raises InputError for one that names no folder, such as ``..``.
+    """
+    name = uri.partition("?")[0].rstrip("/").rpartition("/")[2]
+    try:
+        path_inside(Path("runs"), name, uri)
+    except UnsafeNameError as error:
+        raise InputError(uri, "a URI that ends with the name of a run", name, str(error)) from None
+    return name
 
 
 def _local(study: Study, output: str | None) -> Path:

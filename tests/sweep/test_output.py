@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from costmodel.errors import InputError
 from results.store import RunFolder
 from sweep.command_line import WorkFailedError
 from sweep.command_line_run import RunOptions, run_and_report, show_plan
-from sweep.output import read_from, written_to
+from sweep.output import name_of, read_from, written_to
 from sweep.run import Run
 from sweep.session import Place, run_folder
 from sweep.study import Study
@@ -96,3 +97,11 @@ def test_a_job_s_default_is_not_in_the_copy_that_ray_deletes(
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(copy)
     assert run_folder(tiny) == tmp_path / "home" / "runs" / "tiny"
+
+
+@pytest.mark.parametrize(
+    "uri", ["s3://bucket/runs/..", "file:///tmp/.", "s3://bucket/a\\..\\b", "s3://b/../"]
+)
+def test_a_uri_s_last_part_names_a_folder_in_runs(uri: str) -> None:
+    with pytest.raises(InputError, match="ends with the name of a run"):
+        name_of(uri)
