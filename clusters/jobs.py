@@ -10,13 +10,14 @@ import os
 import shlex
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from clusters.job_log import Follower, within
 from clusters.job_pack import MARK
 from clusters.ray_session import QUIET
 from clusters.runtime import ClusterRefusedError, WorkersUnavailableError
@@ -24,10 +25,12 @@ from clusters.runtime import ClusterRefusedError, WorkersUnavailableError
 ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 STOP_SECONDS = "60"
 """How long a stopped job may take to write what it has before Ray kills it (Ray's default is 3 s)."""
-POLL_SECONDS = (0.5, 5.0)
-"""Between two questions to a running job: at first, and after a while."""
-LOST_SECONDS = 300.0
-"""How long the cluster may be out of reach (a closed laptop, a new network) before following gives up."""
+ANSWER_SECONDS, UPLOAD_SECONDS = 30.0, 600.0
+"""How long the dashboard may take for an answer, and to take code or hand out a log."""
+CONTACT_SECONDS = 10.0
+"""How long it may take while a job is followed, before contact is said to be lost."""
+WAIT_SECONDS = 0.5
+"""Between two questions to a job whose end is waited for."""
 AGENT_SECONDS, NO_AGENT = 30.0, "No available agent"
 """How long a head that has just started may have nobody to run jobs, and what it says then."""
 HELPER_SECONDS = 300.0
@@ -96,7 +99,7 @@ class JobClient:
         for name in ("ray", "ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk"):
             logging.getLogger(name).setLevel(logging.WARNING)
         with self._asked():
-            self._client = JobSubmissionClient(self.address)
+            self._client = within(ANSWER_SECONDS, lambda: JobSubmissionClient(self.address))
 
     @contextmanager
     def _asked(self) -> Iterator[None]:
@@ -124,64 +127,67 @@ class JobClient:
             except ClusterRefusedError as error:
                 if NO_AGENT not in str(error) or time.monotonic() > deadline:
                     raise
-                time.sleep(POLL_SECONDS[0])
+                time.sleep(WAIT_SECONDS)
             else:
                 return job
 
     def _submit(self, job: str, request: JobRequest) -> None:
         with self._asked():
-            self._client.submit_job(
-                entrypoint=request.command,
-                submission_id=job,
-                runtime_env=request.environment,
-                metadata=dict(request.metadata),
+            within(
+                UPLOAD_SECONDS,
+                lambda: self._client.submit_job(
+                    entrypoint=request.command,
+                    submission_id=job,
+                    runtime_env=request.environment,
+                    metadata=dict(request.metadata),
+                ),
             )
 
-    def state(self, job: str) -> JobState:
+    def state(self, job: str, seconds: float = ANSWER_SECONDS) -> JobState:
+        """What the cluster knows of a job; it may take so long to say it."""
         with self._asked():
-            return _state(self._client.get_job_info(job))
+            return _state(within(seconds, lambda: self._client.get_job_info(job)))
 
     def states(self) -> list[JobState]:
         """Every submitted job of the cluster, in no order."""
         with self._asked():
-            return [_state(details) for details in self._client.list_jobs() if details.submission_id]
+            jobs = within(ANSWER_SECONDS, self._client.list_jobs)
+        return [_state(details) for details in jobs if details.submission_id]
 
     def log(self, job: str) -> str:
         """All that the job has printed so far."""
         with self._asked():
-            return str(self._client.get_job_logs(job))
+            return str(within(UPLOAD_SECONDS, lambda: self._client.get_job_logs(job)))
 
     def stop(self, job: str) -> bool:
         """Ask a job to end (SIGTERM, after a minute SIGKILL) and return at once; False if it had ended."""
         with self._asked():
-            return bool(self._client.stop_job(job))
+            return bool(within(ANSWER_SECONDS, lambda: self._client.stop_job(job)))
 
     def wait(self, job: str, seconds: float) -> JobState:
         """The state once it has ended; the last one seen if it has not after so many seconds."""
         deadline = time.monotonic() + seconds
         while not (state := self.state(job)).ended and time.monotonic() < deadline:
-            time.sleep(POLL_SECONDS[0])
+            time.sleep(WAIT_SECONDS)
         return state
 
-    def follow(self, job: str) -> Iterator[str]:
-        """What the job prints, piece by piece, until it has ended; survives minutes without a connection."""
-        said, pause, heard = 0, POLL_SECONDS[0], time.monotonic()
-        while True:
-            try:
-                state, log = self.state(job), self.log(job)
-            except WorkersUnavailableError:
-                if time.monotonic() - heard > LOST_SECONDS:
-                    raise
-                time.sleep(POLL_SECONDS[1])
-                continue
-            heard = time.monotonic()
-            if len(log) > said:
-                yield log[said:]
-                said = len(log)
-            if state.ended:
-                return
-            time.sleep(pause)
-            pause = min(pause * 1.2, POLL_SECONDS[1])
+    def follow(self, job: str, said: Callable[[str], None] = lambda _: None) -> Iterator[str]:
+        """What the job prints, piece by piece, each letter once, until it has ended.
+
+        Survives minutes without a connection; ``said`` takes notices for people of it. Raises
+        WorkersUnavailableError after LOST_SECONDS without contact, ClusterRefusedError for an unknown job.
+        """
+        follower = Follower(
+            lambda: self.state(job, CONTACT_SECONDS).ended,
+            lambda: self._tail(job),
+            lambda: self.log(job),
+            said,
+        )
+        yield from filter(None, follower.pieces())
+
+    def _tail(self, job: str) -> AsyncIterator[str]:
+        """The log from its beginning to the end of the job, over one connection."""
+        return self._client.tail_job_logs(job)
 
     def fetch(self, folder: str, known: Mapping[str, str], take: Callable[[str, bytes], str]) -> list[str]:
         """Bring home the result files below ``folder`` of the head: ``take(name, content)`` for each new one.
@@ -240,7 +246,7 @@ class JobClient:
         if state.status != "SUCCEEDED":
             raise ClusterRefusedError(f"helper job {job} is {state.status}: {_last_line(log)}")
         with self._asked():
-            self._client.delete_job(job)
+            within(ANSWER_SECONDS, lambda: self._client.delete_job(job))
         return log
 
 

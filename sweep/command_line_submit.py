@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from clusters.jobs import JobClient, JobState
-from clusters.runtime import WorkersUnavailableError
+from clusters.runtime import ClusterRefusedError, WorkersUnavailableError
 from results.remote import is_uri
 from results.report import write_report
 from results.schema import ANSWER_TABLES, TABLES
@@ -58,20 +59,42 @@ def attach(job: str, home: HomeEnd, wait: bool) -> None:
 
 
 def _follow(client: JobClient, job: str, home: HomeEnd) -> None:
+    place = ""
     try:
-        for text in client.follow(job):
+        place = _place(client.state(job))
+        for text in client.follow(job, lambda notice: NOTES.print(f"archsweep: {notice}")):
             sys.stderr.write(text)
             sys.stderr.flush()
+        state = client.state(job)
     except (KeyboardInterrupt, WorkersUnavailableError) as error:
-        said = f"; {error}" if str(error) else ""
-        again = f"archsweep attach {job} --address {home.address}"
+        lost = f"; {error}" if isinstance(error, WorkersUnavailableError) else ""
         raise WorkFailedError(
-            f"job {job} goes on without this terminal: `{again}` follows it{said}"
+            f"job {job} {'may go' if lost else 'goes'} on without this terminal{place}. Nothing was "
+            f"brought home now: `{_attach(job, home)}` follows it and brings its results, with --now those "
+            f"that there are{lost}"
         ) from None
-    state = client.state(job)
-    _bring(client, state, home)
+    try:
+        _bring(client, state, home)
+    except (KeyboardInterrupt, WorkersUnavailableError, ClusterRefusedError) as error:
+        said = f"; {error}" if str(error) else ""
+        raise WorkFailedError(
+            f"job {job} is {state.status.lower()}{place}. Not all of them were brought home: "
+            f"`{_attach(job, home)}` brings the rest{said}"
+        ) from None
     if state.status != "SUCCEEDED":
         raise WorkFailedError(f"job {job} is {state.status.lower()}: {_short(state.message)}")
+
+
+def _place(state: JobState) -> str:
+    """Where a job's results lie, as the end of a sentence."""
+    output = state.metadata.get("output", "")
+    return f"; its results are in {output}{'' if is_uri(output) else ' on the head'}" if output else ""
+
+
+def _attach(job: str, home: HomeEnd) -> str:
+    """The command that goes on with a job and brings its results to the same folder."""
+    words = ["archsweep", "attach", job, "--address", home.address]
+    return shlex.join([*words, "--output", str(home.output)] if home.output is not None else words)
 
 
 def _bring(client: JobClient, state: JobState, home: HomeEnd) -> None:

@@ -5,23 +5,22 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from clusters import jobs
 from clusters.job_pack import pack, result_files
-from clusters.jobs import JobClient, JobRequest, JobState
+from clusters.jobs import JobClient, JobRequest
 from clusters.runtime import ClusterRefusedError, WorkersUnavailableError
 
 
 class Client(JobClient):
-    """A client without a cluster: helper jobs run here; states and logs are what a test says."""
+    """A client without a cluster: helper jobs run here."""
 
-    def __init__(self, answers: Iterable[Any] = ()) -> None:
-        self.address, self._answers, self._printed = "http://head:8265", iter(answers), ""
+    def __init__(self) -> None:
+        self.address = "http://head:8265"
         self.commands: list[str] = []
 
     def _output_of(self, request: JobRequest) -> str:
@@ -36,16 +35,6 @@ class Client(JobClient):
             check=True,
         )
         return done.stdout
-
-    def state(self, job: str) -> JobState:
-        answer = next(self._answers)
-        if isinstance(answer, Exception):
-            raise answer
-        status, self._printed = answer
-        return JobState(job, status, "", {})
-
-    def log(self, job: str) -> str:
-        return self._printed
 
 
 @pytest.fixture
@@ -157,30 +146,9 @@ def test_a_log_that_did_not_arrive_whole_is_noticed(
         client.fetch(str(head), {}, taker({}))
 
 
-def test_following_prints_everything_once_and_survives_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "POLL_SECONDS", (0.0, 0.0))
-    gone = WorkersUnavailableError("no route")
-    answers = [
-        ("PENDING", ""),
-        ("RUNNING", "one\n"),
-        gone,
-        gone,
-        ("RUNNING", "one\ntw"),
-        ("FAILED", "one\ntwo"),
-    ]
-    assert list(Client(iter(answers)).follow("j")) == ["one\n", "tw", "o"]
-
-
-def test_following_gives_up_on_a_cluster_that_stays_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "POLL_SECONDS", (0.0, 0.0))
-    monkeypatch.setattr(jobs, "LOST_SECONDS", -1.0)
-    with pytest.raises(WorkersUnavailableError, match="no route"):
-        list(Client(iter([("RUNNING", "one"), WorkersUnavailableError("no route")])).follow("j"))
-
-
 def refusing(monkeypatch: pytest.MonkeyPatch, reason: str, times: int) -> list[str]:
     """Submissions are refused so many times; returns the list of the jobs that were tried."""
-    monkeypatch.setattr(jobs, "POLL_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(jobs, "WAIT_SECONDS", 0.0)
     tried: list[str] = []
 
     def answer(self: JobClient, job: str, request: JobRequest) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from moto.server import ThreadedMotoServer
+from processes import PATIENCE, until
 from pyarrow.fs import S3FileSystem
 
 from results.remote import RemoteFolder
@@ -82,11 +83,7 @@ class Command:
         return " ".join("".join(self.said).split())
 
     def until(self, holds: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 120
-        while not holds():
-            assert self._process.poll() is None, self.text
-            assert time.monotonic() < deadline, self.text
-            time.sleep(0.1)
+        until(holds, "a run and its store", self._process)
 
     def stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)
@@ -94,7 +91,7 @@ class Command:
     def status(self) -> int:
         """Its exit status. A run that a dead store holds up for ever is killed, which fails the test."""
         try:
-            status = self._process.wait(120)
+            status = self._process.wait(PATIENCE)
         finally:
             self._process.kill()
         self._reader.join()

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,11 +22,17 @@ from results.store import RunFolder
 from sweep.session import Place, run_study
 from sweep.study import load_study
 
+HERE = Path(__file__).parent
+if str(HERE) not in sys.path:
+    sys.path.insert(0, str(HERE))
+from faulty_store import Relay  # noqa: E402
+
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 ROOT = Path(__file__).parents[2]
 PYTHON = Path(sys.executable).parent
 SECRETS = (".env", ".env.production", "id_ed25519", "cloud.pem", "host.key")
 TOKEN = "0123456789abcdef" * 4
+PRINT_LOG = "import sys; from clusters.jobs import JobClient; print(JobClient(sys.argv[1]).log(sys.argv[2]))"
 WriteStudy = Callable[..., Path]
 
 
@@ -47,6 +54,19 @@ class Head:
             text=True,
             timeout=PATIENCE,
         )
+
+    def log(self, job: str, cwd: Path) -> str:
+        """All that a job has printed."""
+        done = subprocess.run(
+            [sys.executable, "-c", PRINT_LOG, self.address, job],
+            cwd=cwd,
+            env={**self.environment, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -145,13 +165,20 @@ def test_submit_brings_the_results_home(head: Head, write_study: WriteStudy, tmp
     assert "4 in the store, 0 to solve" in again.stderr
 
 
-def test_a_closed_laptop_stop_and_resume(head: Head, write_study: WriteStudy, tmp_path: Path) -> None:
-    """The terminal is killed, the job goes on; attach, status and stop find it; submit goes on from there."""
-    name = f"slow-{uuid4().hex[:6]}"  # the head keeps what an earlier try has solved
+def slow_study(write_study: WriteStudy, iterations: int) -> str:
+    """Writes a study of eight solves of some 0.1 ms an iteration; returns its name, new to the head."""
+    name = f"slow-{uuid4().hex[:6]}"
     slow = write_study().read_text().replace("name: tiny", f"name: {name}")
     slow = slow.replace("[2 KiB, 4 KiB]", "[1 KiB, 2 KiB, 3 KiB, 4 KiB]")
-    # seconds of computing, which a busy machine draws out as it does the commands below
-    write_study(slow.replace("iterations: 400, wall_seconds: 20", "iterations: 65_536, wall_seconds: 600"))
+    # seconds of computing, which a busy machine draws out as it does the commands of the tests
+    more = f"iterations: {iterations}, wall_seconds: 600"
+    write_study(slow.replace("iterations: 400, wall_seconds: 20", more))
+    return name
+
+
+def test_a_closed_laptop_stop_and_resume(head: Head, write_study: WriteStudy, tmp_path: Path) -> None:
+    """The terminal is killed, the job goes on; attach, status and stop find it; submit goes on from there."""
+    name = slow_study(write_study, 65_536)
     with subprocess.Popen(
         [sys.executable, "-m", "sweep", "submit", "tiny.yaml", "--address", head.address],
         cwd=tmp_path,
@@ -276,17 +303,112 @@ print(json.dumps([len(names), names == again, sorted(first) == sorted(names), li
 
 def test_thousands_of_parts_come_home_and_only_new_ones_again(head: Head, tmp_path: Path) -> None:
     """Some 1,300 digests fill the one argument of a shell that a job's command is."""
-    layers = head.home / "many" / "layers"
+    many = f"many-{uuid4().hex[:6]}"
+    layers = head.home / many / "layers"
     layers.mkdir(parents=True)
     for number in range(5000):
         (layers / f"{number:08d}.parquet").write_bytes(b"%d" % number)
     done = subprocess.run(
-        [sys.executable, "-c", FETCH_TWICE, head.address, "~/many", str(layers / "00002500.parquet")],
+        [sys.executable, "-c", FETCH_TWICE, head.address, f"~/{many}", str(layers / "00002500.parquet")],
         cwd=tmp_path,
         env={**head.environment, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [5000, True, True, ["layers/00002500.parquet"]]
+
+
+@dataclass
+class Laptop:
+    """A command of a laptop that reaches the head's dashboard through ``relay``; what it says is kept."""
+
+    head: Head
+    relay: Relay
+    cwd: Path
+
+    def start(self, *words: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "sweep", *words, "--address", f"http://{self.relay.address}"],
+            cwd=self.cwd,
+            env={**self.head.environment, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.said: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        self.said.extend(self._process.stdout)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.said)
+
+    def until_it_says(self, words: str) -> None:
+        until(lambda: words in self.text, f"the words {words!r}", self._process)
+
+    def interrupt(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+
+    def close(self) -> None:
+        self._process.kill()
+        self.relay.close()
+
+    def status(self) -> int:
+        try:
+            status = self._process.wait(PATIENCE)
+        finally:
+            self._process.kill()
+        self._reader.join()
+        return status
+
+
+@pytest.fixture
+def laptop(head: Head, tmp_path: Path) -> Iterator[Laptop]:
+    port = int(head.address.rpartition(":")[2])
+    one = Laptop(head, Relay(("127.0.0.1", port)), tmp_path)
+    yield one
+    one.close()
+
+
+@pytest.mark.parametrize("mode", ["cut", "hang", "refuse"])
+def test_a_dashboard_that_is_gone_for_a_while_is_said_and_waited_for(
+    laptop: Laptop, write_study: WriteStudy, mode: str
+) -> None:
+    name = slow_study(write_study, 65_536)
+    laptop.start("submit", "tiny.yaml")
+    laptop.until_it_says("/8 solves")
+    laptop.relay.mode = mode
+    laptop.until_it_says("contact is lost")
+    laptop.relay.mode = "pass"
+    laptop.until_it_says("contact again")
+    assert laptop.status() == 0, laptop.text
+    assert f"report: runs/{name}/report.html" in laptop.text
+    job = laptop.text.split()[1]
+    log = laptop.head.log(job, laptop.cwd)
+    printed = [line for line in log.splitlines() if "/8 solves" in line]
+    assert [line for line in laptop.text.splitlines() if "/8 solves" in line] == printed
+
+
+def test_what_to_do_is_said_when_a_dashboard_stays_away(laptop: Laptop, write_study: WriteStudy) -> None:
+    name = slow_study(write_study, 65_536)
+    laptop.start("submit", "tiny.yaml", "-o", "my runs")
+    laptop.until_it_says("/8 solves")
+    laptop.relay.mode = "hang"
+    laptop.until_it_says("no contact for")
+    laptop.interrupt()
+    assert laptop.status() == 1
+    job = laptop.text.split()[1]
+    attach = f"archsweep attach {job} --address http://{laptop.relay.address} --output 'my runs'"
+    said = " ".join(laptop.text.split())
+    assert f"`{attach}` follows it and brings its results" in said
+    assert f"its results are in ~/runs/{name} on the head" in said
+    laptop.relay.mode = "pass"
+    laptop.start("attach", job, "--output", "my runs")
+    assert laptop.status() == 0, laptop.text
+    assert (laptop.cwd / "my runs" / "report.html").is_file()
