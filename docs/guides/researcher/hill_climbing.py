@@ -17,7 +17,7 @@ from solvers.mapping.polish import Polish
 from solvers.mapping.problem import MappingProblem, objective_of, objective_values
 from solvers.mapping.space import MappingSpace
 from solvers.mapping.space_bounds import space_bound
-from solvers.outcome import Outcome, Status
+from solvers.outcome import Outcome, Status, noting_limits
 
 VERSION = "1"
 BLOCKS, ROWS = 16, 256
@@ -35,6 +35,7 @@ class Params:
             raise InputError("hill_climbing", "a whole number of at least 1", self.climbs, key="climbs")
 
 
+@noting_limits
 @over_padded_sizes
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:
     """The best end of ``climbs`` climbs; ``budget.iterations`` is the most climbs."""
