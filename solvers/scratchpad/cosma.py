@@ -26,7 +26,7 @@ from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirem
 from solvers.scratchpad.replacement import Schedule, best_replacement
 from solvers.scratchpad.search import Search, Switches, operators_of, start
 
-VERSION = "3"
+VERSION = "4"
 FIRST_SHARE, DIVIDE_SHARE, SEARCH_SHARE = 0.1, 0.35, 0.9
 """Shares of the wall time after which the first search, divide and conquer, and the second search end."""
 OTHER_ORDERS = 4

@@ -25,7 +25,7 @@ from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirem
 from solvers.scratchpad.replacement import Replacement, Schedule, best_replacement
 from solvers.scratchpad.search import Reached, Search, operators_of, start
 
-VERSION = "2"
+VERSION = "3"
 REPLACEMENT_SECONDS = 10
 """Wall seconds for the replacement of one round's order, of which there are several."""
 

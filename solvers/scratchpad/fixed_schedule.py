@@ -16,7 +16,7 @@ from solvers.scratchpad.peak import minimum_peak
 from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, unknown
 from solvers.scratchpad.replacement import Schedule, best_replacement
 
-VERSION = "2"
+VERSION = "3"
 
 Order = Literal["default", "minimum_peak"]
 
