@@ -46,7 +46,7 @@ from results.parts import (
     write_part,
     write_whole,
 )
-from results.schema import ANSWER_TABLES, TABLES, table_named
+from results.schema import ANSWER_TABLES, ANSWERED, TABLES, table_named
 
 if TYPE_CHECKING:
     import pyarrow
@@ -83,6 +83,15 @@ class RunFolder:
         except FileNotFoundError:
             # a writer joined small parts since the listing; its joined part holds their rows
             return _read_parts(described, list_parts(self.path / table), columns)
+
+    def answered(self, table: str) -> set[str]:
+        """The tasks of an answer table whose last written row is an answer."""
+        from pyarrow import array, compute
+
+        rows = self.read(table, ["task_id", "status"])
+        return set(
+            rows.filter(compute.is_in(rows["status"], value_set=array(ANSWERED)))["task_id"].to_pylist()
+        )
 
     def read_rows(self, table: str, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """As ``read``, as plain Python rows with JSON columns decoded."""

@@ -10,7 +10,7 @@ from typing import Any
 from clusters.pace import FEWEST_A_WORKER
 from clusters.runtime import Runtime, complete_all
 from results.answers import StoredAnswers, stored_in
-from results.schema import ANSWER_TABLES, ANSWERED
+from results.schema import ANSWER_TABLES
 from results.store import RunFolder, RunWriter
 from sweep.answers import NEEDED, answer_of
 from sweep.completions import answer_row, check_environment, failed_row
@@ -67,12 +67,7 @@ class Run:
         self._ready = deque[ScheduleTask]()
         self._epochs = EpochNeeds()
         folder = RunFolder(writer.path)
-        rows = [
-            row
-            for table in ANSWER_TABLES
-            for row in folder.read(table.name, ["task_id", "status"]).to_pylist()
-        ]
-        self._held = {row["task_id"] for row in rows if row["status"] in ANSWERED}
+        self._held = {task_id for table in ANSWER_TABLES for task_id in folder.answered(table.name)}
 
     def explore(self, search: Search, runtime: Runtime) -> None:
         """Run until every proposed design has its row; a failed solve is a row, not the end."""

@@ -423,3 +423,19 @@ def test_buffering_is_checked() -> None:
     for wrong in ({"rows": 0}, {"seconds": 0.0}):
         with pytest.raises(ValueError, match="at least 1 row"):
             Buffering(**wrong)  # type: ignore[arg-type]
+
+
+def test_tasks_whose_last_row_is_an_answer_are_answered(run_path: Path, make_layer: Make) -> None:
+    with RunWriter(run_path) as run:
+        for number, status in (
+            (0, "optimal"),
+            (1, "failed"),
+            (2, "failed"),
+            (2, "feasible"),
+            (3, "feasible"),
+        ):
+            run.append("layers", make_layer(number, status=status))
+        run.append("layers", make_layer(3, status="failed"))
+    found = RunFolder(run_path).answered("layers")
+    assert found == {make_layer(number)["task_id"] for number in (0, 2)}
+    assert RunFolder(run_path).answered("schedules") == set()
