@@ -47,6 +47,8 @@ def _warnings(run: RunData) -> list[Markup]:
     partial = int(run.designs["status"].eq("partial").sum())
     if partial:
         found.append(f"{partial} designs are unfinished: the run was interrupted. Resume it to finish them.")
+    stated = run.lock.get("warnings")
+    found += [str(warning) for warning in stated] if isinstance(stated, list) else []
     if run.damaged:
         names = ", ".join(run.damaged)
         found.append(f"Damaged files were set aside; resume the run to solve their rows anew: {names}")
@@ -60,11 +62,11 @@ def _warnings(run: RunData) -> list[Markup]:
 
 
 def provenance_section(run: RunData) -> Section:
-    """The lock file: versions, commit, seeds, dates, and the whole resolved study."""
+    """The lock file: versions, commit, seeds, dates, the whole study; its warnings are in the headline."""
     if not run.lock:
         text = "This run has no study.lock.yaml, so versions and seeds are not known."
         return Section("provenance", "Provenance", paragraph(text, class_="empty"))
-    facts = [(key, value) for key, value in run.lock.items() if key != "study"]
+    facts = [(key, value) for key, value in run.lock.items() if key not in ("study", "warnings")]
     entries = [joined([element("dt", key), element("dd", _fact(value))]) for key, value in facts]
     parts = [element("dl", *entries, class_="facts")]
     parts.append(_source("The resolved study", run.lock.get("study", {})))

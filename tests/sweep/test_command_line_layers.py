@@ -100,3 +100,12 @@ def test_what_is_not_counted_is_said_by_every_command(command_line: Command, tmp
         assert ended.err.replace("\n", " ").count(said) == 1, ended.err
     lock = parse_yaml((tmp_path / "run/study.lock.yaml").read_text(), "lock")
     assert lock["warnings"] == [said.removeprefix("warning: ")]
+
+
+def test_the_report_says_what_is_not_counted(command_line: Command, tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    file.write_text(f"name: x\nnetworks: [{_partly_counted(tmp_path)}]\narchitecture: C_two_level\n")
+    ended = command_line("run", str(file), "--in-process", "-o", str(tmp_path / "run"))
+    assert ended.status == 0, ended.err
+    page = (tmp_path / "run/report.html").read_text()
+    assert page.count("network partly: 1 of 2 operators are not counted: 1 twist") == 1
