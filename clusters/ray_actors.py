@@ -36,7 +36,7 @@ class RayRuntime:
         try:
             ray = self._session.ray
             pickled = ray.cloudpickle.dumps(work)
-            self._pool = RayPool(ray, pickled, settings.workers, settings.memory_limit_bytes)
+            self._pool = RayPool(ray, pickled, settings)
         except BaseException:
             self._session.close()
             raise

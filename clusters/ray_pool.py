@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from clusters import ray_start
 from clusters.execution import ItemReport
 from clusters.ledger import Item
 from clusters.ray_session import signals_pass
-from clusters.ray_worker import Worker
-from clusters.runtime import WorkersUnavailableError
+from clusters.runtime import RuntimeSettings, WorkersUnavailableError
 
 CHECK_SECONDS = 2.0
 """How often the number of actors is fitted to the cluster's CPUs, and how soon a failed start is repeated."""
@@ -81,10 +81,11 @@ class RayPool:
     out while a node is unreachable. What a lost actor had not answered is handed back to the caller instead.
     """
 
-    def __init__(self, ray: Any, work: bytes, workers: int | None, memory_limit_bytes: int | None) -> None:
-        self._ray, self._workers = ray, workers
-        self._class = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Worker)
-        self._arguments = (work, memory_limit_bytes)
+    def __init__(self, ray: Any, work: bytes, settings: RuntimeSettings) -> None:
+        self._ray, self._workers = ray, settings.workers
+        ray.cloudpickle.register_pickle_by_value(ray_start)
+        self._class = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(ray_start.Start)
+        self._arguments = (settings.packages, work, settings.memory_limit_bytes)
         self._actors: list[Actor] = []
         self._checked = float("-inf")
         self._failed_starts = 0

@@ -27,6 +27,8 @@ class RuntimeSettings:
     memory_limit_bytes: address space a worker may add to what an idle one maps; beyond it allocations fail.
     address: an existing Ray cluster ("host:port", "auto"); empty starts a local one and ends it on close
         (unless the environment names a cluster in RAY_ADDRESS, as it does inside a submitted job).
+    packages: top-level packages of the work; workers import them before anything of the same name that lies
+        in the folder where the driver runs.
     """
 
     workers: int | None = None
@@ -36,6 +38,7 @@ class RuntimeSettings:
     max_strikes: int = 3
     memory_limit_bytes: int | None = None
     address: str = ""
+    packages: tuple[str, ...] = ("clusters",)
 
     def __post_init__(self) -> None:
         for name in ("workers", "window", "target_seconds", "wall_limit_seconds", "max_strikes"):

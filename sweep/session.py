@@ -9,6 +9,7 @@ from clusters.runtime import Runtime, RuntimeSettings
 from costmodel.errors import InputError
 from results.answers import StoredAnswers
 from results.store import RunFolder, RunWriter
+from sweep import PACKAGES
 from sweep.folder_owner import check_lock_file, check_rows
 from sweep.lock import lock_content
 from sweep.plan import plan
@@ -52,7 +53,11 @@ class Place:
 
         memory = None if self.memory_limit_mib is None else self.memory_limit_mib << 20
         settings = RuntimeSettings(
-            workers=self.workers, wall_limit_seconds=limit, memory_limit_bytes=memory, address=self.address
+            workers=self.workers,
+            wall_limit_seconds=limit,
+            memory_limit_bytes=memory,
+            address=self.address,
+            packages=PACKAGES,
         )
         return RayRuntime(answer_task, settings)
 

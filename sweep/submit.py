@@ -21,13 +21,12 @@ from costmodel.frontends.safe_yaml import load_yaml
 from costmodel.frontends.timeloop_files import each_file
 from results.remote import is_uri
 from results.store import LOCK_FILE
-from sweep import VERSION
+from sweep import PACKAGES, VERSION
 from sweep.folder_owner import check_lock_file
 from sweep.home_copy import ORIGIN_FILE, HomeCopy
 from sweep.study import Study, file_and_rest, load_study, study_path
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("clusters", "costmodel", "results", "solvers", "sweep")
 
 
 @dataclass(frozen=True)
