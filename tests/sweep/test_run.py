@@ -1,5 +1,7 @@
 """The run loop against the store: every design a row, nothing solved twice, nothing lost."""
 
+import shutil
+from collections import Counter as Counts
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,10 +11,13 @@ import pytest
 from clusters.in_process import InProcessRuntime
 from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
+from results import answers as answers_of_runs
 from results.pareto import design_frame
+from results.parts import read_part
 from results.store import RunFolder, RunWriter
 from sweep.run import Observer, Run
 from sweep.search import search_of
+from sweep.search_choice import OptunaSearch
 from sweep.session import Place, run_study
 from sweep.study import AxisChoices, Study
 from sweep.task import architecture_content, architecture_id, bare, run_task
@@ -206,3 +211,27 @@ def test_the_content_of_a_task_has_the_bare_architecture(name: str) -> None:
     assert architecture_content(architecture) == bare(architecture).to_json()
     assert architecture_id(architecture) == architecture_id(bare(architecture))
     assert architecture.area_um2 > 0, "the architecture itself is not changed"
+
+
+def test_a_run_reads_the_parts_of_other_runs_once_however_often_it_proposes(
+    tiny: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planning, proposals and look-ups of all designs have one index in common."""
+    other = tiny.model_copy(update={"mapping": tiny.mapping.model_copy(update={"seed": 5})})
+    first = run_study(other, tmp_path / "runs" / "other0", HERE).path
+    for number in range(1, 12):
+        shutil.copytree(first, first.with_name(f"other{number}"))
+    seen: Counts[Path] = Counts()
+
+    def reading(table: Any, path: Path, columns: Any) -> Any:
+        seen[path] += 1
+        return read_part(table, path, columns)
+
+    monkeypatch.setattr(answers_of_runs, "read_part", reading)
+    search = OptunaSearch(method="optuna", trials=4, sampler="random")
+    counter = Counter()
+    run_study(tiny.model_copy(update={"search": search}), tmp_path / "runs" / "tiny", HERE, observer=counter)
+    assert (counter.solved, counter.designs) == (4, 4)
+    others = {path: count for path, count in seen.items() if path.parents[1].name != "tiny"}
+    assert len(others) == 12
+    assert set(others.values()) == {1}
