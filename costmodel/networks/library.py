@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.errors import InputError, NotFoundError, did_you_mean
+from costmodel.networks.counting import mapped_layers
 from costmodel.networks.inception import googlenet
 from costmodel.networks.layer_lists import (
     cosa_alexnet,
@@ -172,9 +173,10 @@ def _only_layer(path: str, dims: Mapping[str, int] | None) -> Layer:
         if not (isinstance(data, dict) and "ops" in data):
             return _layer_from_problem(data, path)
     network = load_network(path, None, dims)
-    if len(network.layers) != 1:
-        raise InputError(path, f"{path}/LAYER: one of its {len(network.layers)} layers", _some(network))
-    return network.layers[0]
+    layers = mapped_layers(network)
+    if len(layers) != 1:
+        raise InputError(path, f"{path}/LAYER: one of its {len(layers)} layers", _some(network))
+    return layers[0]
 
 
 def _split(spec: str) -> tuple[str, str]:
@@ -191,6 +193,10 @@ def _named_layer(network: Network, name: str) -> Layer:
     for layer in network.layers:
         if layer.name == name:
             return layer
+    for node in network.nodes:
+        if node.name == name and node.uncounted:
+            found = f"{node.operator}: {node.uncounted.why}"
+            raise InputError(f"network {network.name}", "an operator that is counted", found, key=name)
     near = did_you_mean(name, [layer.name for layer in network.layers], cutoff=0.5, most=3)
     remedy = f"{near} It has {_some(network)}".lstrip()
     raise InputError(f"network {network.name}", "the name of one of its layers", name, remedy)
