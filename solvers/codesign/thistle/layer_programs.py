@@ -71,7 +71,7 @@ class LayerPrograms:
         condensed = (
             (costs, again)
             for costs, _ in ranked[: self.params.condensed]
-            if (again := self._program(costs).solve(CONDENSATIONS))
+            if self.may_go_on() and (again := self._program(costs).solve(CONDENSATIONS))
         )
         costs, relaxed = min((ranked[0], *condensed), key=lambda pair: pair[1].objective)
         return RelaxedOptimum.of(relaxed, [costs])
@@ -80,12 +80,13 @@ class LayerPrograms:
         """The costs of the program that is best on fixed ``hardware``, beside what the other layers cost.
 
         No hardware is better for a program than its own; so for sums the search ends where the cost there is
-        above the best so far. Where none fits the hardware it is the program that is best on its own.
+        above the best so far, and for all when the time is up. Where none fits the hardware it is the program
+        that is best on its own.
         """
         best, lowest = self._ranked[0][0], float("inf")
         additive = self.problem.objective != "edp"
         for costs, alone in self._ranked:
-            if additive and alone.objective >= lowest:
+            if (additive and alone.objective >= lowest) or not self.may_go_on():
                 break
             found = self._program(costs, elsewhere).solve(0, hardware)
             if found is None:

@@ -51,11 +51,11 @@ class Joint:
     def optimum(self, own: Sequence[RelaxedOptimum]) -> RelaxedOptimum | None:
         """The best from two starts: the orders of ``own`` optima, and those that suit :meth:`dominant`'s.
 
-        So it is no worse than the dominant layer's architecture.
+        So it is no worse than the dominant layer's architecture, but where the time ends it after the first.
         """
-        single = self.dominant(own)
-        starts = [[optimum.costs[0] for optimum in own], list(single.costs) if single else []]
-        found = [self._improved(costs) for costs in starts if costs]
+        first = self._improved([optimum.costs[0] for optimum in own])
+        single = self.dominant(own) if first is None or self.may_go_on() else None
+        found = [first, self._improved(single.costs) if single else None]
         return min((best for best in found if best), key=lambda best: best.objective, default=None)
 
     @property
