@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +87,9 @@ def main() -> None:
     options = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as scratch:
-        for row in (
-            *trials_beside(Path(scratch), options.trials, options.parts),
-            *run_again(Path(scratch), options.designs),
+        folder = Path(scratch)
+        for row in chain(
+            trials_beside(folder, options.trials, options.parts), run_again(folder, options.designs)
         ):
             rows.append(row)
             limit = "" if row.limit is None else f"{row.compared:8.2f} of at most {row.limit:g}"
