@@ -68,7 +68,8 @@ def shapes_of(
     """
     dims = dims or {}
     as_read = onnx.ModelProto()
-    as_read.CopyFrom(model)
+    if batch is not None:
+        as_read.CopyFrom(model)
     original = _set_lengths(model, None, dims)
     shapes = inferred_shapes(model)
     if batch is None or batch == original:

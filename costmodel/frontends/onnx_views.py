@@ -12,6 +12,9 @@ from costmodel.frontends.onnx_operators import ELEMENTWISE, MOVEMENT
 from costmodel.frontends.views import Shape, View, chained, combined, stacked, whole
 from costmodel.workload import Node
 
+_SCALING = frozenset({"DequantizeLinear", "QuantizeLinear"})
+"""Element by element where they have one scale for all; others are not followed."""
+
 
 class Views:
     """What every tensor of a graph shows, node by node in topological order."""
@@ -46,9 +49,9 @@ class Views:
     def _made(self, node: Node, operands: Sequence[View | None], result: int, shape: Shape) -> View | None:
         if not operands or operands[0] is None:
             return None
-        if node.operator in ("DequantizeLinear", "QuantizeLinear"):  # with one scale for all elements
-            scaled = any(view is None or view.shape not in ((), (1,)) for view in operands[1:])
-            return None if scaled else combined(node.outputs[result], [operands[0]], shape)
+        if node.operator in _SCALING:
+            one_scale = all(view and view.shape in ((), (1,)) for view in operands[1:])
+            return combined(node.outputs[result], [operands[0]], shape) if one_scale else None
         asked = _Asked(node, operands[0], tuple(view for view in operands if view), shape)
         try:
             if node.operator == "Split":
@@ -86,7 +89,7 @@ class _Asked:
 
 def _lost(node: Node, operands: Sequence[View | None]) -> str:
     """What cannot be followed: what operators that move data, or that nobody knows, do to repetitions."""
-    if not (node.opaque or node.operator in MOVEMENT or node.operator in ELEMENTWISE):
+    if not (node.opaque or node.operator in MOVEMENT | ELEMENTWISE | _SCALING):
         return ""
     if earlier := next((view.lost for view in operands if view and view.lost), ""):
         return earlier
