@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import pickle
 import time
 import traceback
 from typing import Any, NamedTuple
 
-from clusters.runtime import WALL_LIMIT, Completion, Failure, Work
+from clusters.runtime import OUT_OF_MEMORY, WALL_LIMIT, Completion, Failure, Work
 
 LONGEST_MESSAGE = 2000
 LONGEST_TRACEBACK = 4000
+LACKING = ("bad_alloc", "failed to map segment", "Cannot allocate memory", "cannot allocate memory")
+"""What the C++ library, the dynamic loader and the operating system say where memory is missing."""
 
 
 class ItemReport(NamedTuple):
@@ -25,7 +28,18 @@ class ItemReport(NamedTuple):
 def failure_of(error: BaseException) -> Failure:
     """The error as plain text: an exception object might not survive the way to another process."""
     text = "".join(traceback.format_exception(error, limit=-6))
+    if _lacks_memory(error):
+        said = f"{type(error).__name__}: {error}"[:LONGEST_MESSAGE]
+        message = f"needed more memory than its worker may take ({said}); raise the memory limit"
+        return Failure(OUT_OF_MEMORY, message, text[-LONGEST_TRACEBACK:])
     return Failure(type(error).__name__, str(error)[:LONGEST_MESSAGE], text[-LONGEST_TRACEBACK:])
+
+
+def _lacks_memory(error: BaseException) -> bool:
+    """Whether memory was missing: C++ and the loader of libraries say so in words only."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return True
+    return any(words in str(error) for words in LACKING)
 
 
 def load_work(pickled: bytes) -> Work | Failure:

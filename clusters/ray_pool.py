@@ -85,7 +85,8 @@ class RayPool:
         self._ray, self._workers = ray, settings.workers
         ray.cloudpickle.register_pickle_by_value(ray_start)
         self._class = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(ray_start.Start)
-        self._arguments = (settings.packages, work, settings.memory_limit_bytes)
+        prepare = ray.cloudpickle.dumps(settings.prepare)
+        self._arguments = (settings.packages, work, settings.memory_limit_bytes, prepare)
         self._actors: list[Actor] = []
         self._checked = float("-inf")
         self._failed_starts = 0

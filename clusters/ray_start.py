@@ -14,11 +14,13 @@ from typing import Any
 class Start:
     """An actor that is a :class:`clusters.ray_worker.Worker`, once the work's ``packages`` are imported."""
 
-    def __init__(self, packages: Sequence[str], work: bytes, memory_limit_bytes: int | None) -> None:
+    def __init__(
+        self, packages: Sequence[str], work: bytes, memory_limit_bytes: int | None, prepare: bytes
+    ) -> None:
         import_own(packages)
         from clusters.ray_worker import Worker
 
-        self._worker = Worker(work, memory_limit_bytes)
+        self._worker = Worker(work, memory_limit_bytes, prepare)
 
     def identity(self) -> tuple[str, str]:
         return self._worker.identity()

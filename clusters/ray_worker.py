@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import pickle
 import resource
 import socket
 from collections.abc import Iterator, Sequence
 
 from clusters.execution import ItemReport, execute, load_work
+from clusters.runtime import Failure
 
 ONE_THREAD = dict.fromkeys(
     (
@@ -25,10 +27,16 @@ ONE_THREAD = dict.fromkeys(
 class Worker:
     """Runs items one after the other. Loads the work first, so that imports are no item's time."""
 
-    def __init__(self, work: bytes, memory_limit_bytes: int | None) -> None:
+    def __init__(self, work: bytes, memory_limit_bytes: int | None, prepare: bytes) -> None:
+        """``prepare`` is a pickled function without arguments, which runs before the memory is limited.
+
+        A library that is first imported below the limit fails to map its code, however little a solve takes.
+        """
         os.environ.update(ONE_THREAD)
         self._work = load_work(work)
         if memory_limit_bytes is not None:
+            if not isinstance(self._work, Failure):
+                pickle.loads(prepare)()
             _limit_address_space(memory_limit_bytes)
 
     def identity(self) -> tuple[str, str]:

@@ -14,6 +14,10 @@ It runs in another process, so payload and result are pickled; whatever it raise
 """
 
 
+def nothing() -> None:
+    """No preparation."""
+
+
 @dataclass(frozen=True, slots=True)
 class RuntimeSettings:
     """How much work is held at once, and when an item is given up.
@@ -29,6 +33,7 @@ class RuntimeSettings:
         (unless the environment names a cluster in RAY_ADDRESS, as it does inside a submitted job).
     packages: top-level packages of the work; workers import them before anything of the same name that lies
         in the folder where the driver runs.
+    prepare: what a worker does before its memory is limited: import and compile what the work will need.
     """
 
     workers: int | None = None
@@ -39,6 +44,7 @@ class RuntimeSettings:
     memory_limit_bytes: int | None = None
     address: str = ""
     packages: tuple[str, ...] = ("clusters",)
+    prepare: Callable[[], None] = nothing
 
     def __post_init__(self) -> None:
         for name in ("workers", "window", "target_seconds", "wall_limit_seconds", "max_strikes"):
@@ -56,7 +62,7 @@ class RuntimeSettings:
 class Failure:
     """Why an item has no value: the exception's type name, its message and the last lines of its traceback.
 
-    Two types are made by runtimes themselves: WALL_LIMIT and POISONOUS.
+    Three types are made by runtimes themselves: WALL_LIMIT, POISONOUS and OUT_OF_MEMORY.
     """
 
     type: str
@@ -66,6 +72,9 @@ class Failure:
 
 WALL_LIMIT = "WallLimitExceeded"
 """Failure type of an item that was ended because it ran longer than the wall limit."""
+
+OUT_OF_MEMORY = "MemoryError"
+"""Failure type of an item that could not get memory, whichever library said so."""
 
 POISONOUS = "PoisonousItem"
 """Failure type of an item that was running each time its worker died, max_strikes times."""

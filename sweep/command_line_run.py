@@ -48,6 +48,8 @@ ASKED = {
 """What a plan asks for, by the table of the answers."""
 LINE_SECONDS = 10.0
 """How often progress is said where no bar can be drawn."""
+MOST_REASONS, LONGEST_REASON = 3, 200
+"""Of the reasons why solves failed: how many are said at the end of a run, and how long each may be."""
 FEWEST_SOLVED = 8
 """Before so many solves are done the first ones, which compile, say nothing of how long the rest takes."""
 
@@ -76,7 +78,7 @@ class ProgressBar(Observer):
 
     def __init__(self) -> None:
         self.hits = self.failures = self.total = self.done = 0
-        self.first_error = ""
+        self.errors: Counter[str] = Counter()
         self.designs: Counter[str] = Counter()
         self.trials: set[int] = set()
         self._counting = Counting()
@@ -112,7 +114,7 @@ class ProgressBar(Observer):
         self.hits += bool(row["cached"])
         if row["status"] == "failed":
             self.failures += 1
-            self.first_error = self.first_error or str(row["error"])
+            self.errors[str(row["error"])[:LONGEST_REASON]] += 1
         self.done += 1
         self._progress.update(self._bar, advance=1, hits=self.hits, failures=self.failures)
         if not NOTES.is_terminal and time.monotonic() - self._said > LINE_SECONDS:
@@ -131,6 +133,16 @@ class ProgressBar(Observer):
         if repeats := max(self.trials, default=-1) + 1 - len(self.trials):
             kinds.append(f"{repeats} proposals repeated earlier ones")
         return f"{self.designs.total()} designs: {', '.join(kinds)}"
+
+    @property
+    def failure_summary(self) -> str:
+        """How many solves failed, the most frequent reasons, and where all of them are."""
+        reasons = [f"{count} times {error}" for error, count in self.errors.most_common(MOST_REASONS)]
+        return (
+            f"{self.failures} of {self.done} solves failed: {'; '.join(reasons)}. "
+            "The report and the rows of the run folder (status failed, column error) have each; "
+            "the same command tries them again"
+        )
 
     def _say_line(self) -> None:
         """Where there is no terminal to draw a bar on, as in the log of a job."""
@@ -180,8 +192,8 @@ def run_and_report(name: str, options: RunOptions) -> None:
         print(f"report: {options.output.partition('?')[0].rstrip('/')}/{report.name}")
     else:
         print(f"report: {report}")
-    if bar.failures and bar.failures == bar.done:
-        raise WorkFailedError(f"all {bar.done} solves failed, the first with {bar.first_error}")
+    if bar.failures:
+        raise WorkFailedError(bar.failure_summary)
 
 
 def _headline(plan: Plan) -> str:

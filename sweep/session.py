@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from clusters.runtime import Runtime, RuntimeSettings
@@ -17,6 +18,7 @@ from sweep.run import Observer, Run
 from sweep.search import search_of
 from sweep.study import Study
 from sweep.trial_journal import journal_in
+from sweep.warm_up import solvers_of, warm_up
 from sweep.work import answer_task
 
 GRACE_SECONDS = 120.0
@@ -58,6 +60,7 @@ class Place:
             memory_limit_bytes=memory,
             address=self.address,
             packages=PACKAGES,
+            prepare=partial(warm_up, solvers_of(study)),
         )
         return RayRuntime(answer_task, settings)
 

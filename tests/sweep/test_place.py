@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from clusters.runtime import RuntimeSettings
 from costmodel.errors import InputError
+from sweep import PACKAGES
 from sweep.session import GRACE_SECONDS, Place
 from sweep.study import Study
+from sweep.warm_up import warm_up
 
 
 def test_limits_reach_the_workers(tiny: Study, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,11 +19,16 @@ def test_limits_reach_the_workers(tiny: Study, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("clusters.ray_actors.RayRuntime", lambda work, settings: asked.append(settings))
     Place("10.1.2.3:6379", workers=3, memory_limit_mib=512).runtime(tiny)
     Place().runtime(tiny)
+    prepare = asked[0].prepare
+    assert isinstance(prepare, partial)
+    assert (prepare.func, prepare.args) == (warm_up, (("random_search",),))
     assert asked[0] == RuntimeSettings(
         workers=3,
         wall_limit_seconds=tiny.mapping.wall_seconds + GRACE_SECONDS,
         memory_limit_bytes=512 * 1024 * 1024,
         address="10.1.2.3:6379",
+        packages=PACKAGES,
+        prepare=prepare,
     )
     assert asked[1].memory_limit_bytes is None
 
