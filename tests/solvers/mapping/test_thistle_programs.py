@@ -15,7 +15,7 @@ from solvers.mapping.problem import OBJECTIVES, Objective
 from solvers.mapping.space import MappingSpace
 from solvers.mapping.thistle import cones
 from solvers.mapping.thistle.certificate import certified, least_in_box
-from solvers.mapping.thistle.class_search import Branching, ClassSearch
+from solvers.mapping.thistle.class_search import Branching, ClassSearch, Orders
 from solvers.mapping.thistle.costs import Costs
 from solvers.mapping.thistle.expressions import Block
 from solvers.mapping.thistle.orders import mirrored_dims
@@ -140,17 +140,23 @@ def test_the_least_of_a_line_in_a_box() -> None:
     assert min(float(slope @ x) for x in inside) >= least
 
 
-@every_objective
-def test_the_best_first_search_returns_the_best_class(objective: Objective) -> None:
-    """Every class solved by itself, none better than the first that the search returns."""
-    one = branching(gemm("g", M=48, N=64, K=96), objective)
-    leaves, open_orders = [], [one.root]
+def every_class(one: Branching) -> list[Orders]:
+    """All classes of loop orders of a branching, by walking its whole tree; no program is solved."""
+    leaves, open_orders = list[Orders](), [one.root]
     while open_orders:
         orders = open_orders.pop()
         if None in orders:
             open_orders += one.children(orders)
         else:
             leaves.append(orders)
+    return leaves
+
+
+@every_objective
+def test_the_best_first_search_returns_the_best_class(objective: Objective) -> None:
+    """Every class solved by itself, none better than the first that the search returns."""
+    one = branching(gemm("g", M=48, N=64, K=96), objective)
+    leaves = every_class(one)
     assert len(leaves) > 9
     search = ClassSearch([one], 1e7, lambda: True)
     found = [node for _, node in search.nodes()]
@@ -184,7 +190,9 @@ def test_mirror_images_are_left_out_and_nothing_else(objective: Objective) -> No
     searches = [ClassSearch(branchings, 1e6, lambda: True) for branchings in (every, half)]
     least = [next(search.nodes())[1].estimate for search in searches]
     assert least[1] == pytest.approx(least[0], rel=1e-5)
-    assert searches[1].programs < searches[0].programs
+    # how many programs a search solves depends on the last digits of equal estimates; the classes do not
+    classes = [sum(len(every_class(one)) for one in branchings) for branchings in (every, half)]
+    assert classes[1] < classes[0]
     for one in half:
         assert len(one.completed(one.root)) == len(one.costs.tiling.keep)
 
