@@ -127,7 +127,7 @@ def trials_beside(scratch: Path, trials: int, parts: list[int]) -> Iterator[Meas
 def run_command(study: Path) -> float:
     """CPU seconds of the study's run into a folder that is new."""
     output = study.parent / "runs" / "growth"
-    command = [sys.executable, "-m", "sweep", "run", study.name, "--in-process", "--output", str(output)]
+    command = [sys.executable, "-m", "archsweep", "run", study.name, "--in-process", "--output", str(output)]
     environment = {**os.environ, "PYTHONPATH": str(record.ROOT)}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, cwd=study.parent, env=environment, check=True, capture_output=True)

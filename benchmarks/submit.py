@@ -80,7 +80,7 @@ def measure(address: str, home: Path, laptop: Path) -> dict[str, float]:
     layers = home / "runs" / "bench" / "layers"
     is_first = not layers.is_dir()
     with subprocess.Popen(
-        [sys.executable, "-m", "sweep", "submit", "bench.yaml", "--address", address],
+        [sys.executable, "-m", "archsweep", "submit", "bench.yaml", "--address", address],
         cwd=laptop,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,

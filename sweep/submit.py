@@ -27,6 +27,8 @@ from sweep.home_copy import ORIGIN_FILE, HomeCopy
 from sweep.study import Study, file_and_rest, load_study, study_path
 
 ROOT = Path(__file__).resolve().parents[1]
+CODE = (*PACKAGES, "archsweep.py")
+"""What of a checkout a job runs: the packages, and the module that it starts with."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def job_request(study: Study, submission: Submission, stage: Path) -> JobRequest
     """Fill ``stage`` with all the job needs; the request to run it there."""
     file = stage_study(submission.study, stage / "study")
     output = submission.output or f"~/runs/{study.name}"
-    words = ["python", "-m", "sweep", "run", f"study/{file.name}", "--output", output]
+    words = ["python", "-m", "archsweep", "run", f"study/{file.name}", "--output", output]
     words += [] if submission.workers is None else ["--workers", str(submission.workers)]
     words += [] if submission.resume else ["--fresh"]
     if submission.memory_limit_mib is not None:
@@ -151,7 +153,7 @@ def _stage_code(code: str, stage: Path) -> tuple[str, ...]:
 
 
 def _copy_checkout(stage: Path) -> None:
-    """The packages of the checkout, without what .gitignore leaves out."""
+    """The code of the checkout, without what .gitignore leaves out."""
     for name in _checkout_files():
         target = stage / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -160,10 +162,10 @@ def _copy_checkout(stage: Path) -> None:
 
 def _checkout_files() -> Iterable[Path]:
     if (ROOT / ".git").exists() and shutil.which("git"):
-        command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *PACKAGES]
+        command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *CODE]
         listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
         return [Path(name) for name in sorted(set(listed.split("\0")) - {""}) if (ROOT / name).is_file()]
-    found = [path for package in PACKAGES for path in (ROOT / package).rglob("*") if path.is_file()]
+    found = [path for name in CODE for path in (ROOT / name, *(ROOT / name).rglob("*")) if path.is_file()]
     return [path.relative_to(ROOT) for path in sorted(found) if "__pycache__" not in path.parts]
 
 

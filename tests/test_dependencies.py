@@ -60,12 +60,14 @@ def imported(files: Iterable[Path]) -> dict[str, str]:
                 names = [node.module]
             found |= {name.partition(".")[0]: file.relative_to(ROOT).as_posix() for name in names}
     ours = {path.stem for path in (*ROOT.glob("tests/**/*.py"), *ROOT.glob("benchmarks/**/*.py"))}
-    ours |= {path.name for path in ROOT.glob("benchmarks/*/")} | {*PACKAGES, "tests", "benchmarks"}
+    ours |= {path.name for path in ROOT.glob("benchmarks/*/")} | {*PACKAGES, "archsweep"}
+    ours |= {"tests", "benchmarks"}
     return {name: file for name, file in found.items() if name not in ours | set(sys.stdlib_module_names)}
 
 
 def product(learned: bool) -> list[Path]:
-    files = [path for package in PACKAGES for path in ROOT.glob(f"{package}/**/*.py")]
+    files = [ROOT / "archsweep.py"]
+    files += [path for package in PACKAGES for path in ROOT.glob(f"{package}/**/*.py")]
     return [path for path in files if path.is_relative_to(ROOT / LEARNED) == learned]
 
 

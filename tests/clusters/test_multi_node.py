@@ -117,16 +117,14 @@ def nodes(head: Host) -> int:
 
 
 def test_the_file_is_sound(site: Site) -> None:
-    said = site.laptop.run("python", "-m", "sweep", "cluster", "check", "onprem.yaml", cwd="checkout")
+    said = site.laptop.run("python", "-m", "archsweep", "cluster", "check", "onprem.yaml", cwd="checkout")
     assert "nothing wrong" in said
 
 
 def test_ray_submit(site: Site) -> None:
     """The study is in the checkout that file_mounts copied; what runs is that copy."""
     command = ("run", "archsweep/study.yaml", "--address", "auto", "--output", "runs/submitted")
-    said = site.laptop.run(
-        "ray", "submit", "onprem.yaml", "sweep/__main__.py", "--", *command, cwd="checkout"
-    )
+    said = site.laptop.run("ray", "submit", "onprem.yaml", "archsweep.py", "--", *command, cwd="checkout")
     site.laptop.run("ray", "rsync-down", "onprem.yaml", "~/runs/submitted/", "submitted/", cwd="checkout")
     site.check_rows(site.laptop.home / "checkout" / "submitted")
     assert "runs/submitted/report.html" in said
@@ -137,7 +135,7 @@ def test_ray_submit(site: Site) -> None:
 
 def test_ray_job_submit_from_the_laptop(site: Site) -> None:
     site.tunnel()
-    command = ("python", "-m", "sweep", "run", "study.yaml", "--output", "~/runs/job")
+    command = ("python", "-m", "archsweep", "run", "study.yaml", "--output", "~/runs/job")
     submit = ("ray", "job", "submit", "--address", "http://127.0.0.1:8265", "--working-dir", ".", "--")
     refused = site.laptop.run(*submit, "true", cwd="checkout", check=False)
     assert "oken authentication is enabled" in refused
@@ -150,7 +148,7 @@ def test_ray_job_submit_from_the_laptop(site: Site) -> None:
 def test_archsweep_submit_from_the_laptop(site: Site) -> None:
     site.tunnel()
     command = ("submit", "study.yaml", "--address", "http://127.0.0.1:8265", "--output", "home")
-    site.laptop.run("python", "-m", "sweep", *command, cwd="checkout", **TOKEN)
+    site.laptop.run("python", "-m", "archsweep", *command, cwd="checkout", **TOKEN)
     site.check_rows(site.laptop.home / "checkout" / "home")
 
 

@@ -254,7 +254,7 @@ def test_a_stopped_run_keeps_its_answers_and_goes_on(
     slow = write_study().read_text().replace("iterations: 400", "iterations: 40000000")
     slow = slow.replace("wall_seconds: 20", "wall_seconds: 1.5, params: {victory: 1000000000}")
     (tmp_path / "slow.yaml").write_text(slow)
-    command = [sys.executable, "-m", "sweep", "run", "slow.yaml", "--in-process"]
+    command = [sys.executable, "-m", "archsweep", "run", "slow.yaml", "--in-process"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     with subprocess.Popen(
         command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True

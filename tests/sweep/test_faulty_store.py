@@ -63,7 +63,7 @@ class Command:
 
     def __post_init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "sweep", "run", "tiny.yaml", "--in-process", "-o", self.uri],
+            [sys.executable, "-m", "archsweep", "run", "tiny.yaml", "--in-process", "-o", self.uri],
             cwd=self.folder,
             # interpreted, each of the eight solves takes seconds
             env={**os.environ, "PYTHONPATH": str(HERE.parents[1]), "NUMBA_DISABLE_JIT": "1"},

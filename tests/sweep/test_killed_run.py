@@ -33,7 +33,7 @@ mapping: {solver: random_search, objective: edp, iterations: 40, wall_seconds: 2
 def killed_with_answers(folder: Path, least: int) -> int:
     """Run the study ``one`` below ``folder`` and kill it once it has so many answers; returns how many."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "sweep", "run", "one.yaml", "--in-process"]
+    command = [sys.executable, "-m", "archsweep", "run", "one.yaml", "--in-process"]
     layers = folder / "runs" / "one" / "layers"
     with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 120

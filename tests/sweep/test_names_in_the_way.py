@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import archsweep
 from sweep import PACKAGES
 
 HOUSE = Path(__file__).parents[2]
@@ -25,12 +28,107 @@ def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+CLASH = "raise SystemExit('not the package')\n"
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+@pytest.mark.parametrize("make", [Path.write_text, Path.mkdir], ids=["file", "folder"])
+def test_python_m_archsweep_imports_its_own_packages(
+    name: str, make: Callable[..., object], tmp_path: Path
+) -> None:
+    if make is Path.mkdir:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(CLASH)
+    else:
+        (tmp_path / f"{name}.py").write_text(CLASH)
+    ended = python(tmp_path, "-m", "archsweep", "list", "chips")
+    assert ended.returncode == 0, ended.stderr
+    assert "set-edge" in ended.stdout
+
+
 @pytest.mark.parametrize("name", OTHERS)
-def test_python_m_sweep_imports_its_own_packages(name: str, tmp_path: Path) -> None:
-    (tmp_path / f"{name}.py").write_text("raise SystemExit('not the package')\n")
+def test_python_m_sweep_imports_its_own_packages_too(name: str, tmp_path: Path) -> None:
+    (tmp_path / f"{name}.py").write_text(CLASH)
     ended = python(tmp_path, "-m", "sweep", "list", "chips")
     assert ended.returncode == 0, ended.stderr
     assert "set-edge" in ended.stdout
+
+
+SCRIPT = "import sys; sys.argv = ['archsweep', 'list', 'chips']; "
+"""What the installed command does, where the test arranges the path before it imports main."""
+
+
+def test_the_command_imports_its_own_packages_behind_a_ray_jobs_working_directory(tmp_path: Path) -> None:
+    for name in PACKAGES:
+        (tmp_path / f"{name}.py").write_text(CLASH)
+    code = f"{SCRIPT}sys.path.insert(1, {str(tmp_path)!r}); sys.path.append({str(HOUSE)!r}); "
+    code += "from archsweep import main; main()"
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONPATH": f"{tmp_path}:{HOUSE}"}
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "set-edge" in ended.stdout
+
+
+def test_a_copy_of_archsweep_py_finds_the_installed_packages_behind_files_beside_it(tmp_path: Path) -> None:
+    """`ray submit` copies the one file into the home folder of the head, and runs it there."""
+    shutil.copy(HOUSE / "archsweep.py", tmp_path)
+    for name in PACKAGES:
+        (tmp_path / f"{name}.py").write_text(CLASH)
+    ended = python(tmp_path, "archsweep.py", "list", "chips")
+    assert ended.returncode == 0, ended.stderr
+    assert "set-edge" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        ("import results", "results.py is imported as results, which is the name of a package of archsweep"),
+        (
+            "import types; sys.modules['solvers'] = types.ModuleType('solvers')",
+            "a module solvers is imported",
+        ),
+    ],
+)
+def test_a_foreign_module_that_is_imported_already_is_one_sentence(
+    first: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "results.py").touch()
+    ended = python(tmp_path, "-c", f"{SCRIPT}{first}; from archsweep import main; main()")
+    assert ended.returncode == 2
+    assert len(ended.stderr.splitlines()) == 1
+    assert said in ended.stderr
+    assert ended.stderr.startswith("archsweep: ")
+
+
+def test_a_copy_without_packages_names_the_file_that_is_there_instead(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    shutil.copy(HOUSE / "archsweep.py", tmp_path / "home")
+    (tmp_path / "sweep.py").write_text(CLASH)
+    code = f"{SCRIPT}sys.path[:0] = [{str(tmp_path / 'home')!r}, {str(tmp_path)!r}]; "
+    ended = python(tmp_path / "home", "-c", f"{code}from archsweep import main; main()")
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines() == [
+        f"archsweep: {tmp_path / 'sweep.py'} is imported as sweep, which is the name of a package of "
+        "archsweep: rename the file"
+    ]
+
+
+def test_archsweep_py_names_all_packages() -> None:
+    assert archsweep._PACKAGES == PACKAGES
+
+
+def test_the_command_is_archsweep_main_and_the_wheel_holds_the_module() -> None:
+    project = tomllib.loads((HOUSE / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["scripts"] == {"archsweep": "archsweep:main"}
+    assert project["tool"]["setuptools"]["py-modules"] == ["archsweep"]
 
 
 def moved(tmp_path: Path) -> str:

@@ -126,7 +126,7 @@ def test_a_stopped_run_on_ray_is_resumed(
         assert "the same command goes on" in said
         assert 1 <= len(folder.read_rows("layers")) < 20
     again = subprocess.run(
-        [sys.executable, "-m", "sweep", *words, *place],
+        [sys.executable, "-m", "archsweep", *words, *place],
         cwd=tmp_path,
         env=environment,
         capture_output=True,

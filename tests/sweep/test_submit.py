@@ -48,7 +48,7 @@ def test_the_study_travels_with_the_files_it_names(
     }
     assert load_study(str(stage / "study/tiny.yaml")).identity == load_study(str(path)).identity
     assert request.metadata == {"archsweep": VERSION, "study": "tiny", "output": "~/runs/tiny"}
-    assert request.command == "python -m sweep run study/tiny.yaml --output '~/runs/tiny'"
+    assert request.command == "python -m archsweep run study/tiny.yaml --output '~/runs/tiny'"
     assert request.pip == ()
 
 
@@ -81,7 +81,7 @@ def test_the_checkout_travels_without_what_git_ignores(
     write_study: WriteStudy, stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkout = tmp_path / "checkout"
-    kept = {"sweep/run.py": "1", "sweep/data.json": "2", "costmodel/new.py": "3"}
+    kept = {"sweep/run.py": "1", "sweep/data.json": "2", "costmodel/new.py": "3", "archsweep.py": "4"}
     ignored = {"sweep/__pycache__/run.pyc": "x", "sweep/secret.env": "x", "runs/a.parquet": "x"}
     other = {"pyproject.toml": "", ".gitignore": "__pycache__/\n*.env\n/runs/\n", "tests/test_run.py": "x"}
     for name, content in (kept | ignored | other).items():

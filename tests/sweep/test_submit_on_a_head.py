@@ -21,6 +21,7 @@ from processes import PATIENCE, free_port, until
 from results.store import RunFolder
 from sweep.session import Place, run_study
 from sweep.study import load_study
+from sweep.submit import CODE
 
 HERE = Path(__file__).parent
 if str(HERE) not in sys.path:
@@ -47,13 +48,27 @@ class Head:
     def sweep(self, *words: str, cwd: Path, token: str = TOKEN) -> subprocess.CompletedProcess[str]:
         """``archsweep WORDS`` on the laptop, whose folder is ``cwd``."""
         return subprocess.run(
-            [sys.executable, "-m", "sweep", *words, "--address", self.address],
+            [sys.executable, "-m", "archsweep", *words, "--address", self.address],
             cwd=cwd,
             env={**self.environment, "PYTHONPATH": str(ROOT), "RAY_AUTH_TOKEN": token},
             capture_output=True,
             text=True,
             timeout=PATIENCE,
         )
+
+    def ray_job(self, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+        """Ray's own ``ray job submit --working-dir . -- WORDS`` in the folder ``cwd``; it must succeed."""
+        submit = [str(PYTHON / "ray"), "job", "submit", "--address", self.address, "--working-dir", "."]
+        done = subprocess.run(
+            [*submit, "--", *words],
+            cwd=cwd,
+            env=dict(self.environment),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done
 
     def log(self, job: str, cwd: Path) -> str:
         """All that a job has printed."""
@@ -183,7 +198,7 @@ def test_a_closed_laptop_stop_and_resume(head: Head, write_study: WriteStudy, tm
     """The terminal is killed, the job goes on; attach, status and stop find it; submit goes on from there."""
     name = slow_study(write_study, 65_536)
     with subprocess.Popen(
-        [sys.executable, "-m", "sweep", "submit", "tiny.yaml", "--address", head.address],
+        [sys.executable, "-m", "archsweep", "submit", "tiny.yaml", "--address", head.address],
         cwd=tmp_path,
         env={**head.environment, "PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,
@@ -228,26 +243,13 @@ def test_ray_s_own_job_command_and_a_uri(head: Head, write_study: WriteStudy, tm
     """As the README says it: a folder with the checkout and the study in it, results behind a URI."""
     work = tmp_path / "work"
     work.mkdir()
-    for package in ("clusters", "costmodel", "results", "solvers", "sweep"):
-        (work / package).symlink_to(ROOT / package)
+    for name in CODE:
+        (work / name).symlink_to(ROOT / name)
     write_study().rename(work / "tiny.yaml")
     (tmp_path / "problem.yaml").rename(work / "problem.yaml")
     output = f"file://{tmp_path}/shared/tiny"
 
-    def job(*words: str) -> subprocess.CompletedProcess[str]:
-        submit = [str(PYTHON / "ray"), "job", "submit", "--address", head.address, "--working-dir", "."]
-        done = subprocess.run(
-            [*submit, "--", *words],
-            cwd=work,
-            env=dict(head.environment),
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done
-
-    done = job("python", "-m", "sweep", "run", "tiny.yaml", "-o", output)
+    done = head.ray_job("python", "-m", "archsweep", "run", "tiny.yaml", "-o", output, cwd=work)
     assert f"report: {output}/report.html" in done.stdout
     shared = tmp_path / "shared/tiny"
     assert len(objectives(shared)) == 4
@@ -257,9 +259,22 @@ def test_ray_s_own_job_command_and_a_uri(head: Head, write_study: WriteStudy, tm
     shutil.copy(ROOT / ".rayignore", work)
     for secret in SECRETS:
         (work / secret).write_text("secret")
-    listed = job("ls", "-A").stdout.split()
+    listed = head.ray_job("ls", "-A", cwd=work).stdout.split()
     assert "tiny.yaml" in listed
     assert not set(SECRETS) & set(listed)
+
+
+@pytest.mark.parametrize("command", [("python", "-m", "archsweep"), ("archsweep",)], ids=" ".join)
+def test_a_ray_job_with_files_of_the_users_that_have_our_names(
+    head: Head, write_study: WriteStudy, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """archsweep is installed; the working directory holds the study and what the user calls as we do."""
+    write_study()
+    for name in ("sweep", "results"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('not the package')\n")
+    output = head.home / "-".join(command)
+    head.ray_job(*command, "run", "tiny.yaml", "-o", str(output), cwd=tmp_path)
+    assert len(objectives(output)) == 4
 
 
 def test_without_the_token_nothing_is_told_or_run(
@@ -333,7 +348,7 @@ class Laptop:
 
     def start(self, *words: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "sweep", *words, "--address", f"http://{self.relay.address}"],
+            [sys.executable, "-m", "archsweep", *words, "--address", f"http://{self.relay.address}"],
             cwd=self.cwd,
             env={**self.head.environment, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
