@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import event
 
+from costmodel.compilation import COMPILATION
 from costmodel.machine_code import SourceCache
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
@@ -40,3 +43,18 @@ def entry(function: FunctionT) -> FunctionT:
         # numba offers no other way to choose how a function is cached
         compiled._cache = SourceCache(function)  # type: ignore[no-untyped-call] # noqa: SLF001
     return cast(FunctionT, compiled)
+
+
+class _Compiling(event.Listener):
+    """Passes on what numba says at both ends of a compilation; code that is found on disk is none."""
+
+    def on_start(self, event: event.Event) -> None:
+        dispatcher = event.data["dispatcher"]
+        function, folder = dispatcher.py_func, dispatcher.stats.cache_path
+        COMPILATION.begins(f"{function.__module__}.{function.__qualname__}", folder and Path(folder))
+
+    def on_end(self, event: event.Event) -> None:
+        COMPILATION.ends()
+
+
+event.register("numba:compile", _Compiling())  # type: ignore[no-untyped-call]

@@ -22,6 +22,8 @@ from typing import Any
 from numba import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 
+from costmodel import compilation
+
 APPLICATION = "archsweep"
 KEPT = "machine_code"
 UNUSED_DAYS = 60
@@ -106,7 +108,8 @@ def _closure(module: str, path: Path) -> dict[str, Path]:
                 found[name] = imported
                 open_modules.append(name)
     everything = annotating | found
-    everything.pop(__name__, None)  # where code is kept does not change it
+    for apart in (__name__, compilation.__name__):  # where code is kept, and who is told, does not change it
+        everything.pop(apart, None)
     return everything
 
 
@@ -146,6 +149,16 @@ def _top_folders(module: str, path: Path) -> dict[str, Path]:
     if "." in module:
         tops.setdefault(module.partition(".")[0], path.parents[module.count(".") - 1])
     return tops
+
+
+def kept_in() -> Path | None:
+    """The folder whose folders hold the machine code; None where none can be written beyond the source's."""
+    for folder in _folders(Path(__file__)):
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            if folder.name == KEPT and os.access(folder, os.W_OK):
+                return folder
+    return None
 
 
 def _remove_unused(folder: Path) -> None:

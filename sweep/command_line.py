@@ -16,6 +16,7 @@ from clusters.runtime import ClusterRefusedError, WorkersUnavailableError
 from costmodel.errors import InputError
 from results.background import Background
 from results.errors import CannotWriteError, FolderInUseError, NotARunError, NotSentError, ResultsError
+from sweep.command_line_compiling import said
 from sweep.command_line_dims import Dims, dims_of
 from sweep.command_line_problems import MOST_WORKERS, JsonOut, solve_app
 from sweep.command_line_words import stated, stated_path
@@ -241,6 +242,24 @@ def evaluate(
     evaluate_cases(EvaluateRequest(tuple(cases), architecture, layer), as_json)
 
 
+@app.command("warm-up")
+def warm_up(
+    solvers: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SOLVER]...",
+            help="See 'archsweep list solvers'; default all. "
+            "A schedule solver needs the one that maps layers on its tiles as well.",
+        ),
+    ] = None,
+    as_json: JsonOut = False,
+) -> None:
+    """Compile now what the first solves on this machine would compile; once is enough."""
+    from sweep.command_line_warm_up import warm_up_and_print
+
+    warm_up_and_print(solvers or (), as_json)
+
+
 @cluster_app.command("check")
 def cluster_check(
     file: Annotated[
@@ -306,7 +325,8 @@ def main() -> None:
     """Exit status 0: done; 1: the work failed or was stopped; 2: the input was wrong."""
     warnings.showwarning = _each_once()
     try:
-        app()
+        with said():
+            app()
     except NotSentError as error:  # a store that failed is no wrong input, as one that never took anything is
         _fail(str(error), 1)
     except (InputError, NotARunError, CannotWriteError, FolderInUseError) as error:

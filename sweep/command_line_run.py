@@ -26,6 +26,7 @@ from results.remote import is_uri
 from results.report import write_report
 from results.store import RunFolder
 from sweep.command_line import WorkFailedError
+from sweep.command_line_compiling import said_of_workers
 from sweep.output import brought_home, name_of, read_from, run_at, written_to
 from sweep.plan import Plan, plan
 from sweep.prediction import predict
@@ -179,7 +180,7 @@ def run_and_report(name: str, options: RunOptions) -> None:
     study = load_study(name)
     try:
         with terminate_as_interrupt(), written_to(study, options.output) as place:
-            with ProgressBar() as bar:
+            with ProgressBar() as bar, said_of_workers(not options.place.in_process):
                 folder = run_study(study, place, options.place, observer=bar, resume=options.resume)
             NOTES.print(bar.summary)
             report = write_report(place)

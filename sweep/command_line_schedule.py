@@ -18,6 +18,7 @@ from results.report import write_schedules_page
 from results.schedule_text import text_chart
 from results.store import RunFolder
 from sweep.command_line import WorkFailedError
+from sweep.command_line_compiling import said_of_workers
 from sweep.command_line_run import ProgressBar, terminate_as_interrupt
 from sweep.lock import study_id
 from sweep.schedule_work import alone_offered
@@ -81,7 +82,7 @@ def solve_schedule(request: ScheduleRequest, params: str, as_json: bool) -> None
     study = request.study(params)
     place = Place(in_process=True) if request.workers == 1 else Place(workers=request.workers)
     with terminate_as_interrupt(), _folder(request.output) as path:
-        with _Spending() as bar:
+        with _Spending() as bar, said_of_workers(not place.in_process):
             folder = run_study(study, path, place, observer=bar)
         answer = request.asked(study) | solved(folder, study_id(study)) | bar.spent
         if request.chart:
