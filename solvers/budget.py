@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from costmodel.errors import InputError
@@ -58,21 +59,30 @@ class Stopwatch:
         return time.perf_counter() - self._wall
 
 
+InTime = Callable[[], bool]
+"""Whether there is time left: what long work asks between its steps."""
+
+
+def always_in_time() -> bool:
+    """The clock of work that nobody hurries."""
+    return True
+
+
 class OutOfTimeError(Exception):
     """A preparation was given up because its time was up; its solver catches this and says so."""
 
 
 @dataclass(frozen=True)
 class Deadline:
-    """The end of so many wall seconds, counted since it was made."""
+    """The end of so many wall seconds, counted by ``watch``, which starts when this is made."""
 
     wall_seconds: float
-    _clock: Stopwatch = field(default_factory=Stopwatch)
+    watch: Stopwatch = field(default_factory=Stopwatch)
 
     @property
     def left(self) -> float:
         """Wall seconds; below 0 when the time is up."""
-        return self.wall_seconds - self._clock.wall_seconds
+        return self.wall_seconds - self.watch.wall_seconds
 
     def in_time(self) -> bool:
         """Whether there is time left."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from costmodel.chip.compulsory import Compulsory, layers_traffic
 from costmodel.chip.hardware import Chip
 from costmodel.chip.layers import LayerGraph, NetworkLayer
-from costmodel.chip.tile_costs import TileCosts
+from costmodel.chip.tile_costs import TileFloors
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class ScheduleBounds:
         return float(self.energy_pj ** exponents[0] * self.cycles ** exponents[1])
 
 
-def lower_bounds(graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileCosts) -> ScheduleBounds:
+def lower_bounds(graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileFloors) -> ScheduleBounds:
     """Proven bounds: weights and the network's inputs come from DRAM, and unused outputs go there, once.
 
     Cycles: all tiles together work no less than the floors of ``tile_costs`` say, DRAM carries the compulsory

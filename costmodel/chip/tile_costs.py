@@ -62,7 +62,18 @@ class TileFloor:
     alone_pj: float = float("inf")
 
 
-class TileCosts(Protocol):
+class TileFloors(Protocol):
+    """A source of lower bounds for the layers (by index) of one network on one kind of tile."""
+
+    def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
+        """What no row of this layer is below, for leaves of these ``batches`` on up to ``tiles`` tiles.
+
+        Nor is the layer alone with any of these batches.
+        """
+        ...
+
+
+class TileCosts(TileFloors, Protocol):
     """A source of tile costs for the layers (by index) of one network on one kind of tile."""
 
     def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
@@ -77,13 +88,6 @@ class TileCosts(Protocol):
         """What ``batch`` samples cost if the layer has the chip to itself, with all data in DRAM.
 
         None: that is not offered, or there is no mapping.
-        """
-        ...
-
-    def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
-        """What no row of this layer is below, for leaves of these ``batches`` on up to ``tiles`` tiles.
-
-        Nor is the layer alone with any of these batches.
         """
         ...
 

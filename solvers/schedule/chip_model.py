@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import isfinite
 
 from costmodel.chip import Chip, ChipEvaluator, LayerGraph, TileCosts, lower_bounds
 from costmodel.chip.bounds import ScheduleBounds
+from costmodel.chip.tile_costs import TileFloor
 from costmodel.limits import report
+from solvers.budget import InTime, always_in_time
 from solvers.schedule.objective import Objective
-from solvers.schedule.tile_costs import limits_of
+from solvers.schedule.tile_costs import TabledTileCosts, limits_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,20 +38,36 @@ class ChipModel:
         """For results: a new evaluator, which remembers nothing of any search."""
         return self.evaluator(graph, batch, objective)
 
-    def bound(self, graph: LayerGraph, batch: int, objective: Objective) -> float | None:
+    def bound(
+        self, graph: LayerGraph, batch: int, objective: Objective, in_time: InTime = always_in_time
+    ) -> float | None:
         """A proven lower bound on the objective of every tree; None where some layer cannot run at all."""
-        bounds = self.bounds(graph, batch)
+        bounds = self.bounds(graph, batch, in_time)
         # the table remembers its rows, so a later problem would not hear which limits they met
         for limit in limits_of(self.tile_costs):
             report(limit)
         return None if bounds is None else bounds.product(objective.exponents)
 
-    def bounds(self, graph: LayerGraph, batch: int) -> ScheduleBounds | None:
-        """Proven lower bounds on energy and cycles of every tree; None where some layer cannot run at all."""
-        return _bounds(self, graph, batch)
+    def bounds(
+        self, graph: LayerGraph, batch: int, in_time: InTime = always_in_time
+    ) -> ScheduleBounds | None:
+        """Proven lower bounds on energy and cycles of every tree; None where some layer cannot run at all.
+
+        They rest on the costs of all leaves that there can be, on every number of tiles. Layers whose costs
+        are not all known when the time is up count with their operations, and the bounds are lower.
+        """
+        costs = self.tile_costs
+        floors = _FloorsInTime(costs, in_time) if isinstance(costs, TabledTileCosts) else costs
+        found = lower_bounds(graph, self.chip, batch, floors)
+        return found if isfinite(found.energy_pj) and isfinite(found.cycles) else None
 
 
-@lru_cache(maxsize=8)
-def _bounds(model: ChipModel, graph: LayerGraph, batch: int) -> ScheduleBounds | None:
-    found = lower_bounds(graph, model.chip, batch, model.tile_costs)
-    return found if isfinite(found.energy_pj) and isfinite(found.cycles) else None
+@dataclass(frozen=True)
+class _FloorsInTime:
+    """The floors of a table, which makes what it lacks as long as there is time."""
+
+    costs: TabledTileCosts
+    in_time: InTime
+
+    def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
+        return self.costs.floor(layer, batches, tiles, self.in_time)

@@ -41,6 +41,11 @@ class LayersAlone:
         self._solved[nest.shape] = self.solve(nest)
         return self._solved[nest.shape]
 
+    @property
+    def solves(self) -> int:
+        """How many costs were asked of ``solve`` so far."""
+        return len(self._solved)
+
     def knows(self, layer: NetworkLayer, batch: int) -> bool:
         """Whether :meth:`cost` has an answer without solving anything."""
         if not layer.has_weights:

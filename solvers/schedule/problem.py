@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from costmodel.chip.layers import LayerGraph
 from costmodel.ratree import Node, NotPossibleError, format_tree, parse_tree
 from costmodel.ratree import violations as tree_violations
-from solvers.budget import Stopwatch
+from solvers.budget import Deadline, InTime, always_in_time
 from solvers.checks import check_counts
 from solvers.outcome import Outcome, Status, proven
 from solvers.schedule.objective import Objective
@@ -29,11 +29,22 @@ class TreeCost(Protocol):
     def cycles(self) -> int: ...
 
 
-class Evaluator(Protocol):
-    """Costs of trees of one network and batch; remembers parts of trees, so that a changed tree is cheap."""
+class Judge(Protocol):
+    """Costs of trees of one network and batch."""
 
     def evaluate(self, tree: Node) -> TreeCost:
         """Raises NotPossibleError for a tree that the hardware cannot run."""
+        ...
+
+
+class Evaluator(Judge, Protocol):
+    """Remembers parts of trees, so that a changed tree is cheap."""
+
+    def segment(self, node: Node) -> object:
+        """Counts a child of a root T cut, which the trees with it then find counted.
+
+        Raises NotPossibleError as for trees.
+        """
         ...
 
 
@@ -50,12 +61,18 @@ class ScheduleModel(Protocol):
         """For searches: a tree costs what has changed since the last ones."""
         ...
 
-    def judge(self, graph: LayerGraph, batch: int, objective: Objective) -> Evaluator:
+    def judge(self, graph: LayerGraph, batch: int, objective: Objective) -> Judge:
         """For results: counts every tree from nothing."""
         ...
 
-    def bound(self, graph: LayerGraph, batch: int, objective: Objective) -> float | None:
-        """A proven lower bound on the objective of every tree; None: there is none."""
+    def bound(
+        self, graph: LayerGraph, batch: int, objective: Objective, in_time: InTime = always_in_time
+    ) -> float | None:
+        """A proven lower bound on the objective of every tree; None: there is none.
+
+        It is lower where the time is up before all is counted that it rests on. What has been counted is
+        kept: asked again, it goes on from there.
+        """
         ...
 
 
@@ -74,11 +91,12 @@ class ScheduleProblem:
     def evaluator(self) -> Evaluator:
         return self.model.evaluator(self.graph, self.batch, self.objective)
 
-    def judge(self) -> Evaluator:
+    def judge(self) -> Judge:
         return self.model.judge(self.graph, self.batch, self.objective)
 
-    def bound(self) -> float | None:
-        return self.model.bound(self.graph, self.batch, self.objective)
+    def bound(self, in_time: InTime = always_in_time) -> float | None:
+        """See :meth:`ScheduleModel.bound`."""
+        return self.model.bound(self.graph, self.batch, self.objective, in_time)
 
 
 @dataclass(frozen=True)
@@ -138,9 +156,11 @@ def violations(problem: ScheduleProblem, solution: ScheduleSolution) -> list[str
 
 
 def answer(
-    problem: ScheduleProblem, tree: Node, phases: tuple[Phase, ...], watch: Stopwatch, note: str = ""
+    problem: ScheduleProblem, tree: Node, phases: tuple[Phase, ...], time: Deadline, note: str = ""
 ) -> Outcome[ScheduleSolution]:
-    """The outcome of a tree: written out, read again and counted by the judge.
+    """The outcome of a tree: written out, read again and counted by the judge, whatever time is left.
+
+    Its bound has only the time that is left after that.
 
     Raises RuntimeError for a tree that is not valid or a bound above it: a bug must not become a result.
     """
@@ -148,7 +168,7 @@ def answer(
     if reasons := tree_violations(read, problem.graph.producers, problem.batch, problem.model.tiles):
         raise RuntimeError(f"a solver made a tree that is not valid: {'; '.join(reasons[:3])}")
     cost = problem.judge().evaluate(read)
-    value, bound = problem.objective.value(cost.energy_pj, cost.cycles), problem.bound()
+    value, bound = problem.objective.value(cost.energy_pj, cost.cycles), problem.bound(time.in_time)
     status = Status.FEASIBLE
     if bound is not None:
         if contradicts(value, bound):
@@ -159,16 +179,17 @@ def answer(
         ScheduleSolution(read, cost.energy_pj, cost.cycles, phases),
         value,
         bound,
-        watch.cpu_seconds,
-        watch.wall_seconds,
+        time.watch.cpu_seconds,
+        time.watch.wall_seconds,
         note,
         evaluations=sum(phase.rounds for phase in phases),
     )
 
 
-def no_tree(problem: ScheduleProblem, note: str, watch: Stopwatch) -> Outcome[ScheduleSolution]:
+def no_tree(problem: ScheduleProblem, note: str, time: Deadline) -> Outcome[ScheduleSolution]:
     """Nothing found: that proves nothing."""
-    return Outcome(Status.UNKNOWN, None, None, problem.bound(), watch.cpu_seconds, watch.wall_seconds, note)
+    bound, watch = problem.bound(time.in_time), time.watch
+    return Outcome(Status.UNKNOWN, None, None, bound, watch.cpu_seconds, watch.wall_seconds, note)
 
 
 def phases_as_json(phases: tuple[Phase, ...]) -> list[Mapping[str, Any]]:

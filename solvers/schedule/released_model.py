@@ -10,8 +10,9 @@ from costmodel.conventions.set_isca2023 import Platform, TreeEvaluator, load_pla
 from costmodel.conventions.set_isca2023.incremental import IncrementalEvaluator
 from costmodel.conventions.set_isca2023.tile_tables import TileTables
 from costmodel.errors import InputError
+from solvers.budget import InTime, always_in_time
 from solvers.schedule.objective import Objective
-from solvers.schedule.problem import Evaluator
+from solvers.schedule.problem import Evaluator, Judge
 
 
 @dataclass(frozen=True)
@@ -32,14 +33,16 @@ class ReleasedModel:
     def evaluator(self, graph: LayerGraph, batch: int, objective: Objective) -> Evaluator:
         return IncrementalEvaluator(self.tables(graph, batch, objective))
 
-    def judge(self, graph: LayerGraph, batch: int, objective: Objective) -> Evaluator:
+    def judge(self, graph: LayerGraph, batch: int, objective: Objective) -> Judge:
         return TreeEvaluator(self.tables(graph, batch, objective))
 
     def tables(self, graph: LayerGraph, batch: int, objective: Objective) -> TileTables:
         """The tile cost table, which all evaluators of one problem in this process share."""
         return _tables(graph, self.platform, batch, released_exponent(objective))
 
-    def bound(self, graph: LayerGraph, batch: int, objective: Objective) -> float | None:
+    def bound(
+        self, graph: LayerGraph, batch: int, objective: Objective, in_time: InTime = always_in_time
+    ) -> float | None:
         return None
 
 

@@ -14,6 +14,7 @@ from costmodel.chip.hardware import Chip, Tile
 from costmodel.chip.layers import LayerGraph, NetworkLayer
 from costmodel.chip.tile_costs import TileCosts, TileFloor, TileRows, table_floor
 from costmodel.limits import Reached, recording
+from solvers.budget import InTime, always_in_time
 from solvers.schedule.layers_alone import LayersAlone
 from solvers.schedule.tile_mapper import ShareCost, TileMapper, architecture_of, tile_solver
 from solvers.schedule.tile_shares import (
@@ -96,40 +97,69 @@ class TabledTileCosts:
         if missing := tuple(request for request in distinct if not self._answered(request)):
             raise TileCostsNeeded(missing)
 
-    def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
+    def floor(
+        self, layer: int, batches: Sequence[int], tiles: int, in_time: InTime = always_in_time
+    ) -> TileFloor:
         """Least energy and tile-cycles a sample over all rows, as every schedule picks from them.
 
-        Where not all rows of all layers are known, what its operations take with all PEs busy.
+        Where not all rows of all layers are known, or can be within the time, what its operations take with
+        all PEs busy. That is not remembered: it can be asked again when more is known, or with more time.
         """
         key = (self._ids[layer], tuple(batches), tiles)
-        if key not in self._floors:
-            self._floors[key] = self._floor(*key)
+        if key in self._floors:
+            return self._floors[key]
+        if not self._floor_is_known(*key, in_time):
+            return self._floor_of_work(layer)
+        self._floors[key] = table_floor(self, *key)
         return self._floors[key]
 
-    def _floor(self, layer: int, batches: tuple[int, ...], tiles: int) -> TileFloor:
-        if self.solve_floors or self._complete(batches, tiles):
-            return table_floor(self, layer, batches, tiles)
+    def _floor_is_known(self, layer: int, batches: tuple[int, ...], tiles: int, in_time: InTime) -> bool:
+        """Whether a layer's floor can be read off its rows, which are then all made."""
+        if not (self.solve_floors or self._complete(batches, tiles, in_time)):
+            return False
+        for batch in batches:
+            for count in range(1, tiles + 1):
+                if not in_time():
+                    return False
+                self.rows(layer, batch, count)
+        return True
+
+    def _floor_of_work(self, layer: int) -> TileFloor:
         it, tile = self.graph.layers[layer], self.tile
         operation_pj = tile.mac_pj if it.has_weights else tile.vector_operation_pj
         energy_pj = it.operations * operation_pj
         tile_cycles = it.operations / (tile.macs if it.has_weights else tile.vector_units)
         return TileFloor(energy_pj, tile_cycles, energy_pj if self.offers_alone else inf)
 
-    def _complete(self, batches: tuple[int, ...], tiles: int) -> bool:
-        """Whether everything is known of all layers, for these batches on up to so many tiles."""
-        key = batches, tiles
-        if key not in self._completed:
-            layers = list(enumerate(self.graph.layers))
-            self._completed[key] = all(
-                self._knows_alone(number, batch) for number, _ in layers for batch in batches
-            ) and all(
-                self._tabled(Request(number, batch, count))
-                for number, layer in layers
-                if layer.has_weights and self._ids[number] == number
-                for batch in batches
-                for count in range(1, tiles + 1)
-            )
-        return self._completed[key]
+    def _complete(self, batches: tuple[int, ...], tiles: int, in_time: InTime) -> bool:
+        """Whether everything is known of all layers, for these batches on up to so many tiles.
+
+        False, too, where the time is up before that is clear.
+        """
+        # what was missing once may have been solved since
+        key = batches, tiles, self._solves
+        if key in self._completed:
+            return self._completed[key]
+        layers = list(enumerate(self.graph.layers))
+        requests = (
+            Request(number, batch, count)
+            for number, layer in layers
+            if layer.has_weights and self._ids[number] == number
+            for batch in batches
+            for count in range(1, tiles + 1)
+        )
+        known = all(self._knows_alone(number, batch) for number, _ in layers for batch in batches)
+        while known and (request := next(requests, None)) is not None:
+            if not in_time():
+                return False
+            known = self._tabled(request)
+        self._completed[key] = known
+        return known
+
+    @property
+    def _solves(self) -> int:
+        """How many costs were solved in this process so far."""
+        return len(self._solved) + (0 if self.layers_alone is None else self.layers_alone.solves)
 
     def _answered(self, request: Request) -> bool:
         """Whether what is requested is known, or can be had in this process."""
@@ -171,7 +201,7 @@ class TabledTileCosts:
         return {}
 
     @cached_property
-    def _completed(self) -> dict[tuple[tuple[int, ...], int], bool]:
+    def _completed(self) -> dict[tuple[tuple[int, ...], int, int], bool]:
         return {}
 
     @cached_property

@@ -27,6 +27,8 @@ from solvers.schedule.tile_shares import Request
 
 VERSION = "4"
 DEFAULT = Params()
+SHARE_OF_BOUND = 0.25
+"""The share of the time that the bound may take before the search."""
 
 
 @noting_limits
@@ -45,6 +47,9 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
     limit = Limit(Stopwatch(), budget)
     layers = range(len(problem.graph.layers))
     need(model.tile_costs, (Request(number, 1, 1) for number in layers))
+    deadline = Deadline(budget.wall_seconds, limit.watch)
+    # The bound is prepared before the time is spent: its costs of leaves are those of segments, too.
+    problem.bound(Deadline(deadline.left * SHARE_OF_BOUND).in_time)
     evaluator = model.evaluator(problem.graph, problem.batch, problem.objective)
     found = []
     for passes in divisors(problem.batch):
@@ -54,8 +59,8 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
     best = min(found, key=lambda one: one.objective)
     if best.chain is None:  # more passes need less room: what stops the most stops all
         reason = f"no chain of segments runs all layers: {found[-1].note}"
-        return no_tree(problem, reason, limit.watch)
-    outcome = answer(problem, best.slicing.tree(best.chain.schemes), (), limit.watch, best.note)
+        return no_tree(problem, reason, deadline)
+    outcome = answer(problem, best.slicing.tree(best.chain.schemes), (), deadline, best.note)
     return replace(outcome, evaluations=limit.count)
 
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from costmodel.ratree import NotPossibleError
-from solvers.budget import Budget, Stopwatch
+from solvers.budget import Budget, Deadline, OutOfTimeError
 from solvers.outcome import Outcome, noting_limits
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
 from solvers.schedule.ratree.exchange import exchanged, rounds_of_epoch
 from solvers.schedule.ratree.search import Plan, Search, SearchState
+from solvers.schedule.ratree.solving import stop_for_answer
 
 
 @dataclass(frozen=True)
@@ -34,19 +35,24 @@ def solve_epoch(
     ``before``: the states of all seeds after the epoch before, which are exchanged first; none for the first.
     The epoch has its share of the budget's wall seconds.
     """
-    watch, search = Stopwatch(), Search(problem, plan)
-    seconds = budget.wall_seconds / epoch.count
+    deadline, search = Deadline(budget.wall_seconds / epoch.count), Search(problem, plan)
     state: SearchState | None = None
 
     @noting_limits
     def searched() -> Outcome[ScheduleSolution]:
         nonlocal state
         try:
-            begun = exchanged(before, plan)[epoch.place] if before else search.begin(budget.seed)
+            if before:
+                begun = exchanged(before, plan)[epoch.place]
+                search.count_again(begun)
+            else:
+                begun = search.begin(budget.seed, deadline.check)
         except NotPossibleError as reason:
-            return no_tree(problem, str(reason), watch)
+            return no_tree(problem, str(reason), deadline)
+        except OutOfTimeError as reason:
+            return no_tree(problem, f"the first tree: {reason}", deadline)
         rounds = epoch.rounds(plan.rounds * len(plan.spaces))
-        state = search.advance(begun, rounds, lambda: watch.wall_seconds >= seconds)
-        return answer(problem, state.best[1], search.phases(state), watch)
+        state = search.advance(begun, rounds, stop_for_answer(problem, deadline))
+        return answer(problem, state.best[1], search.phases(state), deadline)
 
     return searched(), state

@@ -117,24 +117,35 @@ class Search:
         cooling = plan.params.cooling if number == last else plan.params.pattern_cooling
         return Annealing(operators, self._evaluator, problem.objective, plan.rounds, cooling)
 
-    def begin(self, seed: int) -> SearchState:
-        """Raises NotPossibleError where not even one layer after the other is possible."""
-        first = self._first_tree()
+    def begin(self, seed: int, check_time: Callable[[], None] = lambda: None) -> SearchState:
+        """Raises NotPossibleError where not even one layer after the other is possible.
+
+        ``check_time`` is called between layers, and what it raises ends the search for a first tree.
+        """
+        first = self._first_tree(check_time)
         return SearchState(first, (), (), self._annealings[0].begin(first, Random(seed)))
 
-    def _first_tree(self) -> Node:
+    def _first_tree(self, check_time: Callable[[], None]) -> Node:
         """All layers one after the other, with the fewest sub-batches that are possible."""
         batch, layers = self._problem.batch, [layer.name for layer in self._problem.graph.layers]
         reason = ""
         for subbatches in divisors(batch):
             tree = sequential_tree(layers, batch, subbatches)
             try:
+                # One by one: the first layer that is not possible saves counting the others.
+                for layer in tree.children:
+                    check_time()
+                    self._evaluator.segment(layer)
                 self._evaluator.evaluate(tree)
             except NotPossibleError as error:
                 reason = str(error)
             else:
                 return tree
         raise NotPossibleError(f"no layer after the other, even sample by sample: {reason}")
+
+    def count_again(self, state: SearchState) -> None:
+        """Count the tree of a state that another process has made: its neighbours then cost what differs."""
+        self._evaluator.evaluate(state.progress.tree)
 
     def finished(self, state: SearchState) -> bool:
         last = len(state.done) == len(self._plan.spaces) - 1

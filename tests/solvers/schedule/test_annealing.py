@@ -166,11 +166,22 @@ def test_temperatures_are_the_papers() -> None:
     assert [cooling.temperature(share) for share in (0, 0.5, 1)] == pytest.approx([0.07, 0.007, 0])
 
 
-def test_time_ends_a_search(problem: ScheduleProblem) -> None:
-    outcome = set_annealing.solve(problem, Budget(wall_seconds=1e-9), SHORT)
+def test_time_ends_a_search(problem: ScheduleProblem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock stands for 120 looks: one a layer of the first trees that are tried, then one a round."""
+    set_annealing.solve(problem, Budget(iterations=20), SHORT)  # loads compiled code, which looks at it, too
+    looks = iter([0.0] * 120)
+    monkeypatch.setattr("time.perf_counter", lambda: next(looks, 1e9))
+    outcome = set_annealing.solve(problem, Budget(wall_seconds=5))
+    monkeypatch.undo()
     assert outcome.status is Status.FEASIBLE
-    assert outcome.evaluations == 0
-    assert "stopped after" in outcome.note
+    assert 0 < outcome.evaluations < 120
+    assert "stopped after 5 s" in outcome.note
+
+
+def test_time_ends_the_search_for_a_first_tree(problem: ScheduleProblem) -> None:
+    outcome = set_annealing.solve(problem, Budget(wall_seconds=1e-9), SHORT)
+    assert outcome.status is Status.UNKNOWN
+    assert outcome.note == "the first tree: not done in 1e-09 s"
 
 
 def test_what_cannot_run_is_unknown_with_a_reason() -> None:

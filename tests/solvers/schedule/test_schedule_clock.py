@@ -1,0 +1,148 @@
+"""Schedulers keep to their time: first trees, tile costs, bounds and later epochs look at the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from costmodel.chips import load_chip
+from costmodel.networks.layer_graphs import load_layer_graph
+from solvers.budget import Budget
+from solvers.catalogue import solver, solver_names
+from solvers.outcome import Outcome, Status
+from solvers.schedule import set_annealing
+from solvers.schedule.chip_model import ChipModel
+from solvers.schedule.fitting import fitted
+from solvers.schedule.problem import ScheduleProblem
+from solvers.schedule.ratree.epochs import EpochOf, solve_epoch
+from solvers.schedule.ratree.params import SetParams
+from solvers.schedule.ratree.search import Plan
+from solvers.schedule.tile_costs import TabledTileCosts, solved_costs
+from solvers.schedule.tile_mapper import ShareCost, TileMapper
+from solvers.schedule.tile_shares import Demand, Share
+
+CHIP = load_chip("set-edge")
+BUDGET = Budget(wall_seconds=5)
+MOST_SHARES = 150
+"""What one look at the clock may stand for: the shares of a few leaves."""
+
+
+class Clock:
+    """Stands until it has been looked at so many times, and then is far beyond every limit."""
+
+    def __init__(self, looks: float) -> None:
+        self.left = looks
+        self.solved_after = 0
+
+    def __call__(self) -> float:
+        self.left -= 1
+        return 0.0 if self.left >= 0 else 1e9
+
+    def counting(self, solve: Callable[[Share], ShareCost | None]) -> Callable[[Share], ShareCost | None]:
+        """``solve``, with the shares counted that are solved when the time is up."""
+
+        def counted(share: Share) -> ShareCost | None:
+            self.solved_after += self.left < 0
+            return solve(share)
+
+        return counted
+
+
+ENDLESS = Clock(float("inf"))
+
+
+def problem_of(network: str, batch: int, clock: Clock) -> ScheduleProblem:
+    graph = fitted(load_layer_graph(network), CHIP)
+    costs = solved_costs(Demand(graph, CHIP.tile, CHIP.tiles, batch), TileMapper("nvdla"))
+    assert costs.solve is not None
+    return ScheduleProblem(graph, ChipModel(CHIP, replace(costs, solve=clock.counting(costs.solve))), batch)
+
+
+def timed(clock: Clock, patch: pytest.MonkeyPatch, solve: Callable[[], Any]) -> Any:
+    with patch.context() as patched:
+        patched.setattr("time.perf_counter", clock)
+        return solve()
+
+
+@pytest.mark.parametrize("looks", [3, 100, 400, 1200])
+@pytest.mark.parametrize("name", solver_names("schedule"))
+def test_the_clock_is_honoured(name: str, looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole table has 7,754 shares; once the time is up, next to none of them is solved."""
+    clock, module = Clock(looks), solver(name, "schedule").load()
+    small = problem_of("set-alexnet", 1, ENDLESS)
+    module.solve(small, Budget(iterations=20), module.Params())  # loads compiled code, which looks at it, too
+    problem = problem_of("set-resnet152", 64, clock)
+    outcome: Outcome[Any] = timed(clock, monkeypatch, lambda: module.solve(problem, BUDGET, module.Params()))
+    assert clock.left < 0
+    assert clock.solved_after <= MOST_SHARES
+    assert outcome.status in (Status.FEASIBLE, Status.UNKNOWN)
+    assert outcome.bound is not None
+    if looks == 3:
+        assert outcome.solution is None
+    if looks == 1200 and name != "kapla_schedule":  # 5 first trees of up to 208 layers, and the search began
+        assert outcome.solution is not None
+
+
+@pytest.mark.parametrize("looks", [3, 20, 300])
+def test_later_epochs_honour_it_too(looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their answer is a tree that is known already: it is counted, whatever the clock says, and no more."""
+    params = SetParams(beta=1)
+    plan = Plan(set_annealing.spaces_of(params), params, 40)
+    first, first_epoch = problem_of("set-googlenet", 64, ENDLESS), EpochOf(0, 2, 0)
+    _, state = solve_epoch(first, Budget(wall_seconds=1e4), plan, first_epoch, ())
+    assert state is not None
+    recount = Clock(-1)
+    judge = problem_of("set-googlenet", 64, recount).judge()
+    judge.evaluate(state.best[1])
+    judge.evaluate(state.progress.tree)
+    clock = Clock(looks)
+    problem = problem_of("set-googlenet", 64, clock)
+    outcome, later = timed(
+        clock, monkeypatch, lambda: solve_epoch(problem, BUDGET, plan, EpochOf(1, 2, 0), [state])
+    )
+    assert clock.left < 0
+    assert clock.solved_after <= recount.solved_after + MOST_SHARES
+    assert outcome.solution is not None
+    assert later is not None
+
+
+def test_a_bound_cut_short_is_lower_and_goes_on_when_asked_again() -> None:
+    problem, left = problem_of("set-googlenet", 8, ENDLESS), [0]
+
+    def in_time() -> bool:
+        left[0] -= 1
+        return left[0] >= 0
+
+    whole = problem_of("set-googlenet", 8, ENDLESS).bound()
+    found = []
+    for looks in (0, 200, 1000, 100_000):
+        left[0] = looks
+        found.append(problem.bound(in_time))
+    assert None not in found
+    assert found == sorted(found)  # type: ignore[type-var]
+    assert found[0] < found[1] < found[2] < found[3]  # type: ignore[operator]
+    assert found[-1] == whole
+    assert problem.bound(lambda: False) == whole
+
+
+def test_a_known_table_is_looked_through_within_the_time() -> None:
+    """Whether all shares are known takes a look at each; what was missing is asked for again when solved."""
+    problem = problem_of("set-googlenet", 4, ENDLESS)
+    assert isinstance(problem.model, ChipModel)
+    solved = problem.model.tile_costs
+    assert isinstance(solved, TabledTileCosts)
+    lazy = replace(solved, solve_floors=False)
+    work = lazy.floor(0, (1, 2, 4), CHIP.tiles)
+    for layer in range(len(problem.graph.layers)):
+        for batch in (1, 2, 4):
+            for tiles in range(1, CHIP.tiles + 1):
+                lazy.rows(layer, batch, tiles)
+        lazy.normalized_cycles(layer)
+    looks = []
+    assert lazy.floor(0, (1, 2, 4), CHIP.tiles, lambda: bool(looks.append(0))) == work
+    assert len(looks) == 1
+    full = solved.floor(0, (1, 2, 4), CHIP.tiles)
+    assert full.energy_pj >= work.energy_pj
