@@ -86,7 +86,10 @@ class Loops:
             pairs = [(prod(digit.size for digit in a), True, True)]
         for size, in_a, in_b in pairs:
             moved = "A" * in_a + "B" * in_b + "Z" * (not summed)
-            self._add(size, moved or "AB")  # a sum of equal products asks for all of them
+            if not moved:  # every dim of a layer moves some tensor: the factors stand for the repeated ones
+                self._note = "it sums equal products: its operands are counted as read whole"
+                moved = "AB"
+            self._add(size, moved)
 
     def _add(self, size: int, moved: str) -> None:
         self._sizes[moved] = self._sizes.get(moved, 1) * size

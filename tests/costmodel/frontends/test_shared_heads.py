@@ -43,6 +43,7 @@ CONSTANTS = [
     integers("times", 1, GROUP, 1, 1),
     integers("inner", 1, 1, GROUP, 1, 1),
     integers("each", *[head for head in range(PAIRS) for _ in range(GROUP)]),
+    integers("same", *[0] * HEADS),
     integers("mixed", 0, 1, 1, 0, 1, 0, 0, 1),
     integers("swapped", 0, 4, 4, 0, 4, 0, 0, 4),
     integers("split", 1, 1),
@@ -214,6 +215,16 @@ def test_repetitions_along_what_is_summed(tmp_path: Path) -> None:
     (layer,) = found.layers
     assert layer.macs == PAIRS * 2 * (ROWS * GROUP) * WIDTH
     assert words(layer) == {"A": 2 * ROWS * GROUP * PAIRS, "B": PAIRS * ROWS * WIDTH, "Z": PAIRS * 2 * WIDTH}
+
+
+def test_a_sum_of_equal_products_is_counted_whole_and_said(tmp_path: Path) -> None:
+    """Both operands repeat along the summed heads: one head's product, times their number, would do."""
+    product = node("Einsum", "wide wide", "y", equation="bhqd,bhkd->bqk")
+    found, _ = network(tmp_path, [node("Gather", "k same", "wide", axis=1)], product)
+    (layer,) = found.layers
+    assert layer.sizes == {"M": ROWS, "N": ROWS, "K": HEADS * WIDTH}
+    (warning,) = counting_warnings(found)
+    assert "node Einsum_y: it sums equal products: its operands are counted as read whole" in warning
 
 
 @pytest.mark.parametrize(
