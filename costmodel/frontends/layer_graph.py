@@ -314,8 +314,11 @@ def _one_dim(builder: Builder, data: Data, axis: int) -> Data:
 def _seen_as(shapes: Sequence[Shape], node: Node, made: Shape) -> list[Shape]:
     """The operands' shapes; of one that a file folds a view away of, what the others leave of the result."""
     odd = [i for i, shape in enumerate(shapes) if len(shape) != len(made)]
-    if len(odd) != 1 or "dim" not in node.attributes:
+    if not odd:
         return list(shapes)
+    if len(odd) > 1 or "dim" not in node.attributes:
+        remedy = "Export the graph with its views, or state dim where only one operand is viewed"
+        raise InputError("", f"operands of {len(made)} axes, as the result {made}", list(shapes), remedy)
     axis = node.attributes.number("dim") % len(made)
     rest = made[axis] - sum(shape[axis] for i, shape in enumerate(shapes) if i not in odd)
     seen = (*made[:axis], rest, *made[axis + 1 :])

@@ -17,6 +17,7 @@ from onnx import TensorProto, helper
 
 from costmodel.chip.layers import NetworkLayer
 from costmodel.errors import InputError
+from costmodel.frontends.graph_json import network_of_graph
 from costmodel.frontends.layer_graph import layer_graph
 from costmodel.frontends.onnx import read_onnx
 
@@ -326,6 +327,27 @@ def test_concatenations_go_along_the_axis_that_is_stated() -> None:
         ("eltwise", 4, 8, 4),
         ("eltwise", 4, 4, 8),
     ]
+
+
+def test_a_concatenation_of_several_operands_whose_views_were_folded_away_is_refused() -> None:
+    shapes = {"x": (1, 3, 6, 4), "w": (4, 3, 1, 1), "image": (1, 4, 6, 4), "y": (1, 4, 1, 6, 8)}
+    kinds = {"x": "input", "w": "parameter", "image": "activation", "y": "output"}
+    graph = {
+        "name": "folded",
+        "tensors": [{"name": name, "shape": shape, "kind": kinds[name]} for name, shape in shapes.items()],
+        "ops": [
+            {"name": "conv", "type": "conv2d", "inputs": ["x", "w"], "outputs": ["image"]},
+            {
+                "name": "cat",
+                "type": "cat",
+                "inputs": ["image", "image"],
+                "outputs": ["y"],
+                "attrs": {"dim": 4},
+            },
+        ],
+    }
+    with pytest.raises(InputError, match=r"node cat \(cat\): expected operands of 5 axes"):
+        layer_graph(network_of_graph(graph))
 
 
 def test_a_channel_shuffle_decides_what_groups_read() -> None:
