@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
-from costmodel.architecture import Architecture
+from costmodel.architecture import LARGEST, Architecture
 from costmodel.errors import InputError
 
 
@@ -42,6 +42,9 @@ class Tile:
 
     def __post_init__(self) -> None:
         _check(self, "tile", whole=("macs", "vector_units"))
+        if self.output_stream_bytes >= self.buffer.size_bytes:
+            expected = f"less than the buffer's {self.buffer.size_bytes} bytes"
+            raise InputError("tile", expected, self.output_stream_bytes, key="output_stream_bytes")
 
 
 @dataclass(frozen=True)
@@ -148,10 +151,12 @@ class Chip:
 
 
 def _check(value: Any, where: str, whole: tuple[str, ...]) -> None:
-    """Whole numbers of at least 1, and energies and sizes that are not negative."""
+    """Whole numbers from 1 to LARGEST, and energies and sizes that are not negative."""
     for item in fields(value):
         number = getattr(value, item.name)
         if item.name in whole and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
             raise InputError(where, "a whole number of at least 1", number, key=item.name)
+        if item.name in whole and number > LARGEST:
+            raise InputError(where, f"at most {LARGEST:,}", number, key=item.name)
         if item.type in ("int", "float") and not 0 <= number < float("inf"):
             raise InputError(where, "a number of at least 0", number, key=item.name)

@@ -64,10 +64,11 @@ technology every energy must be given and absent areas are 0.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from costmodel.architecture import Architecture, Compute, StorageLevel
-from costmodel.errors import InputError
+from costmodel.errors import InputError, OverrideError
 from costmodel.frontends.architecture_document import (
     ArchitectureKeys,
     ComputeKeys,
@@ -75,6 +76,7 @@ from costmodel.frontends.architecture_document import (
 )
 from costmodel.frontends.architecture_overrides import Overrides
 from costmodel.frontends.file_keys import check_keys
+from costmodel.frontends.override_blame import because_of
 from costmodel.frontends.quantities import Quantity
 from costmodel.technology import Technology, area_ratio, energy_ratio, technology
 
@@ -87,7 +89,18 @@ def architecture_from_document(
     ``overrides`` replace values of the document (``{"SRAM.size": "64 KiB", "compute.energy": 1.1}``) before
     anything is computed from it. InputError names the key of the file, or the override, that is wrong.
     """
-    changes = Overrides({str(key): value for key, value in (overrides or {}).items()}, where)
+    given = {str(key): value for key, value in (overrides or {}).items()}
+    try:
+        return _architecture(document, where, given)
+    except OverrideError:
+        raise
+    except InputError as error:
+        raise because_of(error, given, where, partial(_architecture, document, where)) from None
+
+
+def _architecture(document: Any, where: str, overrides: Mapping[str, Any]) -> Architecture:
+    """The same; of an override it names those that stand where the error is."""
+    changes = Overrides(dict(overrides), where)
     try:
         keys = check_keys(ArchitectureKeys, changes.applied_to(document), where)
         return _Builder(keys, where).architecture()

@@ -43,6 +43,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from costmodel.architecture import Architecture
@@ -50,6 +51,7 @@ from costmodel.chip.hardware import Chip, Dram, Noc, Tile, TileBuffer
 from costmodel.errors import InputError, NotFoundError, OverrideError
 from costmodel.frontends.chip_document import ChipKeys, blamed_for, overridden
 from costmodel.frontends.file_keys import check_keys
+from costmodel.frontends.override_blame import because_of
 from costmodel.frontends.quantities import Quantity
 from costmodel.technology import SIMBA_LIKE_8BIT, energy_ratio
 
@@ -63,6 +65,17 @@ def chip_from_document(document: Any, where: str, overrides: Mapping[str, Any] |
     Raises InputError naming the file and the key for what is missing, unknown or impossible.
     """
     given = dict(overrides or {})
+    try:
+        return _chip(document, where, given)
+    except OverrideError:
+        raise
+    except InputError as error:
+        raise because_of(error, given, where, partial(_chip, document, where)) from None
+
+
+def _chip(document: Any, where: str, overrides: Mapping[str, Any]) -> Chip:
+    """The same; of an override it names those that stand where the error is."""
+    given = dict(overrides)
     inner = {
         key.removeprefix(ARCHITECTURE): given.pop(key) for key in list(given) if key.startswith(ARCHITECTURE)
     }

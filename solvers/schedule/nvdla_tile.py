@@ -68,7 +68,9 @@ def nvdla_tile(architecture: Architecture, params: Params = Params()) -> Tile:
     levels = architecture.levels
     if tuple(level.keeps for level in levels) != FORM or levels[3].fanout_x != levels[3].fanout_y:
         expected = "an NVDLA-style tile: accumulators, weight, activation and output buffers, a square of PEs"
-        raise InputError(f"architecture {architecture.name}", expected, [level.name for level in levels])
+        found = ", ".join(level.name for level in levels)
+        remedy = "Map such a tile with a mapping solver, as cosa"
+        raise InputError("tile solver nvdla", expected, found, remedy, key="architecture")
     _check_counted(architecture)
     accumulators, weights, activations, outputs, shared = levels
     lanes = activations.fanout
