@@ -96,6 +96,33 @@ def reader(units: Units, example: str, *, zero: bool) -> Callable[[Any], Quantit
     return read
 
 
+_SPELLED = {
+    **dict.fromkeys(("b", "bit", "bits"), "bit"),
+    **dict.fromkeys(("B", "byte", "bytes", "Byte", "Bytes"), "B"),
+    **dict.fromkeys(("word", "words"), "word"),
+    **dict.fromkeys(("cycle", "cycles", "cyc", "clk"), "cycle"),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), "s"),
+}
+"""How people write the things that a unit is made of, and the word that all of them mean."""
+
+
+def _of_the_same_size(unit: str, units: Units) -> list[str]:
+    """The units that ``unit`` may be a slip of: a remedy that is off by the bits of a word would be none.
+
+    What is divided by something stays so, and by the same where ``unit`` says by what in words that are known
+    (``pJ/byte``, ``pJ/b``).
+    """
+    _, per, part = unit.partition("/")
+    found = []
+    for known in units:
+        _, its_per, its_part = known.partition("/")
+        divided = bool(its_per) or not per
+        by_the_same = part not in _SPELLED or _SPELLED[part] == _SPELLED.get(its_part)
+        if divided and by_the_same:
+            found.append(known)
+    return found
+
+
 def _parts(written: Any, units: Units, expected: str) -> tuple[float, str]:
     default = next(iter(units))
     if isinstance(written, (int, float)) and not isinstance(written, bool):
@@ -105,9 +132,7 @@ def _parts(written: Any, units: Units, expected: str) -> tuple[float, str]:
         raise InputError("", expected, written, f"A plain number is in {default}")
     unit = match[2] or default
     if unit not in units:
-        # "pJ" in place of "pJ/bit" would be another energy: what is divided by something stays so
-        alike = [known for known in units if known.count("/") >= unit.count("/")]
-        hint = did_you_mean(unit, alike, cutoff=0.5)
+        hint = did_you_mean(unit, _of_the_same_size(unit, units), cutoff=0.5)
         raise InputError("", expected, written, hint or f"A plain number is in {default}")
     text = match[1].replace("_", "")
     return (int(text) if text.lstrip("+-").isdigit() else float(text)), unit

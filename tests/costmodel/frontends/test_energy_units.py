@@ -88,6 +88,18 @@ def test_a_suggestion_never_changes_what_an_energy_is_of(
         assert fragment in message
 
 
+@pytest.mark.parametrize("energy", ["3 pJ/byte", "3 pJ/bytes", "3 pJ/b", "3 pJ/bits", "3 nJ/Byte"])
+@pytest.mark.parametrize(
+    ("load", "name", "key"),
+    [(load_architecture, "eyeriss", "SRAM.energy"), (load_chip, "set-edge", "dram.read_energy")],
+)
+def test_a_suggestion_keeps_bits_and_bytes_apart(load: Any, name: str, key: str, energy: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load(name, {key: energy})
+    right = "/B?" if "yte" in energy else "/bit?"
+    assert str(caught.value).endswith(right)
+
+
 def test_energies_of_an_axis_are_in_order_and_compared_by_what_they_mean() -> None:
     assert Axis("SRAM.energy", ("1 pJ/bit", "2 pJ/bit", "4 pJ/bit")).ordered
     assert meaning("8 pJ/B") == meaning("1 pJ/bit") != meaning("1 pJ")
