@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from clusters.job_log import Follower, within
 from clusters.job_pack import MARK
 from clusters.ray_session import QUIET
-from clusters.runtime import ClusterRefusedError, WorkersUnavailableError
+from clusters.runtime import ClusterRefusedError, WorkersUnavailableError, WrongAddressError
 
 ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 STOP_SECONDS = "60"
@@ -76,12 +77,21 @@ class JobState:
         return self.status in ENDED
 
 
+def _is_dashboard(address: str) -> bool:
+    """Whether the URL names a host, and a port that there may be."""
+    try:
+        url = urlsplit(address)
+        return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:  # brackets that do not close, or a port above 65535
+        return False
+
+
 class JobClient:
     """The jobs of the cluster whose dashboard is at ``address`` (http://head:8265).
 
     RAY_AUTH_MODE=token and RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH) of the environment are passed on. Raises
-    WorkersUnavailableError where no cluster answers or it refuses the token, ClusterRefusedError where it
-    says no.
+    WrongAddressError for what can be no dashboard's address, WorkersUnavailableError where no cluster answers
+    or it refuses the token, ClusterRefusedError where it says no.
     """
 
     def __init__(self, address: str) -> None:
@@ -89,9 +99,9 @@ class JobClient:
             os.environ.setdefault(name, value)
         if "://" not in address:
             address = f"http://{address}"
-        if not address.startswith(("http://", "https://")):
-            raise WorkersUnavailableError(
-                f"{address} is not a dashboard's address: expected http://HOST:8265"
+        if not _is_dashboard(address):
+            raise WrongAddressError(
+                f"--address: expected a dashboard's address, such as http://HOST:8265, found {address}"
             )
         self.address = address.rstrip("/")
         from ray.job_submission import JobSubmissionClient

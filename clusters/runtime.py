@@ -106,6 +106,10 @@ class WorkersUnavailableError(RuntimeError):
     """No worker can be had (no cluster at the address, or none starts), so nothing can ever complete."""
 
 
+class WrongAddressError(ValueError):
+    """What was given as a cluster's address can be none, so nobody needs to be asked."""
+
+
 class ClusterRefusedError(RuntimeError):
     """A cluster answered that it cannot do what was asked: no such job, a package too large."""
 

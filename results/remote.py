@@ -66,6 +66,10 @@ class RemoteFolder:
             self._fs, self._path = Background(lambda: connect(self.uri)).value()
         except (pyarrow.ArrowException, ImportError, ValueError, OSError) as error:
             raise self._trouble(error) from error
+        if not self._path:
+            raise CannotWriteError(
+                self.shown, "names no bucket or folder", "Write one, as in s3://bucket/runs"
+            )
 
     @property
     def shown(self) -> str:

@@ -13,7 +13,7 @@ import pytest
 from clusters import jobs
 from clusters.job_pack import pack, result_files
 from clusters.jobs import JobClient, JobRequest
-from clusters.runtime import ClusterRefusedError, WorkersUnavailableError
+from clusters.runtime import ClusterRefusedError, WorkersUnavailableError, WrongAddressError
 
 
 class Client(JobClient):
@@ -181,13 +181,22 @@ def test_a_stopped_job_has_time_to_write(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "reason"),
+    "address",
     [
-        ("ray://head:10001", "expected http://HOST:8265"),
-        ("file:///etc/passwd", "expected http://HOST:8265"),
-        ("127.0.0.1:1", "no Ray dashboard answers at http://127.0.0.1:1"),
+        "ray://head:10001",
+        "file:///etc/passwd",
+        "http://",
+        "https://:8265",
+        "http://[::1",
+        "head:99999999",
+        "é:x",
     ],
 )
-def test_addresses_that_are_no_dashboard(address: str, reason: str) -> None:
-    with pytest.raises(WorkersUnavailableError, match=reason):
+def test_addresses_that_can_be_no_dashboards(address: str) -> None:
+    with pytest.raises(WrongAddressError, match="expected a dashboard's address, such as http://HOST:8265"):
         JobClient(address)
+
+
+def test_an_address_where_no_dashboard_answers() -> None:
+    with pytest.raises(WorkersUnavailableError, match=r"no Ray dashboard answers at http://127\.0\.0\.1:1"):
+        JobClient("127.0.0.1:1")

@@ -215,6 +215,8 @@ def test_a_truncated_upload_is_set_aside_and_solved_again(
     [
         ("nonsense://place/run", "nonsense"),
         ("s3://key:secret@bucket/run", "credentials"),
+        ("s3://?region=us-east-1", "names no bucket or folder"),
+        ("file:///", "names no bucket or folder"),
         ("fsspec+nonsense://run", "nonsense"),
     ],
 )
