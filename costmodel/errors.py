@@ -52,5 +52,5 @@ def _rebuilt(
 
 
 def _shown(found: object, longest: int = 120) -> str:
-    text = found if isinstance(found, str) else repr(found)
+    text = found if isinstance(found, str) and found.strip() else repr(found)
     return text if len(text) <= longest else text[: longest - 3] + "..."

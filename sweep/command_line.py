@@ -12,14 +12,14 @@ from typing import Annotated
 
 import typer
 
-from clusters.runtime import ClusterRefusedError, WorkersUnavailableError
+from clusters.runtime import ClusterRefusedError, WorkersUnavailableError, WrongAddressError
 from costmodel.errors import InputError
 from results.background import Background
 from results.errors import CannotWriteError, FolderInUseError, NotARunError, NotSentError, ResultsError
 from sweep.command_line_compiling import said
 from sweep.command_line_dims import Dims, dims_of
 from sweep.command_line_problems import MOST_WORKERS, JsonOut, solve_app
-from sweep.command_line_words import stated, stated_path
+from sweep.command_line_words import nameable, stated, stated_path
 
 app = typer.Typer(
     name="archsweep",
@@ -35,7 +35,10 @@ app.add_typer(cluster_app, name="cluster")
 Output = Annotated[
     str | None,
     typer.Option(
-        "--output", "-o", help="Run folder, or its URI (s3://, gs://, file://); default runs/STUDY."
+        "--output",
+        "-o",
+        callback=nameable,
+        help="Run folder, or its URI (s3://, gs://, file://); default runs/STUDY.",
     ),
 ]
 Home = Annotated[
@@ -329,7 +332,7 @@ def main() -> None:
             app()
     except NotSentError as error:  # a store that failed is no wrong input, as one that never took anything is
         _fail(str(error), 1)
-    except (InputError, NotARunError, CannotWriteError, FolderInUseError) as error:
+    except (InputError, NotARunError, CannotWriteError, FolderInUseError, WrongAddressError) as error:
         _fail(str(error), 2)
     except (ResultsError, WorkFailedError, WorkersUnavailableError, ClusterRefusedError) as error:
         _fail(str(error), 1)

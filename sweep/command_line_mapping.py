@@ -25,6 +25,7 @@ from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.mapping.problem import MappingProblem, executed_layer
 from solvers.mapping.rules import SpaceRules
+from sweep.command_line_words import check_file_to_write
 from sweep.mapping_space import load_rules
 from sweep.solver_options import solver_params
 from sweep.task import space_content, useful_utilization
@@ -110,6 +111,7 @@ def changes(values: Iterable[str]) -> dict[str, Any]:
 def solve_one(request: MappingRequest, as_json: bool) -> None:
     """Solve, evaluate and print; a problem without a mapping ends with status 1 and the reason."""
     check_version(request.timeloop_version)
+    check_file_to_write("--timeloop", request.timeloop)
     problem = request.problem()
     for warning in energy_inversions(problem.architecture):
         NOTES.print(f"warning: {warning}", markup=False, highlight=False)

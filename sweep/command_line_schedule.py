@@ -20,6 +20,7 @@ from results.store import RunFolder
 from sweep.command_line import WorkFailedError
 from sweep.command_line_compiling import said_of_workers
 from sweep.command_line_run import ProgressBar, terminate_as_interrupt
+from sweep.command_line_words import check_file_to_write
 from sweep.lock import study_id
 from sweep.schedule_work import alone_offered
 from sweep.session import Place, run_study
@@ -80,17 +81,18 @@ class ScheduleRequest:
 def solve_schedule(request: ScheduleRequest, params: str, as_json: bool) -> None:
     """Solve and print; a network without a schedule ends with status 1 and the reason."""
     study = request.study(params)
+    check_file_to_write("--chart", request.chart)
     place = Place(in_process=True) if request.workers == 1 else Place(workers=request.workers)
     with terminate_as_interrupt(), _folder(request.output) as path:
         with _Spending() as bar, said_of_workers(not place.in_process):
             folder = run_study(study, path, place, observer=bar)
         answer = request.asked(study) | solved(folder, study_id(study)) | bar.spent
+        if as_json:
+            print(json.dumps(answer))
+        elif answer["tree"] is not None:
+            _print_answer(answer)
         if request.chart:
             write_schedules_page(folder.path, request.chart)
-    if as_json:
-        print(json.dumps(answer))
-    elif answer["tree"] is not None:
-        _print_answer(answer)
     if answer["tree"] is None:
         raise WorkFailedError(f"no schedule: {answer['note']}")
 

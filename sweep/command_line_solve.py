@@ -73,7 +73,9 @@ def evaluate_cases(request: EvaluateRequest, as_json: bool) -> None:
                 raise InputError("evaluate", f"files of {kind.what} or of mappings, not both", mixed[0])
             kind.print_all(found, as_json)
             return
+    none = True
     for case in request.cases():
+        none = False
         line = evaluated_line(case)
         if as_json:
             print(json.dumps(line), flush=True)
@@ -81,6 +83,8 @@ def evaluate_cases(request: EvaluateRequest, as_json: bool) -> None:
             print(f"{line['id']}  {line['cycles']} cycles  {line['energy_pj']:.6g} pJ", flush=True)
             if request.of_timeloop:
                 print_rows(list(_accesses(line)))
+    if none:
+        raise InputError(", ".join(map(str, request.paths)), "at least one case", "none")
 
 
 def _accesses(line: dict[str, Any]) -> Iterator[dict[str, Any]]:

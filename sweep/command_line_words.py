@@ -1,16 +1,36 @@
-"""Words of a command line that may not be empty, as ``--output "$FOLDER"`` is where nobody set FOLDER."""
+"""Words of a command line that may not be empty, as ``--output "$FOLDER"`` is where nobody set FOLDER.
+
+And what names a file must be a name that a file can have.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import typer
+
+from costmodel.errors import InputError
+
+MOST_NAME_BYTES, MOST_PATH_BYTES = 255, 4095
+"""Of a file or folder in its folder, and of a whole path, as Linux and macOS hold them at most."""
 
 
 def stated(text: str | None) -> str | None:
     """The text of an option or argument; refused where it is empty, None where it was left out."""
     if text is not None and not text.strip():
         raise typer.BadParameter(f"expected a text, found {text!r}. Leave the option out for its default.")
+    return nameable(text)
+
+
+def nameable(text: str | None) -> str | None:
+    """The text, which may be the name of a file; refused where it is longer than any file's name."""
+    if text is not None and "://" not in text:
+        longest = max(len(os.fsencode(part)) for part in text.split("/"))
+        if longest > MOST_NAME_BYTES or len(os.fsencode(text)) > MOST_PATH_BYTES:
+            found = f"{text[:40]}..., {len(text)} characters"
+            expected = f"at most {MOST_NAME_BYTES} bytes in each folder and {MOST_PATH_BYTES} in all"
+            raise typer.BadParameter(f"expected a name that a file can have, {expected}, found {found}.")
     return text
 
 
@@ -18,4 +38,17 @@ def stated_path(text: str) -> Path:
     """The same as a path; an empty one would be the current folder, which is written as `.`."""
     if not text.strip():
         raise typer.BadParameter(f"expected a path, found {text!r}. The current folder is `.`")
+    nameable(text)
     return Path(text)
+
+
+def check_file_to_write(option: str, path: Path | None) -> None:
+    """InputError for a place where no file can be, said before anything is solved for it."""
+    if path is None:
+        return
+    try:
+        found = "a folder" if path.is_dir() else "" if path.parent.is_dir() else f"no folder {path.parent}"
+    except (OSError, ValueError) as error:
+        found = str(error)
+    if found:
+        raise InputError(option, "a file that can be written", f"{path}: {found}", "Name a file in a folder")

@@ -117,9 +117,28 @@ class ScheduleWork:
             choice.shown: _loaded(position, study, self._alone)
             for position, choice in enumerate(study.networks)
         }
+        for position in range(len(study.networks)):
+            self._check_batch(position, study.where)
         self._fitted: dict[tuple[str, int, int], ScheduledNetwork] = {}
         self._demands: dict[tuple[str, Tile, int], Demand] = {}
         self.asked = {"schedules": len(study.networks) * self._seeds}
+
+    def _batch(self, network: NetworkChoice) -> int:
+        return self._choice.batch if network.batch is None else network.batch
+
+    def _check_batch(self, position: int, where: str) -> None:
+        """InputError for a batch with which a layer's counts no longer fit the 64 bits they are kept in."""
+        network = self._networks[position]
+        batch, key = self._batch(network), f"networks[{position}].batch"
+        for layer in self._loaded[network.shown].graph.layers:
+            if not layer.has_weights:
+                continue
+            try:
+                layer.nest(batch)
+            except InputError as error:
+                expected = f"a batch of which {layer.name} has {error.expected}"
+                stated = "schedule.batch" if network.batch is None else key
+                raise InputError(where, expected, batch, key=stated) from None
 
     def tasks(self, design: Design) -> list[Task]:
         """For one network after the other, for one scheduler after the other, a task a seed."""
@@ -152,7 +171,7 @@ class ScheduleWork:
         tile, tiles = replace(on.chip.tile, architecture=bare(on.source.architecture)), on.chip.tiles
         key = network.shown, tile, tiles
         if key not in self._demands:
-            batch = self._choice.batch if network.batch is None else network.batch
+            batch = self._batch(network)
             graph = self._network(network, on).graph
             self._demands[key] = Demand(graph, tile, tiles, batch, on.pruning)
         return self._demands[key]

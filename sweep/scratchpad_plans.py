@@ -31,6 +31,8 @@ class ScratchpadPlans:
     loaded: dict[str, Network]
     """By the names that the study shows them under."""
     solve: ScratchpadSolve
+    where: str
+    """What errors call the study."""
 
     @classmethod
     def of(cls, study: Study) -> ScratchpadPlans | None:
@@ -43,7 +45,8 @@ class ScratchpadPlans:
         for position, network in enumerate(loaded.values()):
             _check_dataflow(study, position, network)
         params = complete_params(study, "scratchpad", FAMILY, choice.solver, choice.params)
-        return cls(study.networks, choice, loaded, ScratchpadSolve(choice.solver, params, choice.budget))
+        solve = ScratchpadSolve(choice.solver, params, choice.budget)
+        return cls(study.networks, choice, loaded, solve, study.where)
 
     @cached_property
     def _graphs(self) -> dict[tuple[str, int], PlannedGraph]:
@@ -54,7 +57,10 @@ class ScratchpadPlans:
         bits = self.choice.bits_per_element or level.word_bits
         key = (choice.shown, bits)
         if key not in self._graphs:
-            graph = operator_graph(self.loaded[choice.shown], self._settings(bits))
+            try:
+                graph = operator_graph(self.loaded[choice.shown], self._settings(bits))
+            except InputError as error:
+                raise error.at(self.where, "scratchpad") from None
             self._graphs[key] = PlannedGraph(replace(graph, name=choice.shown))
         return self._graphs[key]
 

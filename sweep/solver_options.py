@@ -21,7 +21,7 @@ def solver_params(name: str, family: str, text: str, **given: Any) -> Any:
         raise error.at("--solver") from None
     try:
         params = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the latter of hundreds of nested brackets
         raise InputError("--params", "a JSON object", text, str(error)) from None
     if not isinstance(params, dict):
         raise InputError("--params", "a JSON object", text)

@@ -43,7 +43,10 @@ class Constraint:
         match = _CONSTRAINT.fullmatch(text)
         if match is None or match[1] not in QUANTITIES:
             expected = f"'QUANTITY <= NUMBER' with a quantity among {', '.join(QUANTITIES)} (or >=, <, >)"
-            raise InputError("", expected, text, did_you_mean(match[1] if match else text, QUANTITIES))
+            named = first[0] if (first := re.search(r"\w+", text)) else ""
+            # a quantity that is right is no remedy for what follows it
+            remedy = "" if named in QUANTITIES else did_you_mean(named, QUANTITIES)
+            raise InputError("", expected, text, remedy)
         try:
             limit = float(match[3])
         except ValueError:

@@ -12,7 +12,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from costmodel.errors import InputError, NotFoundError, did_you_mean
 from costmodel.frontends.file_keys import Keys, check_keys
-from costmodel.frontends.safe_yaml import load_yaml
+from costmodel.frontends.safe_yaml import load_yaml, names_a_file
 from costmodel.frontends.timeloop_files import each_file
 from costmodel.networks.library import TRAINING
 from solvers.budget import Budget
@@ -51,7 +51,7 @@ class NetworkChoice(Keys):
     network: str
     batch: Annotated[int, Field(ge=1)] | None = None
     dims: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
-    weight: Annotated[float, Field(gt=0, le=1e12)] = 1.0
+    weight: Annotated[float, Field(ge=1e-12, le=1e12)] = 1.0
 
     @property
     def shown(self) -> str:
@@ -373,7 +373,7 @@ def study_path(name_or_path: str) -> Path:
     if name_or_path in study_names():
         return Path(str(_library() / f"{name_or_path}.yaml"))
     path = Path(name_or_path)
-    if not path.is_file():
+    if not names_a_file(path):
         raise NotFoundError(
             "study",
             f"a study file, or a built-in study ({', '.join(study_names())})",
@@ -401,7 +401,7 @@ def _resolved(study: Study, folder: Path) -> Study:
 
     def beside(name: str) -> str:
         file, rest = file_and_rest(name)
-        return f"{folder.resolve() / file}{rest}" if (folder / file).is_file() else name
+        return f"{folder.resolve() / file}{rest}" if names_a_file(folder / file) else name
 
     networks = tuple(n.model_copy(update={"network": beside(n.network)}) for n in study.networks)
     hardware = {

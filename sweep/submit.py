@@ -17,7 +17,7 @@ import yaml
 from clusters.jobs import JobClient, JobRequest, JobState
 from costmodel.errors import InputError
 from costmodel.frontends.chip_document import with_tile_file
-from costmodel.frontends.safe_yaml import load_yaml
+from costmodel.frontends.safe_yaml import load_yaml, names_a_file
 from costmodel.frontends.timeloop_files import each_file
 from results.remote import is_uri
 from results.store import LOCK_FILE
@@ -106,7 +106,7 @@ class _Files:
         """The name of the copy as a file in ``folder`` says it; a name that is no file's stays."""
         file, rest = file_and_rest(named)
         path = beside / file
-        if not path.is_file():
+        if not names_a_file(path):
             return named
         copy = self.folder / "files" / str(self.count) / path.name
         self.count += 1

@@ -80,6 +80,7 @@ def _expected(problem: dict[str, Any]) -> str:
         "list_type": "a list",
         "tuple_type": "a list",
         "dict_type": "keys and values",
+        "model_attributes_type": "keys and values",
         "string_type": "a text",
         "bool_type": "true or false",
         "union_tag_not_found": f"the key {limits.get('discriminator')} with the others",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from costmodel.errors import InputError
-from costmodel.frontends.safe_yaml import read_bytes
+from costmodel.frontends.safe_yaml import names_a_file, read_bytes
 
 MOST_BYTES = 64 * 1024 * 1024
 GZIPPED = b"\x1f\x8b"
@@ -38,6 +38,11 @@ def json_lines(path: Path, most_line_bytes: int) -> Iterator[tuple[int, str]]:
 
     Raises InputError naming the file and line for a line that is longer, is not UTF-8 or cannot be read.
     """
+    if path.exists() and not names_a_file(path):
+        # a pipe would be waited for without end
+        raise InputError(
+            str(path), "a file that can be read", "a folder" if path.is_dir() else "no plain file"
+        )
     number = 0
     try:
         with _opened(path) as file:
@@ -59,7 +64,7 @@ def json_lines(path: Path, most_line_bytes: int) -> Iterator[tuple[int, str]]:
 
 def keys_of_json_file(path: Path) -> frozenset[str]:
     """The keys of the object in a ``.json`` or ``.json.gz`` file; none if it is anything else."""
-    if not path.name.endswith((".json", ".json.gz")) or not path.is_file():
+    if not path.name.endswith((".json", ".json.gz")) or not names_a_file(path):
         return frozenset()
     try:
         content = load_json(path)

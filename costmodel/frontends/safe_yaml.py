@@ -52,6 +52,18 @@ def parse_yaml(text: str, where: str, tags: Collection[str] = ()) -> Any:
         raise InputError(where, "valid YAML", " ".join(str(error).split())) from None
 
 
+def names_a_file(path: str | Path) -> bool:
+    """Whether a regular file is there; False, too, for a text that no file can be called by.
+
+    Whatever a user wrote may be asked: a name longer than the file system's longest, one with a zero byte, a
+    place in a folder that may not be looked into.
+    """
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def read_text(path: str | Path, most_bytes: int) -> str:
     """The text of a UTF-8 file of at most ``most_bytes``; InputError says why it cannot be read."""
     data = read_bytes(path, most_bytes)

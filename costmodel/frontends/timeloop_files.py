@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.errors import InputError, did_you_mean
-from costmodel.frontends.safe_yaml import MOST_BYTES, TaggedDict, parse_yaml, read_text
+from costmodel.frontends.safe_yaml import MOST_BYTES, TaggedDict, names_a_file, parse_yaml, read_text
 
 NODE_TAGS = ("!Component", "!Container", "!Element", "!Hierarchical", "!Parallel", "!Pipelined", "!Nothing")
 CONSTRAINT_SECTIONS = ("architecture_constraints", "mapspace_constraints", "constraints")
@@ -70,7 +70,7 @@ class TimeloopFiles:
 
 def split_files(specification: str, folder: str | Path = "") -> list[Path]:
     """The files of ``arch.yaml+ERT.yaml``; a file whose own name has a plus is one file (in ``folder``)."""
-    if SEPARATOR not in specification or (Path(folder) / specification).is_file():
+    if SEPARATOR not in specification or names_a_file(Path(folder) / specification):
         return [Path(specification)]
     return [Path(part) for part in specification.split(SEPARATOR)]
 

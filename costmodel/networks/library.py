@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.errors import InputError, NotFoundError, did_you_mean
+from costmodel.frontends.safe_yaml import names_a_file
 from costmodel.networks.counting import mapped_layers
 from costmodel.networks.inception import googlenet
 from costmodel.networks.layer_lists import (
@@ -142,13 +143,18 @@ def _from_layer_graph(name: str, batch: int, dims: Mapping[str, int] | None) -> 
 
 
 def _unknown(name: str) -> InputError:
-    if name and Path(name).exists():
-        return InputError(
-            f"network {name}", f"a file ending in one of {', '.join(_SUFFIXES)}", Path(name).name
-        )
+    if name and _exists(name):
+        return NotFoundError(f"network {name}", f"a file ending in one of {', '.join(_SUFFIXES)}", name)
     near = did_you_mean(name.replace("-", "_"), _LIBRARY, cutoff=0.5, most=3)
     remedy = f"{near} Built in: {', '.join(_LIBRARY)}".lstrip()
     return NotFoundError(f"network {name}", "a built-in network or a file", name, remedy)
+
+
+def _exists(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):  # too long for a path, or with a zero byte in it
+        return False
 
 
 def _problem_json(text: str, where: str) -> Layer:
@@ -183,7 +189,7 @@ def _split(spec: str) -> tuple[str, str]:
     """Network and layer of ``NETWORK/LAYER``; a file's path may hold slashes, its layers' names too."""
     for i, character in enumerate(spec):
         file = spec[:i].removesuffix(TRAINING)
-        if character == "/" and file.endswith(_SUFFIXES) and Path(file).is_file():
+        if character == "/" and file.endswith(_SUFFIXES) and names_a_file(file):
             return spec[:i], spec[i + 1 :]
     network, _, layer = spec.partition("/")
     return network, layer

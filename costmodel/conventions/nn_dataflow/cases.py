@@ -14,6 +14,7 @@ from costmodel.conventions.nn_dataflow.row_stationary import ProcessingPass, pro
 from costmodel.errors import InputError
 from costmodel.frontends.json_fields import field, whole_number
 from costmodel.frontends.safe_json import json_lines, parse_json
+from costmodel.frontends.safe_yaml import names_a_file
 
 MOST_LINE_BYTES = 1024 * 1024
 CONVOLUTIONS = ("ConvLayer", "FCLayer")
@@ -84,7 +85,7 @@ def evaluated_line(case: SchemeCase) -> dict[str, Any]:
 
 def is_scheme_file(path: Path) -> bool:
     """Whether a file holds nn-dataflow's rows: JSON lines whose first has blocked loops ``ti``."""
-    if not path.is_file():
+    if not names_a_file(path):
         return False
     try:
         _, line = next(json_lines(path, MOST_LINE_BYTES), (0, "{}"))

@@ -14,6 +14,7 @@ from costmodel.conventions.set_isca2023.layers import load_graph
 from costmodel.conventions.set_isca2023.tile_tables import TileTables
 from costmodel.errors import InputError
 from costmodel.frontends.safe_json import keys_of_json_file, load_json
+from costmodel.frontends.safe_yaml import names_a_file
 from costmodel.ratree import Node, NotPossibleError, parse_tree
 
 PAPER_EXPONENTS = {"edge": 2, "cloud": -2}
@@ -117,7 +118,7 @@ def _platform(record: dict[str, Any], told: dict[str, Any], folder: Path, where:
 def _described(folder: Path, name: Any) -> dict[str, Any]:
     """What ``hw.json`` beside the trees says of a platform, if there is one and it does."""
     path = folder / "hw.json"
-    content = load_json(path) if path.is_file() else {}
+    content = load_json(path) if names_a_file(path) else {}
     platforms = content.get("platforms", {}) if isinstance(content, dict) else {}
     found = platforms.get(name, {}) if isinstance(platforms, dict) and isinstance(name, str) else {}
     return dict(found) if isinstance(found, dict) else {}
