@@ -44,6 +44,10 @@ class Place:
                 "run", "workers, if there is a memory limit", "--in-process", "Leave one of the two out."
             )
 
+        if self.in_process and (self.address or self.workers is not None):
+            beside = "--address" if self.address else "--workers"
+            raise InputError("run", f"no {beside} with --in-process", "both", "Leave one of the two out.")
+
     def runtime(self, study: Study) -> Runtime:
         """A runtime for the study's tasks; close it, or use it in a ``with`` block."""
         limit = study.solve_seconds + GRACE_SECONDS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,12 @@ def test_limits_reach_the_workers(tiny: Study, monkeypatch: pytest.MonkeyPatch) 
         prepare=prepare,
     )
     assert asked[1].memory_limit_bytes is None
+
+
+@pytest.mark.parametrize("given", [{"workers": 2}, {"workers": 1}, {"address": "auto"}])
+def test_this_process_has_neither_workers_nor_a_cluster(given: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=f"no --{next(iter(given))} with --in-process, found both"):
+        Place(in_process=True, **given)
 
 
 def test_a_limit_would_limit_the_caller_itself() -> None:
