@@ -107,10 +107,12 @@ class RunFolder:
             return {}
         try:
             content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
+        except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:  # the last of nested brackets
             raise DamagedFileError(
                 path, f"is not YAML ({error})", "Resume the run to write it anew"
             ) from error
+        except OSError as error:
+            raise DamagedFileError(path, f"cannot be read: {error.strerror}", "Mend the folder") from error
         if not isinstance(content, dict):
             raise DamagedFileError(path, "is not a YAML mapping", "Resume the run to write it anew")
         return content

@@ -32,9 +32,16 @@ def mend(path: Path) -> int:
     holder of the run folder's lock only. Raises DamagedFileError where records before the last lines cannot
     be read, CannotWriteError where the file cannot be cut.
     """
-    if not path.is_file():
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
         return 0
-    *ended, rest = path.read_bytes().split(b"\n")
+    except OSError as error:  # a folder, or a file that may not be read
+        problem = f"cannot be read: {error.strerror}"
+        raise DamagedFileError(
+            path, problem, "Remove or mend it: trials start anew, answers are kept"
+        ) from error
+    *ended, rest = content.split(b"\n")
     whole = len(ended)
     while whole and not _is_record(ended[whole - 1]):
         whole -= 1

@@ -406,7 +406,7 @@ def test_the_lock_file_is_written_whole_and_read_back(run_path: Path) -> None:
         run.write_lock_file(content)
     assert RunFolder(run_path).read_lock_file() == content
     assert list(content) == list(RunFolder(run_path).read_lock_file())
-    for text in ("a: [", "just text"):
+    for text in ("a: [", "just text", "a: " + "[" * 20000):
         (run_path / "study.lock.yaml").write_text(text)
         with pytest.raises(DamagedFileError, match=r"study\.lock\.yaml"):
             RunFolder(run_path).read_lock_file()

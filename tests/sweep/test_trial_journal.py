@@ -83,6 +83,13 @@ def test_damage_in_the_middle_is_said_and_left_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == RECORDS[0] + b"{]\n" + RECORDS[1]
 
 
+def test_a_folder_in_place_of_the_journal_is_said(tmp_path: Path) -> None:
+    assert mend(tmp_path / NAME) == 0
+    (tmp_path / NAME).mkdir()
+    with pytest.raises(DamagedFileError, match=r"optuna\.journal: cannot be read: Is a directory\. Remove"):
+        mend(tmp_path / NAME)
+
+
 def test_a_run_that_does_not_resume_begins_a_new_journal(tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(RECORDS[0])
     assert journal_in(tmp_path, resume=True).read_bytes() == RECORDS[0]
