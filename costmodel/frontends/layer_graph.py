@@ -180,6 +180,8 @@ class _Reader:
         first, second = _FACTORS.get(head, (0, 1))
         if len(node.inputs) == 1:  # x @ x, or two views of one tensor
             first = second = 0
+        if max(first, second) >= len(node.inputs):
+            raise InputError("", f"factors at places {first} and {second} of its operands", list(node.inputs))
         names = [node.inputs[place] for place in (first, second)]
         others = [name for i, name in enumerate(node.inputs) if i not in (first, second)]
         extra = [name for name in others if self._data[name] is not None]
@@ -289,6 +291,9 @@ class _Reader:
         operands = [data for data in pieces if data]
         if len(operands) == len(pieces) and all(data.external and not data.repeats for data in operands):
             return external(made)
+        if any(len(known_axes(data)) != len(made) for data in operands):
+            found = [len(known_axes(data)) for data in operands]
+            raise InputError("", f"operands of {len(made)} axes, as the result {made}", found)
         dims = {factor.dim for data in operands for factor in known_axes(data)[axis]}
         single = not dims and all((data.h, data.w) == (1, 1) and data.k > 1 for data in operands)
         if dims & {"H", "W"} or single:

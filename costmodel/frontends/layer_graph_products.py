@@ -105,7 +105,7 @@ def _letters(head: str, node: Node, factors: Factors) -> tuple[str, str, str] | 
         return first, second, result
     if head == "linear":
         rows = "".join(chr(ord("a") + i) for i in range(len(a) - 1))
-        plain = len(a) > 0 and a[-1:] == b[-1:] and (*a[:-1], b[0]) == factors.output
+        plain = len(a) > 0 and len(b) == 2 and a[-1] == b[-1] and (*a[:-1], b[0]) == factors.output
         return (f"{rows}y", "zy", f"{rows}z") if plain else None
     if not _as_numpy(a, b, factors.output):
         return None

@@ -147,6 +147,8 @@ def _padded(builder: Builder, operator: str, data: Data, view: ViewNode) -> Data
         before[axis], behind[axis] = first, last
     if not any((*before, *behind)):
         return data
+    if len(view.made) != axes:
+        raise InputError("", f"a result of {axes} axes, as its input", view.made)
     for axis, length in enumerate(view.read):
         if length + before[axis] + behind[axis] != view.made[axis]:
             found = f"{length} padded by {before[axis]} and {behind[axis]}"

@@ -350,6 +350,48 @@ def test_a_concatenation_of_several_operands_whose_views_were_folded_away_is_ref
         layer_graph(network_of_graph(graph))
 
 
+@pytest.mark.parametrize(
+    ("kind", "reads", "shape", "attrs", "message"),
+    [
+        ("addmm", ["x", "w"], (1, 4, 8), {}, "expected factors at places 1 and 2"),
+        ("cat", ["rows", "turned"], (1, 4, 1, 12), {"dim": 3}, "expected operands of 4 axes"),
+        ("pad", ["rows"], (9,), {"pad": [1, 0]}, "expected a result of 3 axes"),
+    ],
+)
+def test_shapes_and_operands_that_contradict_a_node_are_refused_by_its_name(
+    kind: str, reads: list[str], shape: tuple[int, ...], attrs: dict[str, Any], message: str
+) -> None:
+    shapes = {"x": (1, 4, 5), "w": (8, 5), "rows": (1, 4, 8), "turned": (1, 4, 1, 4), "y": shape}
+    kinds = {"x": "input", "w": "parameter", "y": "output"}
+    graph = {
+        "name": "contradictory",
+        "tensors": [
+            {"name": name, "shape": one, "kind": kinds.get(name, "activation")}
+            for name, one in shapes.items()
+        ],
+        "ops": [
+            {"name": "linear", "type": "linear", "inputs": ["x", "w"], "outputs": ["rows"]},
+            {"name": "scores", "type": "matmul", "inputs": ["rows"], "outputs": ["turned"]},
+            {"name": "last", "type": kind, "inputs": reads, "outputs": ["y"], "attrs": attrs},
+        ],
+    }
+    with pytest.raises(InputError, match=rf"node last \({kind}\): (pads: )?{message}"):
+        layer_graph(network_of_graph(graph))
+
+
+def test_weights_of_a_linear_layer_may_be_held_in_another_shape() -> None:
+    shapes = {"x": (1, 4, 5), "w": (8, 5, 1), "y": (1, 4, 8)}
+    kinds = {"x": "input", "w": "parameter", "y": "output"}
+    node = {"name": "linear", "type": "linear", "inputs": ["x", "w"], "outputs": ["y"]}
+    graph = {
+        "name": "held",
+        "tensors": [{"name": name, "shape": shape, "kind": kinds[name]} for name, shape in shapes.items()],
+        "ops": [{**node, "attrs": {"weight_shape": [8, 5]}}],
+    }
+    (layer,) = layer_graph(network_of_graph(graph)).layers
+    assert (layer.kind, layer.c, layer.k, layer.h) == ("conv", 5, 8, 4)
+
+
 def test_a_channel_shuffle_decides_what_groups_read() -> None:
     made = Made()
     shuffled = shuffle(made, made.image(8, 4, 4), FirstChoice(2))
