@@ -227,6 +227,8 @@ class _Reader:
         """A pooling of an image, or of a sequence with its positions behind its channels."""
         if not 1 <= len(view.made) - 2 <= 2:
             raise InputError("", "one or two spatial axes", view.made)
+        if len(view.read) != len(view.made):
+            raise InputError("", f"an input of {len(view.made)} axes, as its result", view.read)
         if node.pooling is None:
             data = self.builder.plain(node.name, data)
         data = as_image(data, view.read)
