@@ -12,7 +12,8 @@ from clusters import ray_start
 from clusters.execution import ItemReport
 from clusters.ledger import Item
 from clusters.ray_session import signals_pass
-from clusters.runtime import RuntimeSettings, WorkersUnavailableError
+from clusters.ray_worker import HEADROOM_BYTES
+from clusters.runtime import MemoryLimitError, RuntimeSettings, WorkersUnavailableError
 
 CHECK_SECONDS = 2.0
 """How often the number of actors is fitted to the cluster's CPUs, and how soon a failed start is repeated."""
@@ -86,6 +87,7 @@ class RayPool:
         ray.cloudpickle.register_pickle_by_value(ray_start)
         self._class = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(ray_start.Start)
         prepare = ray.cloudpickle.dumps(settings.prepare)
+        self._memory_limit = settings.memory_limit_bytes
         self._arguments = (settings.packages, work, settings.memory_limit_bytes, prepare)
         self._actors: list[Actor] = []
         self._checked = float("-inf")
@@ -152,7 +154,9 @@ class RayPool:
     def _listen(self, actor: Actor, happened: list[Answer | Loss]) -> None:
         """Take all reports that are ready; raises RayError when the actor is lost."""
         if not actor.name:
-            actor.name, actor.node = self._ray.get(actor.started)
+            name, node, taken = self._ray.get(actor.started)
+            self._check_memory(taken)
+            actor.name, actor.node = name, node
             self._failed_starts = 0
             return
         call = actor.calls[0]
@@ -165,6 +169,12 @@ class RayPool:
             actor.calls.popleft()
         # the next item started earlier than this, if the caller was busy: late is lenient, never unjust
         actor.running_since = time.monotonic()
+
+    def _check_memory(self, taken: int) -> None:
+        """Raises MemoryLimitError where a prepared worker has too little left below the limit."""
+        least = taken + HEADROOM_BYTES
+        if self._memory_limit is not None and self._memory_limit < least:
+            raise MemoryLimitError(self._memory_limit, taken, least)
 
     def _lost(self, actor: Actor, error: Exception) -> Loss:
         if not actor.name:

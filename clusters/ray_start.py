@@ -22,7 +22,7 @@ class Start:
 
         self._worker = Worker(work, memory_limit_bytes, prepare)
 
-    def identity(self) -> tuple[str, str]:
+    def identity(self) -> tuple[str, str, int]:
         return self._worker.identity()
 
     def run(self, payloads: Sequence[bytes]) -> Iterator[Any]:

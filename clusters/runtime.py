@@ -28,12 +28,14 @@ class RuntimeSettings:
         Both follow the number of workers if None (clusters/pace.py).
     wall_limit_seconds: an item that runs longer is ended and reported as failed; None never ends one.
     max_strikes: an item that was running on this many workers when they died is reported as poisonous.
-    memory_limit_bytes: address space a worker may add to what an idle one maps; beyond it allocations fail.
+    memory_limit_bytes: address space a worker may add to what an idle one maps, for the work's code and for
+        the work; beyond it allocations fail. MemoryLimitError where the code leaves too little for the work.
     address: an existing Ray cluster ("host:port", "auto"); empty starts a local one and ends it on close
         (unless the environment names a cluster in RAY_ADDRESS, as it does inside a submitted job).
     packages: top-level packages of the work; workers import them before anything of the same name that lies
         in the folder where the driver runs.
-    prepare: what a worker does before its memory is limited: import and compile what the work will need.
+    prepare: what a worker does before its memory is limited: import and compile what the work will need. It
+        is not held up by the limit, and counts towards it.
     """
 
     workers: int | None = None
@@ -108,6 +110,20 @@ class WorkersUnavailableError(RuntimeError):
 
 class WrongAddressError(ValueError):
     """What was given as a cluster's address can be none, so nobody needs to be asked."""
+
+
+class MemoryLimitError(RuntimeError):
+    """The memory limit leaves too little for any item, once a worker has imported what the work needs.
+
+    ``least_bytes`` is the lowest limit that would do; ``taken_bytes`` of it are taken before the first item.
+    """
+
+    def __init__(self, limit_bytes: int, taken_bytes: int, least_bytes: int) -> None:
+        self.limit_bytes, self.taken_bytes, self.least_bytes = limit_bytes, taken_bytes, least_bytes
+        super().__init__(
+            f"RuntimeSettings.memory_limit_bytes: expected at least {least_bytes}, found {limit_bytes}: "
+            f"a worker takes {taken_bytes} before its first item"
+        )
 
 
 class ClusterRefusedError(RuntimeError):

@@ -68,7 +68,10 @@ RunPlace = Annotated[
 
 MemoryLimit = Annotated[
     int | None,
-    typer.Option(min=256, help="MiB a worker may take beyond an idle one; a solve above it fails."),
+    typer.Option(
+        min=256,
+        help="MiB a worker may take beyond an idle one, its solvers' code included; a solve above it fails.",
+    ),
 ]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from clusters.runtime import Runtime, RuntimeSettings
+from clusters.runtime import MemoryLimitError, Runtime, RuntimeSettings
 from costmodel.errors import InputError
 from results.answers import StoredAnswers
 from results.store import RunFolder, RunWriter
@@ -36,7 +36,8 @@ class Place:
     workers: int | None = None
     in_process: bool = False
     memory_limit_mib: int | None = None
-    """Address space a worker may add to what an idle one maps; a solve that needs more is a failed row."""
+    """Address space in MiB that a worker may add to what an idle one maps, the code of the study's solvers
+    included. A solve that needs more is a failed row; a limit that leaves solves too little ends the run."""
 
     def __post_init__(self) -> None:
         if self.in_process and self.memory_limit_mib is not None:
@@ -115,6 +116,23 @@ def run_study(
         observer.planned(planned)
         search = search_of(study, journal_in(folder, resume))
         somewhere = place if planned.open else Place(in_process=True)
-        with somewhere.runtime(study) as runtime:
-            run.explore(search, runtime)
+        try:
+            with somewhere.runtime(study) as runtime:
+                run.explore(search, runtime)
+        except MemoryLimitError as error:
+            raise _limit_too_low(error, study) from None
     return RunFolder(folder)
+
+
+def _limit_too_low(error: MemoryLimitError, study: Study) -> InputError:
+    """The error in the words of the option, in whole MiB that are not too few."""
+    taken, least, limit = (
+        -(-size // (1 << 20)) for size in (error.taken_bytes, error.least_bytes, error.limit_bytes)
+    )
+    return InputError(
+        "--memory-limit",
+        f"at least {least} MiB",
+        f"{limit} MiB",
+        f"The code of {' and '.join(solvers_of(study))} takes {taken} MiB of a worker's address space, "
+        f"and solves need {least - taken} MiB more",
+    )

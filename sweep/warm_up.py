@@ -28,13 +28,22 @@ def solvers_of(study: Study) -> tuple[str, ...]:
     return tuple(dict.fromkeys((study.mapping.solver, *study.solvers)))
 
 
+def with_members(names: Sequence[str]) -> tuple[str, ...]:
+    """The solvers ``names``, and those that a portfolio among them asks in turn.
+
+    A small problem is solved before a portfolio has asked them all, so each has to be warmed up on its own.
+    """
+    every = ((name, *getattr(solver(name).load(), "MEMBERS", ())) for name in names)
+    return tuple(dict.fromkeys(member for some in every for member in some))
+
+
 def warm_up(names: Sequence[str]) -> None:
     """Import the modules of the solvers ``names``, and let each solve small problems of its family.
 
     The first solve may spend all its time on compiling, so each is done twice. Raises InputError for an
     unknown name, and for a solver whose optional library is not installed.
     """
-    for entry in [solver(name) for name in names]:
+    for entry in [solver(name) for name in with_members(names)]:
         solve_small = SMALL[entry.family]
         solve_small(entry)
         solve_small(entry)

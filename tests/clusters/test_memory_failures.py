@@ -9,7 +9,7 @@ import pytest
 
 import clusters.ray_worker
 from clusters.execution import failure_of
-from clusters.ray_worker import Worker
+from clusters.ray_worker import HEADROOM_BYTES, Worker
 from clusters.runtime import OUT_OF_MEMORY
 
 
@@ -34,22 +34,31 @@ def test_other_failures_keep_their_names(error: Exception) -> None:
     assert failure_of(error).type == type(error).__name__
 
 
-HAPPENED: list[str] = []
+HAPPENED: list[object] = []
 
 
 def prepared() -> None:
     HAPPENED.append("prepared")
 
 
-@pytest.mark.parametrize(("limit", "steps"), [(1 << 28, ["prepared", "limited"]), (None, [])])
-def test_a_worker_prepares_before_its_memory_is_limited(
-    limit: int | None, steps: list[str], monkeypatch: pytest.MonkeyPatch
+IDLE, TAKEN = 5 << 30, 300 << 20
+LEAST = TAKEN + HEADROOM_BYTES
+
+
+@pytest.mark.parametrize(
+    ("limit", "steps"),
+    [(LEAST, ["prepared", IDLE + LEAST]), (LEAST - 1, ["prepared"]), (None, [])],
+    ids=["enough", "too little", "none"],
+)
+def test_what_a_worker_takes_to_prepare_counts_towards_its_limit(
+    limit: int | None, steps: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A limit that leaves too little is not set: whoever asks the worker who it is refuses the limit."""
     HAPPENED.clear()
+    sizes = iter((IDLE, IDLE + TAKEN))
     monkeypatch.setattr(pickle, "loads", lambda data: prepared)
-    monkeypatch.setattr(
-        clusters.ray_worker, "_limit_address_space", lambda additional: HAPPENED.append("limited")
-    )
+    monkeypatch.setattr(clusters.ray_worker, "_mapped_bytes", lambda: next(sizes))
+    monkeypatch.setattr(clusters.ray_worker, "_limit_address_space", HAPPENED.append)
     monkeypatch.setattr(clusters.ray_worker, "ONE_THREAD", {})
     Worker(b"", limit, b"")
     assert steps == HAPPENED

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from work_items import work
+from work_items import mapped, work
 
 from clusters.ray_actors import RayRuntime
 from clusters.ray_session import RaySession
+from clusters.ray_worker import HEADROOM_BYTES
 from clusters.runtime import (
     POISONOUS,
     WALL_LIMIT,
     Completion,
+    MemoryLimitError,
     RuntimeSettings,
     WorkersUnavailableError,
     complete_all,
@@ -103,6 +107,25 @@ def test_memory_beyond_the_limit_is_a_failed_item() -> None:
     error = done["huge"].error
     assert error is not None
     assert error.type == "MemoryError"
+
+
+def test_a_limit_that_the_works_code_leaves_nothing_of_ends_the_run_before_any_item(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    settings = RuntimeSettings(memory_limit_bytes=512 << 20, prepare=partial(mapped, 400 << 20))
+    with RayRuntime(work, settings) as runtime:
+        runtime.submit("a", ("log_run", str(ran)))
+        with pytest.raises(MemoryLimitError) as refused:
+            list(runtime.as_completed())
+    error = refused.value
+    assert 400 << 20 <= error.taken_bytes < 512 << 20
+    assert error.least_bytes == error.taken_bytes + HEADROOM_BYTES
+    assert not ran.exists()
+    enough = replace(settings, memory_limit_bytes=error.least_bytes + (32 << 20))
+    with RayRuntime(work, enough) as runtime:
+        items = [("small", ("allocate", 64 << 20)), ("large", ("allocate", 300 << 20))]
+        done = {c.key: c for c in complete_all(runtime, items)}
+    assert done["small"].value == 64 << 20
+    assert done["large"].failed
 
 
 def test_a_worker_uses_one_thread() -> None:

@@ -134,3 +134,11 @@ ACTIONS = {
         die_once,
     )
 }
+
+
+KEPT: list[bytearray] = []
+
+
+def mapped(size: int) -> None:
+    """A preparation that takes so many bytes and keeps them, as a library does."""
+    KEPT.append(bytearray(size))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clusters.runtime import RuntimeSettings
+from clusters.runtime import MemoryLimitError, RuntimeSettings
 from costmodel.errors import InputError
 from sweep import PACKAGES
-from sweep.session import GRACE_SECONDS, Place
+from sweep.run import Run
+from sweep.session import GRACE_SECONDS, Place, run_study
 from sweep.study import Study
-from sweep.warm_up import warm_up
+from sweep.warm_up import warm_up, with_members
 
 
 def test_limits_reach_the_workers(tiny: Study, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,3 +45,22 @@ def test_this_process_has_neither_workers_nor_a_cluster(given: dict[str, Any]) -
 def test_a_limit_would_limit_the_caller_itself() -> None:
     with pytest.raises(InputError, match="in-process"):
         Place(in_process=True, memory_limit_mib=512)
+
+
+def test_the_members_of_a_portfolio_are_warmed_up_too() -> None:
+    assert with_members(("auto", "exact")) == ("auto", "exact", "cosa", "thistle", "random_search")
+
+
+def test_a_limit_that_is_too_low_is_one_sentence_with_the_least_that_would_do(
+    tiny: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(run: Run, *_: object) -> None:
+        raise MemoryLimitError(256 << 20, (600 << 20) + 1, (792 << 20) + 1)
+
+    monkeypatch.setattr(Run, "explore", refused)
+    with pytest.raises(InputError) as error:
+        run_study(tiny, tmp_path / "tiny", Place(in_process=True))
+    assert str(error.value) == (
+        "--memory-limit: expected at least 793 MiB, found 256 MiB. The code of random_search takes 601 MiB "
+        "of a worker's address space, and solves need 192 MiB more"
+    )

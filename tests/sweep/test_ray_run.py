@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -137,3 +138,37 @@ def test_a_stopped_run_on_ray_is_resumed(
     rows = folder.read("layers").to_pylist()
     assert len(rows) == len({row["task_id"] for row in rows}) == 20
     assert {row["status"] for row in folder.read_rows("designs")} == {"complete"}
+
+
+def test_a_memory_limit_below_the_solvers_code_ends_the_run_before_any_solve(
+    write_study: Callable[[], Path], tmp_path: Path
+) -> None:
+    path = write_study()
+    path.write_text(path.read_text().replace("solver: random_search", "solver: cosa"))
+
+    def run(limit: int) -> subprocess.CompletedProcess[str]:
+        words = ["run", path.name, "--workers", "1", "--memory-limit", str(limit)]
+        return subprocess.run(
+            [sys.executable, "-m", "archsweep", *words],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    refused = run(256)
+    assert refused.returncode == 2, refused.stderr
+    said = refused.stderr.splitlines()[-1]
+    found = re.fullmatch(
+        r"archsweep: --memory-limit: expected at least (\d+) MiB, found 256 MiB. The code of cosa takes "
+        r"(\d+) MiB of a worker's address space, and solves need (\d+) MiB more",
+        said,
+    )
+    assert found, said
+    least, taken, more = map(int, found.groups())
+    assert least == taken + more > 256
+    assert not list((tmp_path / "runs").rglob("*.parquet"))
+    enough = run(least + 16)
+    assert enough.returncode == 0, enough.stderr
