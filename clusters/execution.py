@@ -6,6 +6,7 @@ import errno
 import pickle
 import time
 import traceback
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from clusters.runtime import OUT_OF_MEMORY, WALL_LIMIT, Completion, Failure, Work
@@ -40,6 +41,12 @@ def _lacks_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return True
     return any(words in str(error) for words in LACKING)
+
+
+def load_preparation(pickled: bytes) -> Callable[[], None]:
+    """What a worker does before its first item; raises what the unpickling raises, as a failed start does."""
+    prepare: Callable[[], None] = pickle.loads(pickled)
+    return prepare
 
 
 def load_work(pickled: bytes) -> Work | Failure:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import pickle
 import resource
 import socket
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from clusters.execution import ItemReport, execute, load_work
+from clusters.execution import ItemReport, execute, load_preparation, load_work
 from clusters.runtime import Failure
 
 ONE_THREAD = dict.fromkeys(
@@ -59,7 +58,7 @@ class Worker:
         self._taken = 0
         if memory_limit_bytes is not None:
             if not isinstance(self._work, Failure):
-                pickle.loads(prepare)()
+                load_preparation(prepare)()
             self._taken = max(0, _mapped_bytes() - idle)
             if self._taken + HEADROOM_BYTES <= memory_limit_bytes:
                 _limit_address_space(idle + memory_limit_bytes)
