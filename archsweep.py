@@ -14,7 +14,7 @@ from pathlib import Path
 
 __all__ = ["main"]
 
-_FOLDER = Path(__file__).resolve().parent
+_FOLDER = Path(__file__).parent.resolve()
 _PACKAGES = ("clusters", "costmodel", "results", "solvers", "sweep")
 
 
@@ -44,7 +44,8 @@ def _import_packages() -> None:
     homes = Counter(file.parents[1] for file in files.values() if file is not None)
     home = _FOLDER if beside else homes.most_common(1)[0][0] if homes else None
     for name, file in files.items():
-        if home is None or file != home / name / "__init__.py":
+        # a package may be a link to where it really lies
+        if home is None or file != (home / name / "__init__.py").resolve():
             _refuse(name, file)
         import_module(name)
     last = {Path.cwd(), _FOLDER} - {home}

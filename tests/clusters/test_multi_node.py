@@ -95,7 +95,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         for package in PACKAGES:
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(REPOSITORY / package, checkout / package, ignore=ignored)
-        for name in ("pyproject.toml", ".gitignore"):
+        for name in ("archsweep.py", "pyproject.toml", ".gitignore"):
             shutil.copy(REPOSITORY / name, checkout)
         (checkout / "study.yaml").write_text(STUDY)
         (checkout / "problem.yaml").write_text(PROBLEM)

@@ -21,8 +21,10 @@ def follow(name: str, folder: Path, variables: Mapping[str, str] | None = None) 
 def checkout(tmp_path: Path) -> Path:
     """This checkout with solvers and guides of its own, and with the code that is compiled already."""
     for entry in ROOT.iterdir():
-        if entry.name not in (".git", "docs", "runs", "solvers"):
+        if entry.name not in (".git", "archsweep.py", "docs", "runs", "solvers"):
             (tmp_path / entry.name).symlink_to(entry)
+    # the command looks for the packages beside the file that it is, not beside one that this leads to
+    shutil.copy(ROOT / "archsweep.py", tmp_path)
     for copied in ("docs", "solvers"):
         shutil.copytree(ROOT / copied, tmp_path / copied)
     return tmp_path

@@ -33,7 +33,7 @@ def laptop(tmp_path: Path) -> Iterator[Host]:
         for package in COPIED:
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(ROOT / package, laptop.home / "checkout" / package, ignore=ignored)
-        for name in ("pyproject.toml", ".gitignore"):
+        for name in ("archsweep.py", "pyproject.toml", ".gitignore"):
             shutil.copy(ROOT / name, laptop.home / "checkout")
         (laptop.home / ".ssh").mkdir(mode=0o700)
         shutil.copy(tmp_path / "key", laptop.home / ".ssh" / "archsweep")
