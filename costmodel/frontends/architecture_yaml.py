@@ -68,7 +68,7 @@ from functools import partial
 from typing import Any
 
 from costmodel.architecture import Architecture, Compute, StorageLevel
-from costmodel.errors import InputError, OverrideError
+from costmodel.errors import InputError
 from costmodel.frontends.architecture_document import (
     ArchitectureKeys,
     ComputeKeys,
@@ -76,7 +76,7 @@ from costmodel.frontends.architecture_document import (
 )
 from costmodel.frontends.architecture_overrides import Overrides
 from costmodel.frontends.file_keys import check_keys
-from costmodel.frontends.override_blame import because_of
+from costmodel.frontends.override_blame import built_with
 from costmodel.frontends.quantities import Quantity
 from costmodel.technology import Technology, area_ratio, energy_ratio, technology
 
@@ -90,12 +90,7 @@ def architecture_from_document(
     anything is computed from it. InputError names the key of the file, or the override, that is wrong.
     """
     given = {str(key): value for key, value in (overrides or {}).items()}
-    try:
-        return _architecture(document, where, given)
-    except OverrideError:
-        raise
-    except InputError as error:
-        raise because_of(error, given, where, partial(_architecture, document, where)) from None
+    return built_with(partial(_architecture, document, where), given, where)
 
 
 def _architecture(document: Any, where: str, overrides: Mapping[str, Any]) -> Architecture:

@@ -51,7 +51,7 @@ from costmodel.chip.hardware import Chip, Dram, Noc, Tile, TileBuffer
 from costmodel.errors import InputError, NotFoundError, OverrideError
 from costmodel.frontends.chip_document import ChipKeys, blamed_for, overridden
 from costmodel.frontends.file_keys import check_keys
-from costmodel.frontends.override_blame import because_of
+from costmodel.frontends.override_blame import built_with
 from costmodel.frontends.quantities import Quantity
 from costmodel.technology import SIMBA_LIKE_8BIT, energy_ratio
 
@@ -65,12 +65,7 @@ def chip_from_document(document: Any, where: str, overrides: Mapping[str, Any] |
     Raises InputError naming the file and the key for what is missing, unknown or impossible.
     """
     given = dict(overrides or {})
-    try:
-        return _chip(document, where, given)
-    except OverrideError:
-        raise
-    except InputError as error:
-        raise because_of(error, given, where, partial(_chip, document, where)) from None
+    return built_with(partial(_chip, document, where), given, where)
 
 
 def _chip(document: Any, where: str, overrides: Mapping[str, Any]) -> Chip:

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from costmodel.errors import InputError, OverrideError
 
+Hardware = TypeVar("Hardware")
 
-def because_of(
+
+def built_with(
+    build: Callable[[Mapping[str, Any]], Hardware], overrides: Mapping[str, Any], where: str
+) -> Hardware:
+    """What ``build`` makes of ``overrides``; an InputError that follows from one of them names that one."""
+    try:
+        return build(overrides)
+    except OverrideError:
+        raise
+    except InputError as error:
+        raise _because_of(error, overrides, where, build) from None
+
+
+def _because_of(
     error: InputError, overrides: Mapping[str, Any], where: str, build: Callable[[Mapping[str, Any]], object]
 ) -> InputError:
     """``error``, which follows from ``overrides`` together with the file, as an error of an override.
