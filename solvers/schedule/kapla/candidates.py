@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
 
+from solvers.budget import InTime, always_in_time
 from solvers.schedule.kapla.chains import likely_schemes
 from solvers.schedule.kapla.costing import Costing, Limit
 from solvers.schedule.kapla.estimate import Cost, Estimate, Estimates
@@ -40,28 +41,30 @@ class Pruned:
 
 
 def pruned_schemes(
-    slicing: Slicing, estimates: Estimates, seed: int, in_time: Callable[[], bool] = lambda: True
+    slicing: Slicing, estimates: Estimates, seed: int, in_time: InTime = always_in_time
 ) -> Pruned:
     """Conservative validity pruning, random choice (all stay with probability 1), Pareto pruning.
 
     When ``in_time()`` says that the time is up, the segments not looked at yet are left out.
     """
-    params, segments = slicing.params, list(slicing.segments())
+    params = slicing.params
     fitting: dict[Scheme, Estimate] = {}
+    segments = sliced = 0
     complete = True
-    for number, segment in enumerate(segments):
+    for segment in slicing.segments():
         if not in_time():
-            segments, complete = segments[:number], False
+            complete = False
             break
         every = slicing.subbatches(segment)
+        segments, sliced = segments + 1, sliced + len(every)
         parts = [one for one in every if not params.prune or estimates.may_fit(Scheme(segment, one))]
         if parts:
             fitting |= {Scheme(segment, one): least for one, least in estimates.least(segment, parts)}
     drawn = _drawn(fitting, params.probability, seed)
     return Pruned(
-        schemes=undominated(drawn, params.pareto) if params.pareto and params.chains else drawn,
-        segments=len(segments),
-        sliced=sum(len(slicing.subbatches(segment)) for segment in segments),
+        schemes=undominated(drawn, params.pareto, in_time) if params.pareto and params.chains else drawn,
+        segments=segments,
+        sliced=sliced,
         fitting=len(fitting),
         drawn=len(drawn),
         complete=complete,
@@ -89,13 +92,14 @@ class Candidates:
     def cost_likely(self, limit: Limit) -> None:
         """Cost the last schemes of the best chains; then rank chains anew with what that showed, and again.
 
-        It ends when no scheme of theirs is new, with the rounds, or with the limit. Optimistic costs make
+        It ends when no scheme of theirs is new, with the rounds, or with the limit, at which a ranking under
+        way is given up. Optimistic costs make
         schemes look better than they are, and some do not fit after all: those give way to others.
         """
         layers = range(len(self.slicing.problem.graph.layers))
         self._cost([Scheme(self.slicing.single(number), 1) for number in layers], limit)
         rounds = self.slicing.params.rounds
-        while (new := self._likely()) and not limit.reached:
+        while not limit.reached and (new := self._likely(limit)):
             self._cost(new, limit)
             rounds -= 1
             if rounds == 0:
@@ -105,11 +109,12 @@ class Candidates:
         self.costing.cost(schemes, limit)
         self._costed.update(schemes)
 
-    def _likely(self) -> list[Scheme]:
-        """Schemes not yet costed in full; all of them if chains are not ranked."""
+    def _likely(self, limit: Limit) -> list[Scheme]:
+        """Schemes not yet costed in full; all of them if chains are not ranked, none if time is up."""
         chosen, problem = list(self.pruned.schemes), self.slicing.problem
         if most := self.slicing.params.chains:
-            chosen = likely_schemes(self._costs(), len(problem.graph.layers), problem.objective, most)
+            layers = len(problem.graph.layers)
+            chosen = likely_schemes(self._costs(), layers, problem.objective, most, limit.in_time)
         return [scheme for scheme in chosen if scheme not in self._costed]
 
     def _costs(self) -> dict[Segment, dict[int, Cost]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from heapq import nsmallest
 from typing import NamedTuple
 
+from solvers.budget import InTime, always_in_time
 from solvers.schedule.kapla.estimate import Cost
 from solvers.schedule.kapla.segments import Scheme, Segment
 from solvers.schedule.objective import Objective
@@ -34,17 +35,24 @@ class Chain:
 
 
 def likely_schemes(
-    costs: Mapping[Segment, Mapping[int, Cost]], layers: int, objective: Objective, most: int
+    costs: Mapping[Segment, Mapping[int, Cost]],
+    layers: int,
+    objective: Objective,
+    most: int,
+    in_time: InTime = always_in_time,
 ) -> list[Scheme]:
     """The schemes with which the ``most`` best chains (k_S) to each layer end.
 
     Section IV-B: for each layer, in topological order, the chains that end with it are those that end before
-    one of the segments, followed by that. They are ranked by what they cost together.
+    one of the segments, followed by that. They are ranked by what they cost together. None when the time is
+    up before the last layer is reached: the chains to a middle one say nothing about the whole network.
     """
     ending = _by_end(costs)
     best: list[list[Chain]] = [[Chain(NOTHING)]]
     found: dict[Scheme, None] = {}
     for end in range(1, layers + 1):
+        if not in_time():
+            return []
         links = _links(ending.get(end, ()), costs, best)
         ranked = nsmallest(most, links, key=lambda link: link.value(objective))
         best.append([link.chain for link in ranked])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from costmodel.chip import ChipEvaluator
 from costmodel.chip.tile_costs import TileCosts
 from costmodel.ratree import NotPossibleError
-from solvers.budget import Budget, Stopwatch
+from solvers.budget import Deadline
 from solvers.schedule.kapla.estimate import Cost
 from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import Scheme, Segment, Slicing
@@ -17,16 +17,29 @@ from solvers.schedule.tile_costs import need
 
 @dataclass
 class Limit:
-    """How long segments may be costed, and how many: ``count`` of them were."""
+    """How long segments may be costed, and how many (None: no limit): ``count`` of them were.
 
-    watch: Stopwatch
-    budget: Budget
+    ``kept``: the last wall seconds before the deadline, in which the answer has to be counted again.
+    """
+
+    deadline: Deadline
+    most: int | None = None
+    kept: float = 0.0
     count: int = 0
+
+    def in_time(self) -> bool:
+        """Whether there is time left for costing."""
+        return self.left > 0
+
+    @property
+    def left(self) -> float:
+        """Wall seconds for costing; 0 or below when they are over."""
+        return self.deadline.left - self.kept
 
     @property
     def reached(self) -> bool:
-        most, seconds = self.budget.iterations, self.budget.wall_seconds
-        return self.count == most or self.watch.wall_seconds >= seconds
+        """Whether nothing more may be costed."""
+        return self.count == self.most or not self.in_time()
 
 
 class Costing:
@@ -38,7 +51,7 @@ class Costing:
         self._known: set[Scheme] = set()
         self._complete = True
         self.found: dict[Segment, dict[int, Cost]] = {}
-        self.reason = "none was costed"
+        self.reason = "too few were costed"
 
     def cost(self, wanted: Sequence[Scheme], limit: Limit) -> None:
         """Cost one after the other, none twice, as far as the limit goes.

@@ -9,21 +9,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.budget import InTime, always_in_time
 from solvers.schedule.kapla.estimate import Estimate
 from solvers.schedule.kapla.segments import Scheme
 
 
-def undominated(estimates: Mapping[Scheme, Estimate], margin: float) -> dict[Scheme, Estimate]:
+def undominated(
+    estimates: Mapping[Scheme, Estimate], margin: float, in_time: InTime = always_in_time
+) -> dict[Scheme, Estimate]:
     """The schemes that no other of the same layers equals in accesses of all tensors in clearly less time.
 
     Section IV-B's second pass of pruning. Counts are of each layer's reads and writes of DRAM and of what its
     tiles take into their buffers, and of NoC traffic. Clearly less time is ``margin`` of the other's, for
     all numbers are optimistic; with 1 equal time does for fewer accesses, and of equals the first stays.
+    Schemes that were not compared when the time is up all stay.
     """
     by_layers = sorted(estimates, key=_layers)
     kept: dict[Scheme, Estimate] = {}
     for _, group in groupby(by_layers, key=_layers):
         schemes = list(group)
+        if not in_time():
+            kept |= {scheme: estimates[scheme] for scheme in schemes}
+            continue
         accesses = np.array([estimates[scheme].accesses.counts for scheme in schemes])
         cycles = np.array([estimates[scheme].cost.cycles for scheme in schemes])
         left = [place for place in range(len(schemes)) if not _dominated(place, accesses, cycles, margin)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -22,11 +22,11 @@ class Region(NamedTuple):
 class Regions:
     """The regions of the segments of ``slicing``, which share tiles as in the chip model.
 
-    ``normalized``: cycles of each layer for a sample on one tile.
+    ``normalized``: cycles of a layer (its number) for a sample on one tile; not asked for one region.
     """
 
     slicing: Slicing
-    normalized: Sequence[float]
+    normalized: Callable[[int], float]
     _known: dict[Segment, tuple[Region, ...]] = field(default_factory=dict)
 
     def of(self, segment: Segment) -> tuple[Region, ...]:
@@ -36,9 +36,11 @@ class Regions:
         return self._known[segment]
 
     def _shared(self, segment: Segment) -> tuple[Region, ...]:
-        regions = self.slicing.regions(segment)
-        cycles = [sum(self.normalized[number] for number in region) for region in regions]
-        tiles = allocate(self.slicing.problem.model.tiles, cycles, [1] * len(regions))
+        regions, model = self.slicing.regions(segment), self.slicing.problem.model
+        if len(regions) == 1:
+            return (Region(tuple(regions[0]), model.tiles),)
+        cycles = [sum(self.normalized(number) for number in region) for region in regions]
+        tiles = allocate(model.tiles, cycles, [1] * len(regions))
         assert tiles is not None  # there are no pipelines of more regions than tiles
         return tuple(Region(tuple(region), count) for region, count in zip(regions, tiles, strict=True))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from costmodel.ratree import Cut, Leaf, Node, SegmentFlow, Wiring
@@ -73,9 +75,21 @@ class Slicing:
         if params.spatial and end - first <= tiles:
             yield Segment(first, end, "pipeline")
         if params.spatial and params.grouped:
-            grouped = Segment(first, end, "grouped")
-            if 1 < len(self.regions(grouped)) < len(grouped) and len(self.regions(grouped)) <= tiles:
-                yield grouped
+            regions = self._grouped_regions(first, end)
+            if 1 < regions < end - first and regions <= tiles:
+                yield Segment(first, end, "grouped")
+
+    def _grouped_regions(self, first: int, end: int) -> int:
+        """How many regions a grouped segment has: one of its first layer, one of each later one with weights.
+
+        Counted without making them: long networks have tens of thousands of segments to ask this of.
+        """
+        return 1 + self._with_weights[end] - self._with_weights[first + 1]
+
+    @cached_property
+    def _with_weights(self) -> tuple[int, ...]:
+        """Of the first 0, 1, 2 ... layers, how many have weights."""
+        return tuple(accumulate((layer.has_weights for layer in self.problem.graph.layers), initial=0))
 
     def regions(self, segment: Segment) -> list[list[int]]:
         """The layers (numbers) that share tiles, region by region."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from costmodel.chip import ChipEvaluator
 from costmodel.errors import InputError
-from solvers.budget import Budget, Deadline, Stopwatch
+from solvers.budget import Budget, Deadline
 from solvers.divisors import divisors
 from solvers.outcome import Outcome, noting_limits
 from solvers.schedule.chip_model import ChipModel
@@ -20,12 +20,13 @@ from solvers.schedule.kapla.estimate import Estimates
 from solvers.schedule.kapla.floors import LayerFloor
 from solvers.schedule.kapla.params import Params
 from solvers.schedule.kapla.regions import Regions
-from solvers.schedule.kapla.segments import Slicing
+from solvers.schedule.kapla.segments import Scheme, Slicing
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
+from solvers.schedule.ratree.solving import MOST_FOR_RECOUNT
 from solvers.schedule.tile_costs import need, offers_alone
 from solvers.schedule.tile_shares import Request
 
-VERSION = "4"
+VERSION = "5"
 DEFAULT = Params()
 SHARE_OF_BOUND = 0.25
 """The share of the time that the bound may take before the search."""
@@ -35,30 +36,37 @@ SHARE_OF_BOUND = 0.25
 def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) -> Outcome[ScheduleSolution]:
     """The best chain of the segments that are worth costing in full (section IV-B), as a tree.
 
-    Single layers are costed first: they are in every choice. What is not known about layers on tiles or alone
-    is asked for once a round of candidates: TileCostsNeeded where it cannot be solved in this process; asked
-    again with more known, the solver gets further and ends with the same answer. The seed matters only where
-    segments are drawn. ``budget.iterations`` is the most segments, counted with their sub-batches, that are
-    costed in full; ``evaluations`` is how many were.
+    One layer after the other is the first chain, and the answer where the time is up before there is a
+    better one. Then single layers are costed: they are in every choice. What is not known about layers on
+    tiles or alone is asked for once a round of candidates: TileCostsNeeded where it cannot be solved in this
+    process; asked again with more known, the solver gets further and ends with the same answer. The seed
+    matters only where segments are drawn. ``budget.iterations`` is the most segments, counted with their
+    sub-batches, that are costed in full, by the first chain and again by the search; ``evaluations`` is how
+    many the search did.
     Raises InputError for another model than the chip's: segments must cost the same whatever is around them;
     and for layers that only run alone where that is not offered.
     """
     model = _checked(problem)
-    limit = Limit(Stopwatch(), budget)
+    deadline = Deadline(budget.wall_seconds)
     layers = range(len(problem.graph.layers))
     need(model.tile_costs, (Request(number, 1, 1) for number in layers))
-    deadline = Deadline(budget.wall_seconds, limit.watch)
-    # The bound is prepared before the time is spent: its costs of leaves are those of segments, too.
-    problem.bound(Deadline(deadline.left * SHARE_OF_BOUND).in_time)
     evaluator = model.evaluator(problem.graph, problem.batch, problem.objective)
+    first = _one_by_one(Slicing(problem, params), model, evaluator, Limit(deadline, budget.iterations))
+    # The judge, who remembers nothing, takes about as long for the answer as the first chain took.
+    kept = min(deadline.watch.wall_seconds, deadline.wall_seconds * MOST_FOR_RECOUNT)
+    limit = Limit(deadline, budget.iterations, kept)
+    # The bound is prepared before the time is spent: its costs of leaves are those of segments, too.
+    problem.bound(Deadline(limit.left * SHARE_OF_BOUND).in_time)
     found = []
     for passes in divisors(problem.batch):
-        found.append(_searched(Slicing(problem, params, passes), model, evaluator, limit))
+        if not limit.in_time():
+            break
+        found.append(_searched(Slicing(problem, params, passes), model, evaluator, limit, budget.seed))
         if found[-1].chain and not params.all_passes:
             break
-    best = min(found, key=lambda one: one.objective)
+    best = min([*found, first], key=lambda one: one.objective)
     if best.chain is None:  # more passes need less room: what stops the most stops all
-        reason = f"no chain of segments runs all layers: {found[-1].note}"
+        reason = f"no chain of segments runs all layers: {(found or [first])[-1].note}"
         return no_tree(problem, reason, deadline)
     outcome = answer(problem, best.slicing.tree(best.chain.schemes), (), deadline, best.note)
     return replace(outcome, evaluations=limit.count)
@@ -97,18 +105,41 @@ class Searched:
         return self.slicing.problem.objective.value(passes * cost.energy_pj, passes * cost.cycles)
 
 
-def _searched(slicing: Slicing, model: ChipModel, evaluator: ChipEvaluator, limit: Limit) -> Searched:
+def _one_by_one(slicing: Slicing, model: ChipModel, evaluator: ChipEvaluator, limit: Limit) -> Searched:
+    """Every layer by itself, in as few sub-batches as are possible: the first chain, with no preparation.
+
+    It is costed apart from the search, whose rankings and counts do not depend on it; the evaluator remembers
+    its segments.
+    """
+    layers = [slicing.single(number) for number in range(len(slicing.problem.graph.layers))]
+    costing = Costing(Regions(slicing, model.tile_costs.normalized_cycles), evaluator, model.tile_costs)
+    waiting = layers
+    for subbatches in divisors(slicing.batch):
+        schemes = [Scheme(one, subbatches) for one in waiting if subbatches in slicing.subbatches(one)]
+        costing.cost(schemes, limit)
+        waiting = [one for one in waiting if one not in costing.found]
+        if not waiting or limit.reached:
+            break
+    chain = best_chain(costing.found, len(layers), slicing.problem.objective)
+    note = f"one layer after the other {costing.note}"
+    return Searched(slicing, chain, note if chain else f"{note}: {costing.reason}")
+
+
+def _searched(
+    slicing: Slicing, model: ChipModel, evaluator: ChipEvaluator, limit: Limit, seed: int
+) -> Searched:
     """Prune, prioritise and cost the segments of one number of passes; chain up what is possible."""
     problem, costs = slicing.problem, model.tile_costs
     layers = range(len(problem.graph.layers))
-    regions = Regions(slicing, [costs.normalized_cycles(number) for number in layers])
+    normalized = [costs.normalized_cycles(number) for number in layers]
+    regions = Regions(slicing, normalized.__getitem__)
     floors = [_floor(problem, number, model) for number in layers]
-    facts = (problem.graph, problem.batch, model.chip, *floors, *regions.normalized)
+    facts = (problem.graph, problem.batch, model.chip, *floors, *normalized)
     estimates = Estimates(slicing, model.chip, floors, regions)
     # The rest of the time is for costing: without that there is no chain at all.
-    deadline = Deadline((limit.budget.wall_seconds - limit.watch.wall_seconds) / 2)
+    deadline = Deadline(limit.left / 2)
     key = (*facts, slicing.passes, slicing.params)
-    pruned = _pruned(_Pruning(key, limit.budget.seed, slicing, estimates, deadline))
+    pruned = _pruned(_Pruning(key, seed, slicing, estimates, deadline))
     if not pruned.complete:
         _pruned.cache_clear()
     costing = Costing(regions, evaluator, costs)

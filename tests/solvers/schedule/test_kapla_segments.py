@@ -70,7 +70,7 @@ def test_nothing_valid_is_pruned_and_nothing_costs_less_than_estimated(
     problem = problem_of(name, layers, batch, buffer_bytes=buffer_bytes)
     model, slicing = model_of(problem), Slicing(problem, kapla.Params(most_layers=6))
     floors = [LayerFloor.of(problem.graph, number, model.chip) for number in range(layers)]
-    regions = Regions(slicing, [model.tile_costs.normalized_cycles(number) for number in range(layers)])
+    regions = Regions(slicing, model.tile_costs.normalized_cycles)
     estimates = Estimates(slicing, model.chip, floors, regions)
     evaluator = model.evaluator(problem.graph, batch, problem.objective)
     possible = pruned = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,9 @@ from solvers.outcome import Outcome, Status
 from solvers.schedule import set_annealing
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.fitting import fitted
-from solvers.schedule.problem import ScheduleProblem
+from solvers.schedule.kapla import chains
+from solvers.schedule.kapla.segments import Segment, Slicing
+from solvers.schedule.problem import ScheduleProblem, violations
 from solvers.schedule.ratree.epochs import EpochOf, solve_epoch
 from solvers.schedule.ratree.params import SetParams
 from solvers.schedule.ratree.search import Plan
@@ -82,8 +84,38 @@ def test_the_clock_is_honoured(name: str, looks: int, monkeypatch: pytest.Monkey
     assert outcome.bound is not None
     if looks == 3:
         assert outcome.solution is None
-    if looks == 1200 and name != "kapla_schedule":  # 5 first trees of up to 208 layers, and the search began
+    if looks == 1200:  # 5 first trees of up to 208 layers, and the search began
         assert outcome.solution is not None
+
+
+@pytest.mark.parametrize("looks", [1200, 3000, 9000])
+def test_kapla_has_a_first_chain_and_prepares_nothing_after_the_end(
+    looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ResNet-152 has some 21,000 segments, for each of 7 numbers of passes: each is a step of preparation."""
+    clock, prepared = Clock(looks), [0]
+    segments, links = Slicing.segments, chains._links
+
+    def steps_of_segments(slicing: Slicing) -> Iterator[Segment]:
+        for segment in segments(slicing):
+            prepared[0] += clock.left < 0
+            yield segment
+
+    def steps_of_links(*arguments: Any) -> Iterator[chains.Link]:
+        for link in links(*arguments):
+            prepared[0] += clock.left < 0
+            yield link
+
+    monkeypatch.setattr(Slicing, "segments", steps_of_segments)
+    monkeypatch.setattr(chains, "_links", steps_of_links)
+    problem = problem_of("set-resnet152", 64, clock)
+    module = solver("kapla_schedule").load()
+    outcome: Outcome[Any] = timed(clock, monkeypatch, lambda: module.solve(problem, BUDGET, module.Params()))
+    assert clock.left < 0
+    assert outcome.solution is not None
+    assert violations(problem, outcome.solution) == []
+    # the last layer before the end; chains of what was costed are joined whatever the clock says
+    assert prepared[0] <= 2 * outcome.evaluations + 3 * len(problem.graph.layers)
 
 
 @pytest.mark.parametrize("looks", [3, 20, 300])
