@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import cases
+import counts
 
 from costmodel import MODEL_VERSION
 from solvers.catalogue import solver
@@ -19,7 +20,7 @@ NAMES = (COST_MODEL, *cases.SOLVERS)
 def now(name: str) -> dict[str, Any]:
     """The version and the answers of a solver, or the counts of the cost model, as they are now."""
     if name == COST_MODEL:
-        return {"version": MODEL_VERSION, "answers": cases.counted()}
+        return {"version": MODEL_VERSION, "answers": counts.counted()}
     return {"version": solver(name).load().VERSION, "answers": cases.answers(name)}
 
 
@@ -33,7 +34,15 @@ def frozen() -> dict[str, dict[str, Any]]:
 
 def freeze(found: dict[str, dict[str, Any]]) -> None:
     """Write all down, a line a case, so that a change shows as what it is."""
-    ANSWERS.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    names = ",\n".join(_written(name, known) for name, known in sorted(found.items()))
+    ANSWERS.write_text(f"{{\n{names}\n}}\n", encoding="utf-8")
+
+
+def _written(name: str, known: dict[str, Any]) -> str:
+    cases = sorted(known["answers"].items())
+    lines = ",\n".join(f"  {json.dumps(case)}: {json.dumps(answer)}" for case, answer in cases)
+    version = json.dumps(known["version"])
+    return f'{json.dumps(name)}: {{\n "version": {version},\n "answers": {{\n{lines}\n }}\n}}'
 
 
 def changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
