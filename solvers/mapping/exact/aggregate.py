@@ -11,7 +11,6 @@ every assignment at once, as far as the outermost level's words go.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import inf
 from typing import Any, NamedTuple
 
@@ -21,6 +20,8 @@ from numpy.typing import NDArray
 from costmodel.batch_tables import Tables
 from costmodel.bounds import ROUNDING
 from costmodel.limits import limit_reached
+from solvers.budget import InTime, OutOfTimeError, always_in_time
+from solvers.mapping.exact.bound import AT_ONCE, LEFT, bound_in_time
 from solvers.mapping.exact.tables import Lattice, Space, assignment_room
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space_bounds import space_bounds
@@ -42,7 +43,7 @@ def with_cycles(
     tables: Space,
     keeps: Array,
     lattice: Lattice,
-    in_time: Callable[[], bool] = lambda: True,
+    in_time: InTime = always_in_time,
 ) -> Space:
     """``tables`` with a lower bound on cycles; to minimise cycles, with weights of the slowest bandwidth.
 
@@ -85,7 +86,7 @@ def least_cycles(
     keeps: Array,
     lattice: Lattice,
     weights: Weights,
-    in_time: Callable[[], bool] = lambda: True,
+    in_time: InTime = always_in_time,
 ) -> float:
     """No mapping with one of ``keeps`` [n, levels], its parts in any order, takes fewer cycles, for the sake
     of one of the outermost bandwidths; 0 where ``in_time()`` ends it."""
@@ -98,7 +99,10 @@ def least_cycles(
     for keep in keeps:
         if not in_time():
             return 0.0
-        least = min(least, _inside(joint, keep, lattice))
+        try:
+            least = min(least, _inside(joint, keep, lattice, in_time))
+        except OutOfTimeError:
+            return 0.0
     return least * ROUNDING
 
 
@@ -112,11 +116,10 @@ def _joint(model: Tables) -> Tables:
     )
 
 
-def _inside(joint: Space, keep: Array, lattice: Lattice) -> float:
-    from solvers.mapping.exact.bound_kernel import bound_of_assignment
-
+def _inside(joint: Space, keep: Array, lattice: Lattice, in_time: InTime) -> float:
     room = assignment_room(joint)
     room.spatial[:] = 1
     room.keep[:] = keep
+    lattice.steps[LEFT] = AT_ONCE
     # Without what the MAC units ask for, which multicast can lower.
-    return float(bound_of_assignment(joint, room, lattice, True) - room.numbers[1])
+    return bound_in_time(joint, room, lattice, True, in_time) - float(room.numbers[1])

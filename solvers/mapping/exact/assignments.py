@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.limits import limit_reached
+from solvers.budget import InTime, OutOfTimeError
 from solvers.mapping.exact.chains import chains_of
 from solvers.mapping.exact.parts import PartSpace
 from solvers.mapping.exact.prices import ANY_ORDER, Prices, Which
@@ -19,6 +19,9 @@ from solvers.mapping.exact.tables import Assignment, Lattice, Space, assignment_
 Array = NDArray[Any]
 MOST_WAITING = 2_000_000
 """With more assignments in the queue, most of which may be better than the best known, the search ends."""
+
+SPREADS_AT_ONCE = 50_000
+"""Spatial factors whose bounds are computed between two looks at the clock."""
 
 
 class Waiting(NamedTuple):
@@ -48,8 +51,10 @@ class Assignments:
         self._prices = Prices(tables, self.room, lattice)
         self._keeps, self._orders = parts.keeps, parts.orders
         self._chains = chains_of(self._keeps, self.room.ratio.shape[1])
-        self._spread_bounds = self._bounds_of_spreads()
-        self._order = np.argsort(self._spread_bounds, kind="stable")
+        self._spread_bounds = np.empty(len(factors))
+        self._bounded = 0
+        """How many of the spatial factors have their bound: all, before the first assignment is served."""
+        self._order = np.empty(0, np.int64)
         self._next = 0
         self._queue: list[Waiting] = []
         self._served = False
@@ -59,6 +64,8 @@ class Assignments:
     @property
     def bound(self) -> float:
         """No mapping of the assignments still in the queue costs less; infinite when there is none."""
+        if self._bounded < len(self._spreads):
+            return 0.0
         return min(self._next_spread, self._queue[0].bound if self._queue else inf)
 
     @property
@@ -76,11 +83,13 @@ class Assignments:
                 effect = "the search ends before its proof, for want of memory"
                 limit_reached("assignments of spatial factors that wait", MOST_WAITING, effect)
 
-    def pop(self, limit: float, in_time: Callable[[], bool]) -> bool:
+    def pop(self, limit: float, in_time: InTime) -> bool:
         """Load the assignment of the least bound; False if no bound is below ``limit``, or no time is left.
 
-        The first one is served in any case, the best known when time ends.
+        Unless the layer is large, the first one is served in any case, the best known when time ends.
         """
+        if not self._bound_spreads(in_time):
+            return False
         while self.bound < limit:
             self._make_room(limit)
             late = self.full or not in_time()
@@ -96,7 +105,11 @@ class Assignments:
             if waiting.which.order == ANY_ORDER and (late or not waiting.cheap):
                 self._split_orders(waiting)
                 continue
-            bound = self._load(waiting.which, limit)
+            try:
+                bound = self._load(waiting.which, limit, in_time)
+            except OutOfTimeError:
+                heappush(self._queue, waiting)
+                return False
             if not waiting.cheap or (late and bound < inf):
                 self._served = True
                 return True
@@ -109,12 +122,21 @@ class Assignments:
         for order in range(len(self._orders[waiting.which.keeps])):
             heappush(self._queue, Waiting(waiting.bound, True, waiting.which._replace(order=order)))
 
-    def _bounds_of_spreads(self) -> Array:
+    def _bound_spreads(self, in_time: InTime) -> bool:
+        """Fill the bounds of all spatial factors, unless that is done; False if time ends it."""
         from solvers.mapping.exact.choice_kernel import spread_bounds
 
-        bounds = np.empty(len(self._spreads))
-        spread_bounds(self._tables, self._spreads, self._chains, self.room, bounds)
-        return bounds
+        while self._bounded < len(self._spreads):
+            some = slice(self._bounded, self._bounded + SPREADS_AT_ONCE)
+            spread_bounds(
+                self._tables, self._spreads[some], self._chains, self.room, self._spread_bounds[some]
+            )
+            self._bounded = min(some.stop, len(self._spreads))
+            if self._bounded == len(self._spreads):
+                self._order = np.argsort(self._spread_bounds, kind="stable")
+            elif not in_time():
+                return False
+        return True
 
     def _split(self, spread: int, limit: float) -> None:
         """Put the assignments of some spatial factors into the queue."""
@@ -128,8 +150,8 @@ class Assignments:
             order = ANY_ORDER if len(self._orders[keeps]) > 1 else 0
             heappush(self._queue, Waiting(float(bounds[keeps]), True, Which(spread, keeps, order)))
 
-    def _load(self, which: Which, limit: float) -> float:
-        """Fill ``room`` and ``lattice``; the assignment's bound."""
+    def _load(self, which: Which, limit: float, in_time: InTime) -> float:
+        """Fill ``room`` and ``lattice``; the assignment's bound. OutOfTimeError where time ends it."""
         self.room.spatial[:] = self._spreads[which.spread]
         self.room.keep[:] = self._orders[which.keeps][max(which.order, 0)]
-        return self._prices.bound(limit, which)
+        return self._prices.bound(limit, which, in_time)

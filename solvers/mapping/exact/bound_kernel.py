@@ -36,6 +36,7 @@ from solvers.mapping.exact.assignment_kernel import (
     operands_pj,
     value,
 )
+from solvers.mapping.exact.bound import DONE, LEFT
 from solvers.mapping.exact.words_kernel import has_room, kept_words, moved_words
 
 if TYPE_CHECKING:
@@ -47,19 +48,33 @@ Int = Any
 Real = Any
 """A 64-bit floating-point number of compiled code."""
 
+REACHED = 2
+"""The place in ``Lattice.steps`` of the step that this call has come to."""
+
+BLOCK = 8192
+"""Tiles whose fill is looked at in one step."""
+
 
 @entry
 def bound_of_assignment(space: Space, room: Assignment, lattice: Lattice, any_order: bool) -> float:
     """A lower bound on the objective of all mappings with the factors and keep sets of ``room``.
 
     With ``any_order`` the tensors that a level of several parts keeps may end their tiles in any order; what
-    the lattice and ``room.keep`` hold is then of no use to a search.
+    the lattice and ``room.keep`` hold is then of no use to a search. A call ends when it has looked at about
+    ``lattice.steps[LEFT]`` tiles. If ``lattice.steps[DONE]`` is above 0 then, there are more: the result says
+    nothing yet, and the next call goes on from there (:func:`solvers.mapping.exact.bound.bound_in_time` makes
+    these calls).
     """
-    assign(space, room)
-    for level in range(len(room.keep)):
-        if space.first[level] == level and space.prices[level] > 0:
-            room.numbers[1] -= space.prices[level] * space.model.usable_words[level]
-    fill_lattice(space, room, lattice, any_order)
+    if lattice.steps[DONE] == 0:
+        assign(space, room)
+        for level in range(len(room.keep)):
+            if space.first[level] == level and space.prices[level] > 0:
+                room.numbers[1] -= space.prices[level] * space.model.usable_words[level]
+        _number(space, room, lattice)
+    lattice.steps[REACHED] = 0
+    if not _fill_lattice(space, room, lattice, any_order):
+        return 0.0
+    lattice.steps[DONE] = 0
     top = len(room.keep) - 1
     whole = place(space, lattice, top, 0) + lattice.size[0] - 1
     return value(space, room, room.numbers[1] + lattice.opened[whole], room.demand)
@@ -73,23 +88,46 @@ def place(space: Space, lattice: Lattice, level: int, run: int) -> Int:
 
 
 @inlined
-def fill_lattice(space: Space, room: Assignment, lattice: Lattice, any_order: bool) -> None:
-    """Bounds for all tiles and levels, from the inside out."""
-    _number(space, room, lattice)
-    size, top = lattice.size[0], len(room.keep) - 1
-    lattice.subset[:] = 0
-    for run in range(len(space.runs)):
-        start = place(space, lattice, 0, run)
-        lattice.opened[start : start + size] = 0.0
-    for level in range(1, top + 1):
-        _fill_level(space, room, lattice, level, any_order)
+def _is_due(lattice: Lattice, tiles: int) -> bool:
+    """Whether the next step, which looks at so many tiles, is to be done now: not if an earlier call did it,
+    nor if this call has looked at enough.
+
+    A call walks through all steps in the same order as the first one did, and does those that are due.
+    """
+    lattice.steps[REACHED] += 1
+    if lattice.steps[REACHED] <= lattice.steps[DONE] or lattice.steps[LEFT] <= 0:
+        return False
+    lattice.steps[DONE] = lattice.steps[REACHED]
+    lattice.steps[LEFT] -= tiles
+    return True
 
 
 @inlined
-def _fill_level(space: Space, room: Assignment, lattice: Lattice, level: int, any_order: bool) -> None:
+def _is_behind(lattice: Lattice) -> bool:
+    """Whether a step was left for the next call."""
+    return bool(lattice.steps[REACHED] > lattice.steps[DONE])
+
+
+@inlined
+def _fill_lattice(space: Space, room: Assignment, lattice: Lattice, any_order: bool) -> bool:
+    """Bounds for all tiles and levels, from the inside out; False if some are left for the next call."""
+    size, top = lattice.size[0], len(room.keep) - 1
+    lattice.subset[:] = 0
+    if lattice.steps[DONE] == 0:
+        for run in range(len(space.runs)):
+            start = place(space, lattice, 0, run)
+            lattice.opened[start : start + size] = 0.0
+    for level in range(1, top + 1):  # noqa: SIM110 - compiled code has no all()
+        if not _fill_level(space, room, lattice, level, any_order):
+            return False
+    return True
+
+
+@inlined
+def _fill_level(space: Space, room: Assignment, lattice: Lattice, level: int, any_order: bool) -> bool:
     """The bounds of one level; in any order, those for each set of tensors that the parts inside it can have,
     whichever of them ends its tile last. Costs depend on the order through these sets only, since the parts
-    of a level differ in nothing else."""
+    of a level differ in nothing else. False if some are left for the next call."""
     first = space.first[level - 1]
     every = 0
     for part in range(first, space.last[level - 1] + 1):
@@ -110,9 +148,15 @@ def _fill_level(space: Space, room: Assignment, lattice: Lattice, level: int, an
                 continue
             elif several:
                 _arrange(space, room, lattice, level, (every, inside, 0))
-            _close(space, room, lattice, level, begun)
+            for block in range(0, lattice.size[0], BLOCK):
+                if _is_due(lattice, BLOCK * len(space.runs)):
+                    _close(space, room, lattice, (level, block), begun)
+                if _is_behind(lattice):
+                    return False
             begun = True
-        _open(space, room, lattice, level)
+        if not _open(space, room, lattice, level):
+            return False
+    return True
 
 
 @inlined
@@ -185,13 +229,15 @@ def _next(lattice: Lattice) -> None:
 
 
 @inlined
-def _close(space: Space, room: Assignment, lattice: Lattice, level: int, lower: bool) -> None:
-    """``lattice.closed`` of a level: the tile inside its loops and fan-out is known, so is what fills it.
+def _close(space: Space, room: Assignment, lattice: Lattice, where: tuple[int, int], lower: bool) -> None:
+    """``lattice.closed`` of a level for a block of vectors, given by the first of them, at which
+    ``lattice.digits`` stand: the tile inside the level's loops and fan-out is known, so is what fills it.
 
     With ``lower`` what is there is lowered."""
+    level, block = where
     inner = level - 1
     tensors = room.ratio.shape[1]
-    for vector in range(lattice.size[0]):
+    for vector in range(block, min(block + BLOCK, lattice.size[0])):
         for dim in range(len(lattice.digits)):
             lattice.tile[dim] = lattice.value[dim, lattice.digits[dim]] * room.covered[inner, dim]
         fits = has_room(space, room, inner, lattice.tile)
@@ -250,20 +296,29 @@ def _least_opened(space: Space, room: Assignment, lattice: Lattice, at: tuple[in
 
 
 @inlined
-def _open(space: Space, room: Assignment, lattice: Lattice, level: int) -> None:
+def _open(space: Space, room: Assignment, lattice: Lattice, level: int) -> bool:
     """``lattice.opened`` of a level: the best of all tiles inside its loops, by the tensors in place.
 
     With the tensors of a set in place for the loops outside, the level's loops can leave a larger set in
-    place; each tensor more is delivered as often as its irrelevant loops outside the level say.
+    place; each tensor more is delivered as often as its irrelevant loops outside the level say. False if some
+    sets are left for the next call.
     """
     size = lattice.size[0]
     for run in range(len(space.runs)):
-        start = place(space, lattice, level, run)
-        lattice.opened[start : start + size] = np.inf
+        first = True
         for more in range(len(space.runs)):
-            if space.runs[run] & ~space.runs[more] == 0:
+            if space.runs[run] & ~space.runs[more]:
+                continue
+            if _is_due(lattice, 2 * size):
+                if first:
+                    start = place(space, lattice, level, run)
+                    lattice.opened[start : start + size] = np.inf
                 _least_inside(space, lattice, (level, run, more))
                 _add_floors(space, room, lattice, (level, run, more))
+            if _is_behind(lattice):
+                return False
+            first = False
+    return True
 
 
 @inlined

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import inf
 from typing import NamedTuple
 
+from solvers.budget import InTime, always_in_time
+from solvers.mapping.exact.bound import AT_ONCE, LEFT, bound_in_time
 from solvers.mapping.exact.tables import Assignment, Lattice, Space
 
 SHARES = (0.0, *(2.0**power for power in range(-12, 3)))
@@ -41,17 +43,27 @@ class Prices:
         self._unit = 0.0
         self._chosen: dict[Which, Choice] = {}
         self._any_order = False
+        self._in_time: InTime = always_in_time
+        self._climbing: Which | None = None
+        self._tried: dict[Choice, float] = {}
+        """The bounds of that assignment by prices: a climb that time ends goes on with them."""
 
-    def bound(self, limit: float, which: Which) -> float:
+    def bound(self, limit: float, which: Which, in_time: InTime) -> float:
         """The bound of the assignment in ``room`` at its best prices, or at the first that make it reach
-        ``limit``; the lattice is that of this bound. The second time the prices are known."""
+        ``limit``; the lattice is that of this bound. The second time the prices are known.
+
+        Raises OutOfTimeError where ``in_time()`` ends it, which is first asked after ``AT_ONCE`` tiles."""
         self._any_order = which.order == ANY_ORDER
+        self._in_time = in_time
+        self._lattice.steps[LEFT] = AT_ONCE
         if not self._levels:
             return self._bound()
         if which in self._chosen:
             return self._bound_at(self._chosen[which])
         if not self._unit:
             self._begin()
+        if which != self._climbing:
+            self._climbing, self._tried = which, {}
         near = self._chosen.get(which._replace(order=ANY_ORDER), self._usual)
         self._chosen[which], best = self._climb(near, limit)
         self._usual = self._chosen[which]
@@ -69,16 +81,28 @@ class Prices:
 
     def _climb(self, chosen: Choice, limit: float) -> tuple[Choice, float]:
         """Up a level's prices, then down, as long as that raises the bound."""
-        best = last = self._bound_at(chosen)
+        filled: Choice | None = None
+
+        def bound_at(prices: Choice) -> float:
+            nonlocal filled
+            if prices not in self._tried:
+                self._tried[prices], filled = self._bound_at(prices), prices
+            return self._tried[prices]
+
+        at, best = chosen, bound_at(chosen)
+        last = best
         for place in range(len(chosen)):
             for step in (1, -1):
                 while best < limit and 0 <= chosen[place] + step < len(SHARES):
                     moved = (*chosen[:place], chosen[place] + step, *chosen[place + 1 :])
-                    last = self._bound_at(moved)
+                    at, last = moved, bound_at(moved)
                     if last <= best:
                         break
                     chosen, best = moved, last
-        return chosen, best if last == best else self._bound_at(chosen)
+        at = at if last == best else chosen
+        if filled != at:  # the lattice is to be that of the best bound
+            self._bound_at(at)
+        return chosen, best
 
     def _bound_at(self, chosen: Choice) -> float:
         for level, index in zip(self._levels, chosen, strict=True):
@@ -87,6 +111,4 @@ class Prices:
         return self._bound()
 
     def _bound(self) -> float:
-        from solvers.mapping.exact.bound_kernel import bound_of_assignment
-
-        return float(bound_of_assignment(self._tables, self._room, self._lattice, self._any_order))
+        return bound_in_time(self._tables, self._room, self._lattice, self._any_order, self._in_time)

@@ -20,6 +20,9 @@ Array = NDArray[Any]
 Int = Any
 """A 64-bit integer of compiled code."""
 
+MOST_LISTED = 1_000_000
+"""Children that are looked at between two looks at the clock: few layers have so many tiles below a node."""
+
 
 @entry
 def begin(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, limit: float) -> None:
@@ -44,15 +47,18 @@ def begin(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, limit:
 
 
 @entry
-def explore(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, limit: float, most: int) -> None:
-    """Go on until the search is over, the leaves are full, or ``most`` nodes have been visited.
+def explore(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, limit: float, most: int) -> bool:
+    """Go on until the search is over, the leaves are full, or ``most`` nodes have been visited; or, and then
+    the result is False, until the nodes opened have had ``MOST_LISTED`` children to look at.
 
     Leaves are all mappings (but for dominated loop orders) whose bound is below ``limit``; what it leaves out
     costs at least that. It is over when ``nodes.level`` is the number of levels.
     """
     levels = len(room.keep)
-    nodes.leaf_count[0] = nodes.leaf_count[0] if levels == 1 else 0
+    nodes.listed[0] = 0
     while nodes.level[0] < levels and nodes.leaf_count[0] < len(nodes.leaf_order) and nodes.visited[0] < most:
+        if nodes.listed[0] >= MOST_LISTED:
+            return False
         level = nodes.level[0]
         if not _next_order(space, lattice, nodes, limit):
             nodes.level[0] = level + 1
@@ -67,6 +73,7 @@ def explore(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, limi
         elif _bound(space, room, lattice, nodes, inner) < limit:
             nodes.level[0] = inner
             _open_node(space, room, lattice, nodes, limit)
+    return True
 
 
 @inlined
@@ -140,6 +147,7 @@ def _open_node(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, l
     if not _pick_first(space, room, lattice, nodes, level):
         return
     while True:
+        nodes.listed[0] += 1
         number = 0
         for dim in range(len(lattice.counts)):
             number += nodes.allowed[dim, nodes.pick[1, dim]] * lattice.stride[dim]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain, islice
 from math import inf, prod
 from typing import Any
 
@@ -30,6 +31,7 @@ from solvers.mapping.problem import MappingProblem, objective_of, objective_valu
 from solvers.mapping.rules import SpaceRules
 from solvers.mapping.space import MappingSpace
 from solvers.mapping.space_bounds import space_bound
+from solvers.mapping.starts import drawn, serial
 from solvers.outcome import Outcome, Status, noting_limits, proven, with_limits
 from solvers.tolerance import sufficient_bound
 
@@ -125,7 +127,20 @@ class Solving:
             self._search.begin_with(start)
         note = self._search.run(self._iterations, deadline.in_time)
         self.ended = not self._search.interrupted
+        if self._search.best is None and self._search.interrupted:
+            self._begin_with_any(self._search)
         return _outcome(self._problem, self._search, note)
+
+    def _begin_with_any(self, search: Search) -> None:
+        """Where the time was up before the search came to its first mapping, take one that is drawn, or all
+        loops outermost."""
+        problem = self._problem
+        space = MappingSpace(problem.architecture, problem.layer, problem.rules.even)
+        names = [tensor.name for tensor in problem.layer.tensors]
+        fewest = [min(masks, key=int.bit_count) for masks in space.keep_sets]
+        keep = [frozenset(name for bit, name in enumerate(names) if mask >> bit & 1) for mask in fewest]
+        for mapping in islice(chain(drawn(space, 0, lambda: False), serial(space, keep)), 1):
+            search.begin_with(mapping)
 
     def _begin(self, deadline: Deadline) -> Outcome[AnyMapping] | None:
         """Make the tables, or say why there are none; bounds that ``deadline`` does not leave time for are
@@ -238,24 +253,33 @@ class Search:
 
     def _search_loops(self, in_time: Callable[[], bool]) -> bool:
         """Look for better mappings of the assignment loaded; whether that came to its end."""
-        from solvers.mapping.exact.search_kernel import begin, explore
+        from solvers.mapping.exact.search_kernel import begin
 
         room, lattice, nodes = self._assignments.room, self._assignments.lattice, self._nodes
         if not self._visits:
             begin(self._tables, room, lattice, nodes, self._limit)
-        ended = False
-        while not ended:
+        ended = late = False
+        while not ended and not late:
             self._visits += SLICE
             while True:
-                explore(self._tables, room, lattice, nodes, self._limit, self._visits)
-                if not self._look_at_leaves():
+                late = not self._explore(in_time)
+                if not self._look_at_leaves() or late:
                     break
             ended = bool(nodes.level[0] == len(room.keep))
-            if not in_time():
-                break
+            late = late or not in_time()
         if ended:
             self._visits = 0
         return ended
+
+    def _explore(self, in_time: Callable[[], bool]) -> bool:
+        """Search the loops until there are leaves to look at or the slice is over; False if time ends it."""
+        from solvers.mapping.exact.search_kernel import explore
+
+        room, lattice, nodes = self._assignments.room, self._assignments.lattice, self._nodes
+        while not explore(self._tables, room, lattice, nodes, self._limit, self._visits):
+            if not in_time():
+                return False
+        return True
 
     def _look_at_leaves(self) -> bool:
         """Evaluate the leaves found; whether there were any."""

@@ -124,6 +124,9 @@ class Lattice(NamedTuple):
     """[dims] of the vector looked at."""
     tile: Array
     """[dims] what a vector and the spatial factors cover."""
+    steps: Array
+    """[3] where the calls that fill the tables stand: ``DONE`` and ``LEFT`` of
+    :mod:`solvers.mapping.exact.bound`, and ``REACHED`` of its kernel."""
 
 
 class Nodes(NamedTuple):
@@ -170,6 +173,8 @@ class Nodes(NamedTuple):
     """[1]"""
     visited: Array
     """[1] nodes opened since the search began."""
+    listed: Array
+    """[1] children looked at since ``explore`` was called."""
     floors: Array
     """[runs, runs] for a node's children: what tensors in place outside, and inside, are delivered."""
     pick: Array
@@ -297,6 +302,7 @@ def lattice_room(space: Space, size: int) -> Lattice:
         scratch=np.empty(size),
         digits=np.zeros(dims, np.int64),
         tile=np.zeros(dims, np.int64),
+        steps=np.zeros(3, np.int64),
     )
 
 
@@ -326,6 +332,7 @@ def nodes_room(space: Space, size: int) -> Nodes:
         leaf_bound=real(LEAVES),
         leaf_count=whole(1),
         visited=whole(1),
+        listed=whole(1),
         floors=real((len(space.runs), len(space.runs))),
         pick=whole((2, dims)),
         allowed=whole(space.divisors.shape),

@@ -19,11 +19,11 @@ from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
 from costmodel.uneven import UnevenMapping
 from costmodel.workload import Layer, convolution, gemm
-from solvers.budget import Budget
+from solvers.budget import Budget, always_in_time
 from solvers.catalogue import CATALOGUE, Entry
 from solvers.mapping.auto import solve as solve_automatically
 from solvers.mapping.exact import Params, solve
-from solvers.mapping.exact.bound_kernel import bound_of_assignment
+from solvers.mapping.exact.bound import bound_in_time
 from solvers.mapping.exact.parts import part_space
 from solvers.mapping.exact.spatial import spreads
 from solvers.mapping.exact.tables import assignment_room, lattice_room, space_of
@@ -209,6 +209,8 @@ def test_the_bound_of_all_orders_is_the_least_of_each(name: str, keep: KeepRule,
         bounds = []
         for order in orders:
             room.keep[:] = order
-            bounds.append(bound_of_assignment(tables, room, lattice, False))
+            bounds.append(bound_in_time(tables, room, lattice, False, always_in_time))
         room.keep[:] = orders[rng.integers(len(orders))]
-        assert bound_of_assignment(tables, room, lattice, True) == pytest.approx(min(bounds), rel=1e-12)
+        assert bound_in_time(tables, room, lattice, True, always_in_time) == pytest.approx(
+            min(bounds), rel=1e-12
+        )

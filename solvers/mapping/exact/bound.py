@@ -1,0 +1,39 @@
+"""The lower bound of an assignment, asked for a part at a time so that the clock is looked at in between."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from solvers.budget import InTime, OutOfTimeError
+
+if TYPE_CHECKING:
+    from solvers.mapping.exact.tables import Assignment, Lattice, Space
+
+AT_ONCE = 1_000_000
+"""Tiles between two looks at the clock: most layers have fewer, large ones need up to 0.1 s for so many."""
+
+DONE, LEFT = 0, 1
+"""The places of ``Lattice.steps``: how many steps of a bound are done (0: the next call begins anew), and how
+many more tiles are looked at before the next look at the clock."""
+
+
+def bound_in_time(
+    space: Space, room: Assignment, lattice: Lattice, any_order: bool, in_time: InTime
+) -> float:
+    """``bound_of_assignment``. Whenever ``AT_ONCE`` tiles were looked at, for one bound or for several,
+    ``in_time()`` is asked.
+
+    Raises OutOfTimeError where that ends it before the bound is known; ``lattice`` is then of no use.
+    """
+    from solvers.mapping.exact.bound_kernel import bound_of_assignment
+
+    steps = lattice.steps
+    steps[DONE] = 0
+    while True:
+        if steps[LEFT] <= 0:
+            if not in_time():
+                raise OutOfTimeError("the bound of an assignment is not known in time")
+            steps[LEFT] = AT_ONCE
+        bound = float(bound_of_assignment(space, room, lattice, any_order))
+        if not steps[DONE]:
+            return bound
