@@ -214,6 +214,10 @@ def table_named(name: str) -> Table:
     return TABLES[name]
 
 
+BAR = r"\|"
+"""A bar inside a cell of a table, where a plain one would end the cell."""
+
+
 def schema_markdown() -> str:
     """Every table and column with type, unit and meaning, as Markdown."""
     parts = [f"# Result tables, schema version {SCHEMA_VERSION}"]
@@ -221,7 +225,7 @@ def schema_markdown() -> str:
         parts += ["", f"## {table.name}", "", f"{table.meaning} Key: `{table.key}`.", ""]
         parts += ["| column | type | unit | meaning |", "|---|---|---|---|"]
         parts += [
-            f"| {column.name} | {column.kind} | {column.unit} | {column.meaning} |"
+            f"| {column.name} | {column.kind} | {column.unit} | {column.meaning.replace('|', BAR)} |"
             for column in table.columns
         ]
     return "\n".join(parts) + "\n"

@@ -298,7 +298,8 @@ def list_(
         str,
         typer.Argument(
             help="solvers, networks, architectures, chips, chip-networks, studies, layers/NETWORK "
-            "(of the library or a file) or schema."
+            "(of the library or a file), schema (the columns of results) or json-schema/KIND "
+            "(of study, architecture, chip and constraints files)."
         ),
     ],
     dim: Dims = None,
@@ -310,6 +311,11 @@ def list_(
 
     if what == "schema":
         print_schema()
+        return
+    if what.startswith("json-schema/"):
+        from sweep.command_line_schemas import file_schema
+
+        print(json.dumps(file_schema(what.removeprefix("json-schema/")), indent=2))
         return
     if what.startswith("layers/"):
         list_layers(what.removeprefix("layers/"), dims_of(dim), as_json)

@@ -105,7 +105,9 @@ def listing(what: str) -> list[dict[str, Any]]:
         "studies": _studies,
     }
     if what not in kinds:
-        raise InputError("list", f"one of {', '.join(kinds)}, layers/NETWORK or schema", what)
+        raise InputError(
+            "list", f"one of {', '.join(kinds)}, layers/NETWORK, schema or json-schema/KIND", what
+        )
     return list(kinds[what]())
 
 

@@ -22,23 +22,38 @@ class FactorKeys(Keys):
     """Bounds on the factor of a dim; a plain number fixes it."""
 
     at_least: Annotated[int, Field(ge=1)] = 1
+    """The least factor."""
     at_most: Annotated[int, Field(ge=1)] | None = None
+    """The largest factor. Absent: any."""
+
+
+Factors = dict[str, Annotated[int, Field(ge=1)] | FactorKeys]
+"""How factors stand in the JSON Schema of files: a number, or bounds."""
 
 
 class ConstraintKeys(Keys):
-    """What the mapping at one level must look like; see :class:`solvers.mapping.rules.LevelRules`."""
+    """What the mapping at one storage level must look like."""
 
     level: str
+    """The storage level."""
     temporal: dict[str, FactorKeys] = Field(default_factory=dict)
+    """Of dims, their factors in the level's temporal loops."""
     spatial: dict[str, FactorKeys] = Field(default_factory=dict)
+    """Of dims, their factors over both sides of the fan-out below the level."""
     innermost: Names = ()
+    """Dims whose loops are inside all others of the level, the first innermost."""
     outermost: Names = ()
+    """Dims whose loops are around all others of the level."""
     spatial_x: Names | None = None
+    """The dims that may be spread over the fan-out's columns. Absent: all."""
     spatial_y: Names | None = None
+    """The dims that may be spread over the fan-out's rows. Absent: all."""
     keep: Names = ()
+    """Tensors, by name or role, that the level must keep."""
     bypass: Names = ()
+    """Tensors, by name or role, that the level must not keep."""
 
-    @field_validator("temporal", "spatial", mode="before")
+    @field_validator("temporal", "spatial", mode="before", json_schema_input_type=Factors)
     @classmethod
     def _fixed(cls, factors: Any) -> Any:
         if not isinstance(factors, dict):
@@ -75,14 +90,23 @@ def _factor_rules(block: str, factors: dict[str, FactorKeys]) -> tuple[FactorRul
 
 
 class SpaceKeys(Keys):
-    """Which mappings are allowed; see :class:`solvers.mapping.rules.SpaceRules`."""
+    """Which mappings are allowed."""
 
     keep: KeepRule = "fitting"
+    """What levels keep.
+
+    fitting: all they can hold, or each largest set that fits. all: all they can hold. free: any bypass.
+    """
     padding: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """By what part of itself a dim may grow, for sizes with more divisors: 0.05 is 5 %."""
     padded_dims: Names | None = None
+    """The dims that may grow. Absent: all."""
     uneven: bool = False
+    """Whether each tensor that a level keeps may end its tiles at another loop."""
     uneven_levels: Names | None = None
+    """The levels of uneven mappings. Absent: every level that may keep several tensors, but the outermost."""
     constraints: Annotated[tuple[ConstraintKeys, ...], Field(strict=False)] = ()
+    """What single levels must look like, at most one entry each."""
 
     @field_validator("constraints")
     @classmethod

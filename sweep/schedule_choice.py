@@ -26,19 +26,22 @@ WITHOUT_DRAWS = [entry.name for entry in CATALOGUE if entry.family == "schedule"
 
 
 class SchedulerChoice(Keys):
-    """Schedule every network with ``seeds`` seeds, ``seed`` the first; the best schedule counts.
-
-    Of a solver that draws nothing ``seeds`` is 1: all would give the same answer.
-    ``epochs``: parts of the search, between which seeds exchange their best trees (1: they do not).
-    """
+    """A scheduler that schedules every network once for each of its seeds; the best schedule counts."""
 
     solver: str = "set"
+    """A schedule solver of ``archsweep list solvers``."""
     seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)] = 4
+    """How many seeds; 1 of a solver that draws nothing, for all would give the same answer."""
     seed: Seed = 0
+    """The first seed; the others follow it."""
     epochs: Annotated[int, Field(ge=1, le=MOST_SEEDS)] = 1
+    """Parts of the search, between which seeds exchange their best trees; with 1 they do not."""
     params: dict[str, Any] = Field(default_factory=dict)
+    """Parameters of the solver, by their names in its ``Params``."""
     wall_seconds: Seconds = 600.0
+    """Seconds on the clock that one seed may take."""
     iterations: Iterations | None = None
+    """Steps that one seed may take. Absent: the solver's own number."""
 
     @model_validator(mode="before")
     @classmethod
@@ -68,22 +71,26 @@ class SchedulerChoice(Keys):
 
 
 class ScheduleChoice(SchedulerChoice):
-    """A scheduler, what it minimises, and the ``rivals`` that answer the same question; the best counts.
+    """A scheduler, what it minimises, and rivals that answer the same question; the best schedule counts.
 
-    ``batch``: samples of networks that name none; ``objective``: energy, cycles, edp, or a product as e2d;
-    ``least_utilization`` and ``most_partitions``: which ways to cut a layer among tiles are worth a look,
-    see :meth:`pruning`. What a tile computes is mapped as the study's ``mapping`` block says, for the
-    objective that it states, else for :attr:`tile_objective`.
-    ``alone``: whether a layer may run alone from DRAM, mapped on the whole chip in the same way; None leaves
-    it to the solvers, see :meth:`offers_alone`.
+    What a tile computes is mapped as the study's ``mapping`` block says.
     """
 
     objective: str = "edp"
+    """What a schedule minimises: energy, cycles, edp, or a product of powers such as e2d."""
     batch: Annotated[int, Field(ge=1)] = 1
+    """Samples that run together, of networks that name no batch."""
     least_utilization: Annotated[float, Field(ge=0, le=1)] = Pruning.least_utilization
+    """Partitions of a layer whose tiles are used less are not looked at."""
     most_partitions: Annotated[int, Field(ge=1)] | None = Pruning.most
+    """How many partitions of a layer are looked at. Absent: all, or few where each asks a mapping solver."""
     alone: bool | None = None
+    """Whether a layer may run layer-sequentially from DRAM, mapped on the whole chip.
+
+    Absent: where the scheduler asks for costs and a mapping solver maps the tiles.
+    """
     rivals: Annotated[tuple[SchedulerChoice, ...], Field(strict=False)] = ()
+    """Further schedulers for the same question, each at most once."""
 
     @field_validator("objective")
     @classmethod

@@ -28,14 +28,18 @@ class GridSearch(SearchKeys):
     """Every design of the space."""
 
     method: Literal["grid"] = "grid"
+    """Look at every design."""
 
 
 class RandomSearch(SearchKeys):
-    """``samples`` different designs drawn uniformly."""
+    """Different designs drawn uniformly."""
 
     method: Literal["random"]
+    """Draw designs."""
     samples: Annotated[int, Field(ge=1)]
+    """How many designs."""
     seed: Seed = 0
+    """The seed of the draws."""
 
     size_key = "search.samples"
 
@@ -44,10 +48,12 @@ class RandomSearch(SearchKeys):
 
 
 class Plateau(Keys):
-    """Stop once the last ``trials`` evaluated designs added at most ``tolerance`` of the hypervolume."""
+    """When a search has come to its plateau: its last designs added next to nothing to the hypervolume."""
 
     trials: Annotated[int, Field(ge=1)]
+    """How many of the last evaluated designs are looked at."""
     tolerance: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """The part of the hypervolume that they may have added together."""
 
 
 Sampler = Literal["nsga2", "nsga3", "tpe", "qmc", "random"]
@@ -61,14 +67,19 @@ class OptunaSearch(SearchKeys):
     """
 
     method: Literal["optuna"]
+    """Have Optuna propose designs."""
     trials: Annotated[int, Field(ge=1)]
+    """How many designs at most."""
     sampler: Sampler = "nsga2"
+    """Which of Optuna's samplers."""
     population: Annotated[int, Field(ge=2, le=100_000)] | None = None
     """Of nsga2 and nsga3: designs of one generation, 24 unless told."""
     seed: Seed = 0
+    """The seed of the sampler."""
     wall_seconds: Seconds | None = None
     """Propose no more after so long; of a resumed study counted anew."""
     plateau: Plateau | None = None
+    """Stop where the last designs added next to nothing."""
     warm_start: bool = False
     """Begin with the designs of the family nearest to Thistle's relaxed optima."""
 

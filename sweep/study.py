@@ -43,15 +43,19 @@ DesignObjective = Literal[
 
 
 class NetworkChoice(Keys):
-    """A network of the study; ``weight`` is how often it runs for every run of a network of weight 1.
-
-    ``dims`` states the symbolic lengths of an ONNX file, by their names in it.
-    """
+    """A network of the study, with a batch and a weight of its own."""
 
     network: str
+    """A network of the library, or a file: ONNX, an operator graph as JSON, a problem of Timeloop.
+
+    With ``.training`` behind the name it is the network's training step.
+    """
     batch: Annotated[int, Field(ge=1)] | None = None
+    """Samples that run together. Absent: what the network says, which is 1 in the library."""
     dims: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
+    """The symbolic lengths of an ONNX file, by their names in it."""
     weight: Annotated[float, Field(ge=1e-12, le=1e12)] = 1.0
+    """How often it runs for every run of a network of weight 1."""
 
     @property
     def shown(self) -> str:
@@ -61,18 +65,28 @@ class NetworkChoice(Keys):
         return " ".join([Path(self.network).name, *batch, *dims])
 
 
+NetworkList = Annotated[list[str | NetworkChoice], Field(min_length=1)]
+"""How networks stand in the JSON Schema of study files: by their names alone, or with keys."""
+
+
 class AxisChoices(Keys):
-    """``choices`` as an architecture file writes them, or numbers ``from`` .. ``to``, stepped or doubled.
+    """The values of one axis: ``choices``, or the numbers ``from`` .. ``to``, stepped or doubled.
 
     Numbers end at 2**53, the last that every float can tell from its neighbours.
     """
 
     choices: tuple[Any, ...] | None = Field(default=None, strict=False)
+    """The values, each as the architecture or chip file would write it."""
     start: int | None = Field(default=None, alias="from", ge=1, le=MOST_EXACT)
+    """The first number of a range."""
     to: int | None = Field(default=None, ge=1, le=MOST_EXACT)
+    """The number that none of the range is above."""
     step: int | None = Field(default=None, ge=1, le=MOST_EXACT)
+    """What is added from one number of the range to the next."""
     powers_of_two: bool = False
+    """Whether each number of the range is twice the one before, in place of a step."""
     unit: str = ""
+    """The unit of the numbers of a range, as in 64 KiB."""
 
     @model_validator(mode="after")
     def _one_form(self) -> AxisChoices:
@@ -111,19 +125,25 @@ class AxisChoices(Keys):
 
 
 class MappingChoice(SpaceKeys):
-    """How every layer is mapped: a solver of the catalogue, its parameters, objective, space and budget.
-
-    ``objective``: None leaves it to the study, see :attr:`Study.mapping_objective`.
-    ``tolerance``: the gap at which a solver that proves bounds may stop; of its parameters.
-    """
+    """How every layer is mapped: a mapping solver, its parameters, objective, space and budget."""
 
     solver: str = "cosa"
+    """A mapping solver of ``archsweep list solvers``."""
     objective: MappingObjective | None = None
+    """What a mapping minimises.
+
+    Absent: edp; in a study of chips what is nearest to the schedule's objective.
+    """
     params: dict[str, Any] = Field(default_factory=dict)
+    """Parameters of the solver, by their names in its ``Params``."""
     tolerance: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """The gap at which a solver that proves bounds may stop, as a part of the objective."""
     wall_seconds: Seconds = 60.0
+    """Seconds on the clock that one solve may take."""
     iterations: Iterations | None = None
+    """Steps that one solve may take, of solvers that count them. Absent: the clock decides."""
     seed: Seed = 0
+    """The seed of solvers that draw."""
 
     @property
     def budget(self) -> Budget:
@@ -138,20 +158,30 @@ class MappingChoice(SpaceKeys):
 class ScratchpadChoice(Keys):
     """Plan every network's tensors in the storage level ``level``, whose size is the scratchpad of a design.
 
-    The other keys are those of :class:`costmodel.scratchpad.ScratchpadSettings`, a solver of the catalogue
-    and its budget, one for each plan. ``bits_per_element``: None is the level's word.
+    A plan says in which order the operators run, which tensors leave the scratchpad for a while, and where
+    each lies.
     """
 
     level: str
+    """The storage level of the architecture whose size is the scratchpad's."""
     parameters: bool = False
+    """Whether parameters (weights) are brought in too: one block, while their operator runs."""
     inputs_on_host: bool = False
+    """Whether the host holds the network's inputs, so that dropping one costs nothing."""
     in_place: bool = False
+    """Whether an element-wise operator may write its output over an input that nothing reads later."""
     bits_per_element: Annotated[int, Field(ge=1)] | None = None
+    """Bits of an element of a tensor. Absent: a word of the level."""
     alignment_bytes: Annotated[int, Field(ge=1)] = 1
+    """Addresses and sizes are multiples of this."""
     solver: str = "cosma"
+    """A scratchpad solver of ``archsweep list solvers``."""
     params: dict[str, Any] = Field(default_factory=dict)
+    """Parameters of the solver, by their names in its ``Params``."""
     wall_seconds: Seconds = 60.0
+    """Seconds on the clock that one plan may take."""
     seed: Seed = 0
+    """The seed of solvers that draw."""
 
     @property
     def budget(self) -> Budget:
@@ -159,26 +189,38 @@ class ScratchpadChoice(Keys):
 
 
 class Study(Keys):
-    """A whole study, as its YAML file writes it: of architectures, or of chips with networks to schedule."""
+    """A study: networks, a family of architectures or of chips, and how its designs are found and judged."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    """The study's name, and by default that of its run folder."""
     description: str = ""
+    """What it asks, for people."""
     networks: Annotated[tuple[NetworkChoice, ...], Field(min_length=1, strict=False)]
+    """The networks that every design runs, each a name or an entry with keys."""
     architecture: str = ""
+    """What the axes vary: a library architecture or a file. Either this or ``chip``."""
     chip: str = ""
+    """What the axes vary: a library chip or a file. Needs ``schedule``."""
     axes: dict[str, AxisChoices] = Field(default_factory=dict)
+    """What differs between designs, by keys of the architecture or chip file such as SRAM.size."""
     baseline: dict[str, Any] | None = None
     """A value for every axis: the design to compare with, solved first; it need not be one of the family."""
     constraints: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """What a design must meet before anything is solved for it, such as area_um2 <= 3e6."""
     objectives: Annotated[tuple[DesignObjective, ...], Field(min_length=1, strict=False)] = (
         "energy_pj",
         "cycles",
         "area_um2",
     )
+    """What the Pareto front is drawn over; all are minimised."""
     search: Search = GridSearch()
+    """How designs are proposed."""
     mapping: MappingChoice = MappingChoice()
+    """How every layer is mapped; in a study of chips what a tile computes."""
     scratchpad: ScratchpadChoice | None = None
+    """Plan every network's tensors in one storage level."""
     schedule: ScheduleChoice | None = None
+    """How every network is scheduled on a chip."""
 
     _file: str = PrivateAttr(default="")
 
@@ -192,7 +234,7 @@ class Study(Keys):
         self._file = file
         return self
 
-    @field_validator("networks", mode="before")
+    @field_validator("networks", mode="before", json_schema_input_type=NetworkList)
     @classmethod
     def _names(cls, networks: Any) -> Any:
         if isinstance(networks, list | tuple):

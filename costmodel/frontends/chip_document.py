@@ -33,52 +33,87 @@ def _columns_and_rows(written: Any) -> Any:
     return written
 
 
+ColumnsAndRows = (
+    Annotated[str, Field(pattern=r"^\s*\d{1,6}\s*x\s*\d{1,6}\s*$")]
+    | Annotated[list[AtLeastOne], Field(min_length=2, max_length=2)]
+)
+"""How a mesh stands in the JSON Schema of chip files."""
+
+
 class NocKeys(Keys):
-    """The ``noc`` entry."""
+    """The network of links between neighbouring tiles."""
 
     link_bandwidth: Bandwidth
+    """Of one link in each direction."""
     hop_energy: ByteEnergy
+    """Of a byte over one link."""
 
 
 class DramKeys(Keys):
-    """The ``dram`` entry."""
+    """The DRAM at the edges of the mesh."""
 
     bandwidth: Bandwidth
+    """Of reads and writes, all ports together."""
     read_energy: ByteEnergy
+    """Of a byte read."""
     write_energy: ByteEnergy
+    """Of a byte written."""
 
 
 class BufferKeys(Keys):
-    """The ``tile.buffer`` entry."""
+    """The buffer of one tile."""
 
     size: Size
+    """What it holds."""
     read_energy: ByteEnergy
+    """Of a byte read."""
     write_energy: ByteEnergy
+    """Of a byte written."""
     at_size: Size | None = None
+    """The size at which these energies are right; another size scales them by the law of SRAM.
+
+    Absent: they hold whatever the size.
+    """
 
 
 class TileKeys(Keys):
-    """The ``tile`` entry."""
+    """One tile; all tiles of a chip are alike."""
 
     architecture: Annotated[str, Field(min_length=1)]
+    """What computes in it: a tile of the library, a library architecture, or a file beside this one."""
     buffer: BufferKeys
+    """Its buffer, which stands for the outermost level of the architecture."""
     output_stream: Size | None = None
+    """What the buffer sets aside for outputs on their way out. Absent: nothing."""
     vector_units: AtLeastOne
+    """Element operations a cycle, of layers without weights."""
     vector_energy: Energy
+    """Of one element operation."""
 
 
 class ChipKeys(Keys):
-    """A whole chip file."""
+    """A chip: a mesh of equal tiles with links between them and DRAM at its edges."""
 
     name: Annotated[str, Field(min_length=1)]
+    """The chip's name."""
     description: str = ""
+    """What it is, for people."""
     source: Sources = Field(default_factory=list)
+    """Where the numbers are from: a text or a list of texts."""
     frequency: Frequency = Quantity(1e9, "Hz", "1 GHz")
-    mesh: Annotated[list[AtLeastOne], BeforeValidator(_columns_and_rows)]
+    """The clock of tiles, links and DRAM."""
+    mesh: Annotated[
+        list[AtLeastOne], BeforeValidator(_columns_and_rows, json_schema_input_type=ColumnsAndRows)
+    ]
+    """Columns and rows of tiles, as [4, 4] or 4x4."""
     stripe: AtLeastOne = 4
+    """Columns that tile numbers fill row by row before they go on."""
     noc: NocKeys
+    """The links."""
     dram: DramKeys
+    """The DRAM."""
     tile: TileKeys
+    """What every tile is."""
 
 
 def overridden(document: Any, overrides: Mapping[str, Any], where: str) -> Any:

@@ -11,9 +11,14 @@ from costmodel.errors import InputError, did_you_mean
 
 
 class Keys(BaseModel):
-    """One section of a file: no key but the declared ones, no silent conversion, finite numbers, frozen."""
+    """One section of a file: no key but the declared ones, no silent conversion, finite numbers, frozen.
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+    The text below a key is its description in the JSON Schema of the file and in the documentation.
+    """
+
+    model_config = ConfigDict(
+        strict=True, extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 KeysT = TypeVar("KeysT", bound=Keys)
