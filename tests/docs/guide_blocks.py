@@ -38,7 +38,11 @@ class Block:
 
 def blocks(name: str) -> list[Block]:
     """The blocks of ``docs/guides/NAME.md``."""
-    text = (GUIDES / f"{name}.md").read_text(encoding="utf-8")
+    return blocks_of((GUIDES / f"{name}.md").read_text(encoding="utf-8"))
+
+
+def blocks_of(text: str) -> list[Block]:
+    """The fenced blocks of a page."""
     return [Block(language, content) for language, content in _BLOCK.findall(text)]
 
 

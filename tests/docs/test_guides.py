@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from guide_blocks import GUIDES, ROOT, Block, blocks, check_what_is_shown, printed
+from guide_blocks import GUIDES, ROOT, Block, blocks, blocks_of, check_what_is_shown, printed
 
 
 def follow(name: str, folder: Path, variables: Mapping[str, str] | None = None) -> None:
@@ -55,6 +55,16 @@ def test_a_block_that_fails_or_shows_something_else_is_found(tmp_path: Path) -> 
     check_what_is_shown(shown[:2], ["a\n b\nc\n", ""])
     with pytest.raises(AssertionError, match="'b' is not in"):
         check_what_is_shown(shown, ["a\n b\nc\n", "", ""])
+
+
+@pytest.mark.slow
+def test_start(tmp_path: Path) -> None:
+    """The first page: the study that it runs, as it says, in an empty folder."""
+    text = (GUIDES.parent / "index.md").read_text(encoding="utf-8")
+    install, *page = blocks_of(text)
+    assert install.text == "pip install -e .\narchsweep run quickstart\n"
+    run = [Block("sh", "archsweep run quickstart --in-process\n"), *page]
+    check_what_is_shown(run, printed(run, tmp_path, {}))
 
 
 @pytest.mark.slow
