@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.batch import MappingBatch
+from solvers.budget import InTime, always_in_time
 from solvers.mapping.kapla.estimate import Costs, Estimator
 from solvers.mapping.kapla.filling import Filling, ranks
 from solvers.mapping.kapla.ladders import ladders
@@ -23,23 +24,33 @@ from solvers.mapping.space import MappingSpace
 Array = NDArray[Any]
 
 
+def load(problem: MappingProblem, space: MappingSpace) -> None:
+    """Let the compiled code do nothing, once: the first call of a process loads it."""
+    estimator = Estimator(problem, space)
+    estimator.unaided(Schemes.of_nothing(space)[:0], estimator.outermost)
+
+
 class BottomUp:
     """The schemes of ``problem`` that ``params`` let go on, level by level."""
 
-    def __init__(self, problem: MappingProblem, space: MappingSpace, params: Params) -> None:
+    def __init__(
+        self,
+        problem: MappingProblem,
+        space: MappingSpace,
+        params: Params,
+        in_time: InTime = always_in_time,
+    ) -> None:
+        """Raises OutOfTimeError where ``in_time()`` ends the tables of factors."""
         self._space, self._params = space, params
         self._orders = stationary_orders(space.layer)
-        self._ladders = {(slot.level, slot.spatial): ladder for slot, ladder in ladders(space).items()}
+        self._ladders = {
+            (slot.level, slot.spatial): ladder for slot, ladder in ladders(space, in_time).items()
+        }
         self._estimator = Estimator(problem, space)
 
     @property
     def evaluations(self) -> int:
         return self._estimator.evaluations
-
-    def load(self) -> None:
-        """Let the compiled code do nothing, once: the first call of a process loads it."""
-        nothing = Schemes.of_nothing(self._space)[:0]
-        self._estimator.unaided(nothing, self._estimator.outermost)
 
     def mappings(self, most: int, in_time: Callable[[], bool]) -> tuple[MappingBatch, Array]:
         """Complete mappings, the best first, and their objectives; at most ``most`` schemes a level go on.

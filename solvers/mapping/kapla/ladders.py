@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.budget import InTime, OutOfTimeError, always_in_time
 from solvers.mapping.kapla.schemes import Schemes
 from solvers.mapping.space import MappingSpace, Slot
 
@@ -63,9 +64,12 @@ class Ladder:
         return found
 
 
-def ladders(space: MappingSpace) -> dict[Slot, Ladder]:
+def ladders(space: MappingSpace, in_time: InTime = always_in_time) -> dict[Slot, Ladder]:
     """A ladder for every slot, in the order of decision: from the inside out, but a level's tiles only after
-    the fan-out above them is spread (section IV-C: stacking before caching)."""
+    the fan-out above them is spread (section IV-C: stacking before caching).
+
+    Its tables are quadratic in the number of divisors. Raises OutOfTimeError where ``in_time()`` ends it.
+    """
     tables = space.tables
     order = sorted(space.slots, key=lambda slot: (slot.level - slot.spatial, not slot.spatial))
     divisors = tuple(tables.divisors[dim, :count] for dim, count in enumerate(tables.divisor_count.tolist()))
@@ -75,6 +79,8 @@ def ladders(space: MappingSpace) -> dict[Slot, Ladder]:
     forced = np.ones((len(space.architecture.levels), len(divisors)), np.int64)
     found: dict[Slot, Ladder] = {}
     for slot in reversed(order):
+        if not in_time():
+            raise OutOfTimeError("the ladders are not made in time")
         allowed = np.zeros((len(divisors), most, most), np.bool_)
         for dim, own in enumerate(divisors):
             allowed[dim, : len(own), : len(own)] = _allowed(slot, dim, own, absorbed[dim])
@@ -96,12 +102,14 @@ def _allowed(slot: Slot, dim: int, divisors: Array, absorbed: Array) -> Array:
 
 def _following(allowed: Array, divisors: tuple[Array, ...]) -> tuple[Array, Array]:
     """The next larger allowed factor after each, and the smallest one; 0 if there is none."""
+    most = allowed.shape[2]
     following = np.zeros(allowed.shape, np.int64)
-    next_one = np.zeros(allowed.shape[:2], np.int64)
-    values = np.zeros((len(divisors), allowed.shape[2]), np.int64)
+    first = np.zeros(allowed.shape[:2], np.int64)
     for dim, own in enumerate(divisors):
-        values[dim, : len(own)] = own
-    for place in range(allowed.shape[2] - 1, -1, -1):
-        following[:, :, place] = next_one
-        next_one = np.where(allowed[:, :, place], values[:, None, place], next_one)
-    return following, next_one
+        values = np.zeros(most + 1, np.int64)
+        values[: len(own)] = own
+        places = np.where(allowed[dim], np.arange(most), most)  # ``most`` stands for none, whose value is 0
+        nearest = np.minimum.accumulate(places[:, ::-1], axis=1)[:, ::-1]
+        following[dim, :, :-1] = values[nearest[:, 1:]]
+        first[dim] = values[nearest[:, 0]]
+    return following, first

@@ -6,9 +6,9 @@ import numpy as np
 
 from costmodel.batch import MappingBatch
 from costmodel.mapping import Mapping
-from solvers.budget import Budget, Stopwatch
+from solvers.budget import Budget, OutOfTimeError, Stopwatch
 from solvers.mapping.answers import answer, infeasible, unknown
-from solvers.mapping.kapla.bottom_up import BottomUp
+from solvers.mapping.kapla.bottom_up import BottomUp, load
 from solvers.mapping.kapla.params import Params
 from solvers.mapping.obstacles import obstacle
 from solvers.mapping.padding import over_padded_sizes
@@ -29,23 +29,29 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
 
     ``budget.iterations`` is the most schemes that go on from a level to the next, if that is less than
     ``params.schemes``. When time ends it, what is still open stands at the outermost level. The seed is for
-    problems whose rules leave no scheme: then a mapping is drawn. The status is OPTIMAL only if the objective
-    meets the cost model's lower bound. Loading the compiled code, which a process does once, is not on the
-    clock.
+    problems whose rules, or whose time, leave no scheme: then a mapping is drawn. The status is OPTIMAL only
+    if the objective meets the cost model's lower bound. Loading the compiled code, which a process does once,
+    is not on the clock.
     """
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)
     if reason := obstacle(space):
         return infeasible(reason)
-    search = BottomUp(problem, space, params)
-    search.load()
+    load(problem, space)
     clock = Stopwatch()
 
     def in_time() -> bool:
         return clock.wall_seconds < budget.wall_seconds
 
     most = min(params.schemes, budget.iterations or params.schemes)
-    found, _ = search.mappings(most, in_time)
-    starts = [found.mapping(row, problem.layer) for row in _differently_spread(found)[: params.starts]]
+    starts, evaluations = [], 0
+    try:
+        search = BottomUp(problem, space, params, in_time)
+    except OutOfTimeError:
+        pass  # a mapping is drawn
+    else:
+        found, _ = search.mappings(most, in_time)
+        starts = [found.mapping(row, problem.layer) for row in _differently_spread(found)[: params.starts]]
+        evaluations = search.evaluations
     starts = starts or list(drawn(space, budget.seed, in_time))
     bound = space_bound(problem)
     if not starts:
@@ -54,7 +60,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     if params.polish:
         polish = Polish(problem, bound, in_time)
         best, polished = polish.best(starts, 0, budget.seed), polish.evaluations
-    return answer(problem, best, bound, clock, evaluations=search.evaluations + polished)
+    return answer(problem, best, bound, clock, evaluations=evaluations + polished)
 
 
 def _differently_spread(batch: MappingBatch) -> list[int]:

@@ -16,8 +16,9 @@ from costmodel.evaluate import evaluate
 from costmodel.mapping import LevelMapping, Mapping, loops
 from costmodel.mapping import violations as mapping_violations
 from costmodel.workload import Layer, convolution, gemm
-from solvers.budget import Budget
+from solvers.budget import Budget, OutOfTimeError
 from solvers.mapping import exact, kapla
+from solvers.mapping.kapla import ladders as kapla_ladders
 from solvers.mapping.kapla.bottom_up import BottomUp
 from solvers.mapping.kapla.estimate import Estimator, tile_words
 from solvers.mapping.kapla.filling import Filling
@@ -110,6 +111,20 @@ def test_the_next_step_is_the_next_larger_factor_allowed(three_levels: Architect
                     if place > column and ladder.allowed[dim, row, place]
                 ]
                 assert ladder.following[dim, row, column] == min(larger, default=0)
+
+
+def test_ladders_are_given_up_when_the_time_is_up(
+    three_levels: Architecture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sizes of 1,344 divisors have tables of 1.8 million entries a slot: none is made, a mapping is drawn."""
+    problem = MappingProblem(three_levels, gemm("g", M=735134400, N=735134400, K=1))
+    made = []
+    monkeypatch.setattr(kapla_ladders, "_following", lambda *arguments: made.append(arguments))
+    with pytest.raises(OutOfTimeError):
+        ladders(space_of(problem), lambda: False)
+    outcome = kapla.solve(problem, Budget(wall_seconds=1e-9))
+    assert outcome.solution is not None
+    assert made == []
 
 
 def test_tile_words_are_those_of_the_tensors() -> None:
