@@ -12,6 +12,9 @@ from solvers.checks import is_number
 MOST_SECONDS = 1e8
 """Three years: longer is a slip of the pen, and clocks of the operating system end somewhere above it."""
 
+LEAST_SECONDS = 1e-3
+"""What a solver gets that is asked when the time is up: it looks at the clock and gives up."""
+
 MOST_ITERATIONS = 2**53
 """The last whole number that every float can tell from its neighbours."""
 
@@ -87,6 +90,10 @@ class Deadline:
     def in_time(self) -> bool:
         """Whether there is time left."""
         return self.left > 0
+
+    def budget(self, seed: int = 0) -> Budget:
+        """What is left, for a solver that is asked for a part: a millisecond where that is nothing."""
+        return Budget(max(LEAST_SECONDS, self.left), seed=seed)
 
     def check(self) -> None:
         """Raises OutOfTimeError when the time is up: for work that is worth nothing half done."""

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from costmodel.scratchpad_plan import IDLE, Plan, Residency, TensorPlan
-from solvers.budget import Budget, Stopwatch
+from solvers.budget import Budget, Deadline, InTime
 from solvers.checks import check_choices
 from solvers.outcome import Outcome, noting_limits
 from solvers.scratchpad.arena import Arena
-from solvers.scratchpad.fixed_schedule import Order, ordered
 from solvers.scratchpad.masks import GraphMasks
+from solvers.scratchpad.peak import Order, ordered
 from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, unknown
 from solvers.scratchpad.replacement import Schedule
 
@@ -40,17 +40,32 @@ class Params:
 @noting_limits
 def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:
     """The plan that the scheme makes; UNKNOWN for a budget that only writing in place can keep."""
-    watch = Stopwatch()
+    deadline = Deadline(budget.wall_seconds)
+    watch = deadline.watch
     if refused := below_requirement(problem, watch):
         return refused
     masks = GraphMasks.of(problem.graph)
     order = ordered(problem.graph, params.order, budget.wall_seconds / 2)
     run = _Run(problem, Schedule(masks, order), params.replacement)
     for operator in order:
+        if not deadline.in_time():
+            return unknown(f"not all operators were placed in {budget.wall_seconds:g} s", watch)
         if not run.step(operator):
             name = problem.graph.operators[operator].name
             return unknown(f"operator {name} does not fit without writing in place", watch)
     return answer(problem, run.plan(), 0.0, watch)
+
+
+def first_plan(problem: ScratchpadProblem, schedule: Schedule, in_time: InTime) -> Plan | None:
+    """The Belady plan for an order: what better solvers have from the start, should their time be up.
+
+    It takes milliseconds. None where the time is up before, or only writing in place keeps the budget.
+    """
+    run = _Run(problem, schedule, "belady")
+    for operator in schedule.order:
+        if not in_time() or not run.step(operator):
+            return None
+    return run.plan()
 
 
 class _Run:

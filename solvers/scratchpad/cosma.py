@@ -15,20 +15,23 @@ from math import inf
 
 from costmodel.limits import limit_reached
 from costmodel.scratchpad_plan import Plan
-from solvers.budget import Budget, Stopwatch
+from solvers.budget import LEAST_SECONDS, Budget, Deadline, Stopwatch
 from solvers.checks import check_switches
 from solvers.outcome import Outcome, noting_limits
 from solvers.scratchpad import divide
+from solvers.scratchpad.comparison import first_plan
 from solvers.scratchpad.masks import GraphMasks, bits
-from solvers.scratchpad.packed import packed
+from solvers.scratchpad.packed import cheaper, packed
 from solvers.scratchpad.parts import Part, at_positions, positions, same_problem, serial_parts
 from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, infeasible, unknown
 from solvers.scratchpad.replacement import Schedule, best_replacement
 from solvers.scratchpad.search import Search, Switches, operators_of, start
 
-VERSION = "4"
-FIRST_SHARE, DIVIDE_SHARE, SEARCH_SHARE = 0.1, 0.35, 0.9
+VERSION = "5"
+FIRST_SHARE, DIVIDE_SHARE, SEARCH_SHARE = 0.1, 0.35, 0.8
 """Shares of the wall time after which the first search, divide and conquer, and the second search end."""
+ESTIMATE_SHARE = 0.25
+"""The share after which no search prepares its estimate any further."""
 OTHER_ORDERS = 4
 """Optimal orders tried when the first one's tensors cannot be packed."""
 
@@ -77,20 +80,24 @@ class _Ordering:
 @noting_limits
 def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:
     """The proven optimum; at the limits the best plan found with the bound proven by then."""
-    watch = Stopwatch()
+    deadline = Deadline(budget.wall_seconds)
+    watch = deadline.watch
     if refused := below_requirement(problem, watch):
         return refused
     run = _Run(problem, budget, params, watch)
+    own_order = Schedule(run.masks, tuple(range(len(problem.graph.operators))))
+    first = first_plan(problem, own_order, deadline.in_time)
     run.order_parts()
     if stuck := run.stuck():
         return infeasible(f"no order keeps operator {stuck} and what must be live within the budget", watch)
     bound = float(run.bound)
-    if any(ordering.order is None for ordering in run.orderings):
-        return unknown("the search did not reach the end of the graph in time", watch, bound)
-    plan = packed(problem, run.schedules(), run.left(1.0), bound)
-    if plan is None:
-        return unknown("the plan's tensors could not be packed in time", watch, bound)
-    return answer(problem, plan, bound, watch)
+    ordered = all(ordering.order is not None for ordering in run.orderings)
+    plan = packed(problem, run.schedules(), run.left(1.0), bound) if ordered else None
+    best = cheaper(problem, plan, first)
+    if best is None:
+        late = "the search did not reach the end of the graph in time"
+        return unknown("the plan's tensors could not be packed in time" if ordered else late, watch, bound)
+    return answer(problem, best, bound, watch)
 
 
 class _Run:
@@ -110,7 +117,9 @@ class _Run:
     def _search(self, part: Part, seed: int) -> Search:
         own = self.params
         switches = Switches(own.safe_moves, own.dominance, seed, own.safe_chains, own.estimate)
-        return Search(self.masks, self.problem.capacity_bytes, [part.start], part.goal, switches)
+        capacity, prepare = self.problem.capacity_bytes, self.left(ESTIMATE_SHARE).wall_seconds
+        in_time = Deadline(prepare).in_time
+        return Search(self.masks, capacity, [part.start], part.goal, switches, in_time)
 
     @property
     def orderings(self) -> list[_Ordering]:
@@ -122,9 +131,9 @@ class _Run:
         return sum(ordering.bound for ordering in self.orderings)
 
     def left(self, share: float) -> Budget:
-        """What is left of a share of the wall time, but never nothing."""
+        """What is left of a share of the wall time, a millisecond where that is nothing."""
         seconds = share * self.budget.wall_seconds - self.watch.wall_seconds
-        return Budget(max(0.2, seconds), seed=self.budget.seed)
+        return Budget(max(LEAST_SECONDS, seconds), seed=self.budget.seed)
 
     def order_parts(self) -> None:
         self._advance(FIRST_SHARE)

@@ -8,24 +8,27 @@ solved for the whole order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from math import inf
 from typing import NamedTuple
 
 from costmodel.limits import limit_reached
 from costmodel.scratchpad_plan import Plan
-from solvers.budget import Budget, Stopwatch
+from solvers.budget import Budget, Deadline
 from solvers.checks import check_counts
 from solvers.outcome import Outcome, noting_limits
+from solvers.scratchpad.comparison import first_plan
 from solvers.scratchpad.masks import GraphMasks, mask_of
-from solvers.scratchpad.packed import packed
+from solvers.scratchpad.packed import cheaper, packed
 from solvers.scratchpad.peak import minimum_peak
 from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, unknown
 from solvers.scratchpad.replacement import Replacement, Schedule, best_replacement
 from solvers.scratchpad.search import Reached, Search, operators_of, start
 
-VERSION = "3"
+VERSION = "4"
+SHARE_OF_ORDER = 0.75
+"""The share of the time in which an order is looked for; the rest is for packing."""
 REPLACEMENT_SECONDS = 10
 """Wall seconds for the replacement of one round's order, of which there are several."""
 
@@ -62,24 +65,27 @@ class Divided(NamedTuple):
 @noting_limits
 def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:
     """The best plan of some rounds; proves nothing but a cost of 0."""
-    watch = Stopwatch()
+    deadline = Deadline(budget.wall_seconds)
+    watch = deadline.watch
     if refused := below_requirement(problem, watch):
         return refused
-    found = divided(problem, budget, params)
-    if found is None:
-        return unknown("no segment of the graph could be planned in time", watch)
-    left = Budget(max(1.0, budget.wall_seconds - watch.wall_seconds), seed=budget.seed)
-    plan = packed(problem, [found.schedule], left)
-    if plan is None:
-        return unknown("the plan's tensors could not be packed in time", watch)
-    return answer(problem, plan, 0.0, watch)
+    own_order = Schedule(GraphMasks.of(problem.graph), tuple(range(len(problem.graph.operators))))
+    first = first_plan(problem, own_order, deadline.in_time)
+    found = divided(problem, Budget(budget.wall_seconds * SHARE_OF_ORDER, seed=budget.seed), params)
+    plan = None if found is None else packed(problem, [found.schedule], deadline.budget(budget.seed))
+    best = cheaper(problem, plan, first)
+    if best is None:
+        late = "the plan's tensors could not be packed in time"
+        return unknown("no order was planned in time" if found is None else late, watch)
+    return answer(problem, best, 0.0, watch)
 
 
 def divided(
     problem: ScratchpadProblem, budget: Budget, params: Params = Params(), target: float = 0.0
 ) -> Divided | None:
     """The best order of up to ``params.rounds`` rounds; stops early at ``target`` bytes (a proven bound)."""
-    watch = Stopwatch()
+    deadline = Deadline(budget.wall_seconds)
+    watch = deadline.watch
     masks = GraphMasks.of(problem.graph)
     order = minimum_peak(problem.graph, budget.wall_seconds / 6).order
     best: Divided | None = None
@@ -92,10 +98,13 @@ def divided(
             )
         if best is not None and (best.cost <= target or late or idle == IDLE_ROUNDS):
             break
-        conquered = _Conquest(masks, problem.capacity_bytes, params, budget.wall_seconds, watch)
+        if not deadline.in_time():
+            break
+        conquered = _Conquest(masks, problem.capacity_bytes, params, deadline)
         segment = max(1, params.segment - 7 * (round_ % 4))
-        schedule = Schedule(masks, conquered.order(cuts(masks, order, segment, round_)))
-        replacement = _replaced(problem, schedule, budget, watch)
+        # Where there is no time for a whole round, the order that it began from is as good as any.
+        schedule = Schedule(masks, conquered.order(cuts(masks, order, segment, round_)) or order)
+        replacement = _replaced(problem, schedule, deadline, budget.seed)
         if replacement is not None and (best is None or replacement.cost < best.cost):
             best, idle = Divided(schedule, replacement.cost), 0
         else:
@@ -105,11 +114,11 @@ def divided(
 
 
 def _replaced(
-    problem: ScratchpadProblem, schedule: Schedule, budget: Budget, watch: Stopwatch
+    problem: ScratchpadProblem, schedule: Schedule, deadline: Deadline, seed: int
 ) -> Replacement | None:
-    """The best replacement for the order found within its seconds, which the budget may cut short."""
-    left = max(0.2, budget.wall_seconds - watch.wall_seconds)
-    limit = Budget(min(REPLACEMENT_SECONDS, left), seed=budget.seed)
+    """The best replacement for the order found within its seconds, which the deadline may cut short."""
+    watch, left = deadline.watch, deadline.budget(seed)
+    limit = replace(left, wall_seconds=min(REPLACEMENT_SECONDS, left.wall_seconds))
     begun = watch.wall_seconds
     found = best_replacement(schedule, problem.capacity_bytes, limit)
     if watch.wall_seconds - begun >= REPLACEMENT_SECONDS and (found is None or found.cost > found.bound):
@@ -157,14 +166,15 @@ class _Conquest:
     masks: GraphMasks
     capacity: int
     params: Params
-    wall_seconds: float
-    watch: Stopwatch
+    deadline: Deadline
 
-    def order(self, segments: list[tuple[int, ...]]) -> tuple[int, ...]:
-        """All operators, in the cheapest order found."""
+    def order(self, segments: list[tuple[int, ...]]) -> tuple[int, ...] | None:
+        """All operators, in the cheapest order found; None when the time is up before the last segment."""
         reached = [start(self.masks)]
         waiting = list(reversed(segments))
         while waiting:
+            if not self.deadline.in_time():
+                return None
             segment = waiting.pop()
             onward = self._through(reached, segment)
             if onward:
@@ -176,12 +186,12 @@ class _Conquest:
     def _through(self, starts: list[Reached], segment: tuple[int, ...]) -> list[Reached]:
         """Up to ``boundary_states`` of the cheapest states behind the segment; none when out of time."""
         goal = starts[0].state.executed | mask_of(segment)
-        search = Search(self.masks, self.capacity, starts, goal)
-        late = self.watch.wall_seconds > 0.7 * self.wall_seconds
+        search = Search(self.masks, self.capacity, starts, goal, in_time=self.deadline.in_time)
+        late = self.deadline.left < 0.3 * self.deadline.wall_seconds
         states = inf if len(segment) == 1 else self.params.segment_states / (10 if late else 1)
         wanted = 1 if late else self.params.boundary_states
         found: list[Reached] = []
-        while len(found) < wanted and (reached := search.run(inf, states)) is not None:
+        while len(found) < wanted and (reached := search.run(self.deadline.left, states)) is not None:
             found.append(reached)
             states = self.params.segment_states / 10
         return found

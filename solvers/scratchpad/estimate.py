@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from costmodel.limits import limit_reached
+from solvers.budget import InTime, always_in_time
 from solvers.scratchpad.masks import GraphMasks, bits
 
 REACH = 150
@@ -60,11 +61,16 @@ class Fork(NamedTuple):
 
 
 class Estimate:
-    """The least bytes to come of states of a search through ``operators``."""
+    """The least bytes to come of states of a search through ``operators``.
 
-    def __init__(self, masks: GraphMasks, capacity: int, operators: int) -> None:
+    It rests on the forks that are found in time: fewer of them make it lower, never wrong.
+    """
+
+    def __init__(
+        self, masks: GraphMasks, capacity: int, operators: int, in_time: InTime = always_in_time
+    ) -> None:
         self.masks = masks
-        self.forks = _disjoint(_forks(masks, capacity, operators))
+        self.forks = _disjoint(_forks(masks, capacity, operators, in_time))
         self._spill = [min(masks.traffic[t] for t in bits(fork.tensors)) for fork in self.forks]
         self._known: list[dict[int, int]] = [{} for _ in self.forks]
 
@@ -96,12 +102,14 @@ def _disjoint(forks: Iterator[Fork]) -> list[Fork]:
     return chosen
 
 
-def _forks(masks: GraphMasks, capacity: int, operators: int) -> Iterator[Fork]:
+def _forks(masks: GraphMasks, capacity: int, operators: int, in_time: InTime) -> Iterator[Fork]:
     """A fork for each tensor that several of the operators read, where there is one."""
     order = list(bits(operators))
     place = {operator: index for index, operator in enumerate(order)}
     free = {v: capacity - masks.graph.working_bytes(masks.graph.operators[v]) for v in order}
     for hub in dict.fromkeys(tensor for v in order for tensor in masks.graph.operators[v].inputs):
+        if not in_time():
+            return
         readers = masks.readers[hub] & operators
         if readers.bit_count() < 2:
             continue

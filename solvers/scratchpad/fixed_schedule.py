@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-from costmodel.scratchpad import OperatorGraph
 from costmodel.scratchpad_plan import Plan
-from solvers.budget import Budget, Stopwatch
+from solvers.budget import Budget, Deadline
 from solvers.checks import check_choices
 from solvers.outcome import Outcome, noting_limits
+from solvers.scratchpad.comparison import first_plan
 from solvers.scratchpad.masks import GraphMasks
-from solvers.scratchpad.packed import packed
-from solvers.scratchpad.peak import minimum_peak
+from solvers.scratchpad.packed import cheaper, packed
+from solvers.scratchpad.peak import Order, ordered
 from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, unknown
 from solvers.scratchpad.replacement import Schedule, best_replacement
 
-VERSION = "3"
-
-Order = Literal["default", "minimum_peak"]
+VERSION = "4"
 
 
 @dataclass(frozen=True)
@@ -37,23 +34,22 @@ def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params())
 
     The bound holds for every order, and so is only ever 0: other orders may do with less.
     """
-    watch = Stopwatch()
+    deadline = Deadline(budget.wall_seconds)
+    watch = deadline.watch
     if refused := below_requirement(problem, watch):
         return refused
     schedule = Schedule(
         GraphMasks.of(problem.graph), ordered(problem.graph, params.order, budget.wall_seconds / 4)
     )
-    replacement = best_replacement(schedule, problem.capacity_bytes, budget)
-    if replacement is None:
-        return unknown(f"the {params.order} order has no replacement within the budget", watch)
-    plan = packed(problem, [schedule], budget, replacement.bound)
-    if plan is None:
-        return unknown("the tensors could not be packed in time", watch)
-    return answer(problem, plan, 0.0, watch, proven_bytes=replacement.bound)
-
-
-def ordered(graph: OperatorGraph, order: Order, wall_seconds: float) -> tuple[int, ...]:
-    """The operators in the order of that name."""
-    if order == "default":
-        return tuple(range(len(graph.operators)))
-    return minimum_peak(graph, wall_seconds).order
+    first = first_plan(problem, schedule, deadline.in_time)
+    replacement = best_replacement(schedule, problem.capacity_bytes, deadline.budget(budget.seed))
+    plan, proven = None, None
+    if replacement is not None:
+        proven = replacement.bound
+        plan = packed(problem, [schedule], deadline.budget(budget.seed), proven)
+    best = cheaper(problem, plan, first)
+    if best is None:
+        late = "the tensors could not be packed in time"
+        none = f"the {params.order} order has no replacement within the budget"
+        return unknown(none if replacement is None else late, watch)
+    return answer(problem, best, 0.0, watch, proven_bytes=proven)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from costmodel.limits import limit_reached
 from costmodel.scratchpad_plan import Plan
-from solvers.budget import Budget, Stopwatch
+from solvers.budget import Budget, Deadline
 from solvers.scratchpad.placement import place
 from solvers.scratchpad.problem import ScratchpadProblem, objective_of
 from solvers.scratchpad.replacement import Gap, Schedule, best_replacement
@@ -23,61 +23,55 @@ def packed(
     A replacement whose tensors cannot be packed is forbidden, and the next best for the same schedule tried.
     When all fail, the first schedule's replacement gets ever less capacity, which leaves packing more room.
     """
-    watch = Stopwatch()
+    deadline = Deadline(budget.wall_seconds)
     best: Plan | None = None
     first: Schedule | None = None
     for schedule in schedules:
         first = first or schedule
-        best = _cheaper(problem, best, _exact_fit(problem, schedule, budget, watch))
-        spent = watch.wall_seconds > budget.wall_seconds
+        best = cheaper(problem, best, _exact_fit(problem, schedule, budget.seed, deadline))
+        spent = not deadline.in_time()
         if best is not None and (spent or objective_of(problem, best) <= target):
             return best
         if spent:
             break
     if best is None and first is not None:
-        return _with_slack(problem, first, budget, watch)
+        return _with_slack(problem, first, budget.seed, deadline)
     return best
 
 
-def _cheaper(problem: ScratchpadProblem, one: Plan | None, two: Plan | None) -> Plan | None:
+def cheaper(problem: ScratchpadProblem, one: Plan | None, two: Plan | None) -> Plan | None:
+    """The one of two plans that moves fewer bytes, the first of equals; None where there is none."""
     plans = [plan for plan in (one, two) if plan is not None]
     return min(plans, key=lambda plan: objective_of(problem, plan), default=None)
 
 
-def _exact_fit(
-    problem: ScratchpadProblem, schedule: Schedule, budget: Budget, watch: Stopwatch
-) -> Plan | None:
+def _exact_fit(problem: ScratchpadProblem, schedule: Schedule, seed: int, deadline: Deadline) -> Plan | None:
     """The cheapest replacement that packs, among the first few."""
     forbidden: list[frozenset[Gap]] = []
     for _ in range(TRIES_PER_SCHEDULE):
-        left = _left(budget, watch)
-        replacement = best_replacement(schedule, problem.capacity_bytes, left, forbidden)
+        replacement = best_replacement(schedule, problem.capacity_bytes, deadline.budget(seed), forbidden)
         if replacement is None:
             return None
-        plan = place(problem, schedule, replacement.away, left)
+        plan = place(problem, schedule, replacement.away, deadline.budget(seed))
         if plan is not None:
             return plan
+        if not deadline.in_time():
+            return None
         forbidden.append(replacement.away)
     effect = "none of one order's could be packed, and the next order is tried, or one with room to spare"
     limit_reached("replacements of an order", TRIES_PER_SCHEDULE, effect)
     return None
 
 
-def _with_slack(
-    problem: ScratchpadProblem, schedule: Schedule, budget: Budget, watch: Stopwatch
-) -> Plan | None:
+def _with_slack(problem: ScratchpadProblem, schedule: Schedule, seed: int, deadline: Deadline) -> Plan | None:
     """A plan whose replacement keeps 1, 2, 4 ... 64 % of the budget free; never below what operators need."""
     least = problem.graph.required_bytes
     for percent in (1, 2, 4, 8, 16, 32, 64):
+        if not deadline.in_time():
+            return None
         capacity = max(least, problem.capacity_bytes * (100 - percent) // 100)
-        left = _left(budget, watch)
-        replacement = best_replacement(schedule, capacity, left)
-        plan = replacement and place(problem, schedule, replacement.away, left)
+        replacement = best_replacement(schedule, capacity, deadline.budget(seed))
+        plan = replacement and place(problem, schedule, replacement.away, deadline.budget(seed))
         if plan:
             return plan
     return None
-
-
-def _left(budget: Budget, watch: Stopwatch) -> Budget:
-    """What is left of the wall time, but never nothing."""
-    return Budget(max(0.2, budget.wall_seconds - watch.wall_seconds), seed=budget.seed)

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from costmodel.scratchpad import OperatorGraph
 from costmodel.scratchpad_plan import Plan
-from solvers.budget import Budget, Stopwatch
+from solvers.budget import Budget, Deadline, InTime
 from solvers.checks import check_switches
 from solvers.outcome import Outcome, noting_limits
 from solvers.scratchpad.masks import GraphMasks, bits
@@ -29,6 +29,13 @@ from solvers.scratchpad.replacement import Schedule
 from solvers.scratchpad.search import operators_of
 
 VERSION = "2"
+SHARE_OF_ORDER, SHARE_OF_SEARCH = 0.75, 0.75
+"""The share of the time that an order may take, the rest being for packing; and of that time the search's,
+after which an order is finished greedily."""
+
+
+Order = Literal["default", "minimum_peak"]
+"""The graph's own order, or one of least peak footprint."""
 
 
 @dataclass(frozen=True)
@@ -72,17 +79,25 @@ def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params())
 
     UNKNOWN with the bytes that are missing where it is not: this program has no spills (Eq. 13).
     """
-    watch = Stopwatch()
+    deadline = Deadline(budget.wall_seconds)
+    watch = deadline.watch
     if refused := below_requirement(problem, watch):
         return refused
-    found = minimum_peak(problem.graph, budget.wall_seconds, params)
+    found = minimum_peak(problem.graph, budget.wall_seconds * SHARE_OF_ORDER, params)
     if found.peak_bytes > problem.capacity_bytes:
         return unknown(f"without spills the peak is {_range(found)} bytes, the budget has less", watch)
     schedule = Schedule(GraphMasks.of(problem.graph), found.order)
-    placed = place(problem, schedule, frozenset(), budget)
+    placed = place(problem, schedule, frozenset(), deadline.budget(budget.seed))
     if placed is None:
         return unknown("the tensors of the minimum-peak order could not be packed in time", watch)
     return answer(problem, placed, 0.0, watch)
+
+
+def ordered(graph: OperatorGraph, order: Order, wall_seconds: float) -> tuple[int, ...]:
+    """The operators in the order of that name."""
+    if order == "default":
+        return tuple(range(len(graph.operators)))
+    return minimum_peak(graph, wall_seconds).order
 
 
 def _range(found: MinimumPeak) -> str:
@@ -96,15 +111,16 @@ def minimum_peak(graph: OperatorGraph, wall_seconds: float = 60.0, params: Param
     theirs, so each may use what an earlier one took. What that was is no bound unless it was proven: a part
     adds to the bound only what it needs beyond.
     """
-    watch, masks = Stopwatch(), GraphMasks.of(graph)
+    deadline = Deadline(wall_seconds)
+    search_end = Deadline(wall_seconds * SHARE_OF_SEARCH, deadline.watch)
+    masks = GraphMasks.of(graph)
     order: list[int] = []
     peak = bound = graph.required_bytes
     known: dict[object, MinimumPeak] = {}
     for part in serial_parts(masks):
         kind = same_problem(masks, part)
         if kind not in known:
-            left = max(0.1, wall_seconds - watch.wall_seconds)
-            found = _Search(masks, part, peak, params.safe_moves).run(left)
+            found = _Search(masks, part, peak, params.safe_moves).run(search_end.in_time, deadline.in_time)
             proven = found.bound_bytes if found.bound_bytes > peak else 0
             known[kind] = MinimumPeak(positions(found.order, part), found.peak_bytes, proven)
         order += at_positions(known[kind].order, part)
@@ -122,17 +138,16 @@ class _Search:
         self.best = {state.executed: least}
         self.tickets = 0
 
-    def run(self, wall_seconds: float) -> MinimumPeak:
-        watch, popped = Stopwatch(), 0
+    def run(self, in_time: InTime, time_to_finish: InTime) -> MinimumPeak:
+        """The least peak; when the search's time is up, that of the deepest state, finished greedily."""
         while True:
             state = heapq.heappop(self.heap)
             if state.executed == self.goal:
                 return MinimumPeak(operators_of(state.path), state.peak, state.peak)
             if self.best[state.executed] < state.peak:
                 continue
-            popped += 1
-            if not popped % 256 and watch.wall_seconds > wall_seconds:
-                return self._finished_greedily(state)
+            if not in_time():
+                return self._finished_greedily(state, time_to_finish)
             for operator in bits(state.ready & self.goal):
                 self._push(self._closed(self._ran(state, operator)))
 
@@ -179,11 +194,17 @@ class _Search:
                     state, moved = self._ran(state, operator), True
         return state
 
-    def _finished_greedily(self, state: _State) -> MinimumPeak:
-        """From the deepest state on, always the operator that raises the peak, then the live bytes, least."""
+    def _finished_greedily(self, state: _State, in_time: InTime) -> MinimumPeak:
+        """From the deepest state on, always the operator that raises the peak, then the live bytes, least.
+
+        When the time for that is up, too, the rest runs in the graph's order.
+        """
         bound = state.peak
         state = min([*self.heap, state], key=lambda other: (other.minus_executed, other.peak))
         while state.executed != self.goal:
+            if not in_time():
+                state = self._ran(state, next(bits(state.ready & self.goal)))
+                continue
             state = self._closed(
                 min(
                     (self._ran(state, operator) for operator in bits(state.ready & self.goal)),

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from solvers.budget import Budget
+from solvers.budget import LEAST_SECONDS, Budget, Deadline, OutOfTimeError
 from solvers.scratchpad.masks import GraphMasks, mask_of
 
 if TYPE_CHECKING:
@@ -123,19 +123,31 @@ def best_replacement(
 
     None of the ``forbidden`` sets comes back, nor anything between one and staying everywhere.
     """
+    deadline = Deadline(budget.wall_seconds)
     rows = schedule.crowded(capacity)
     if any(room < 0 for room in rows.values()):
         return None
     if not rows and not forbidden:
         return Replacement(frozenset(), 0, 0)
-    return _Program(schedule, rows, forbidden).solved(budget)
+    try:
+        program = _Program(schedule, rows, forbidden, deadline)
+    except OutOfTimeError:
+        return None
+    return program.solved(budget.seed, deadline)
 
 
 class _Program:
-    """Booleans ``stays`` a gap and ``spilled`` a tensor; rows of room; the bytes of Eq. 12."""
+    """Booleans ``stays`` a gap and ``spilled`` a tensor; rows of room; the bytes of Eq. 12.
+
+    Raises OutOfTimeError if it is not written down by the ``deadline``.
+    """
 
     def __init__(
-        self, schedule: Schedule, rows: dict[tuple[int, ...], int], forbidden: Sequence[frozenset[Gap]]
+        self,
+        schedule: Schedule,
+        rows: dict[tuple[int, ...], int],
+        forbidden: Sequence[frozenset[Gap]],
+        deadline: Deadline,
     ) -> None:
         from ortools.sat.python import cp_model
 
@@ -146,17 +158,19 @@ class _Program:
         self.stays = {index: self.model.new_bool_var(f"stays{index}") for index in affected}
         blocks = schedule.masks.blocks
         for present, room in rows.items():
+            deadline.check()
             self.model.add(sum(blocks[schedule.gaps[i].tensor] * self.stays[i] for i in present) <= room)
         for away in forbidden:
             self.model.add_bool_or([~self.stays[i] for i in gaps if schedule.gaps[i] not in away])
-        self._minimise_bytes()
+        self._minimise_bytes(deadline)
 
-    def _minimise_bytes(self) -> None:
+    def _minimise_bytes(self, deadline: Deadline) -> None:
         masks = self.schedule.masks
         free = masks.given if masks.graph.settings.inputs_on_host else 0
         spilled: dict[int, cp_model.IntVar] = {}
         terms: list[cp_model.LinearExprT] = []
         for index, stays in self.stays.items():
+            deadline.check()
             tensor = self.schedule.gaps[index].tensor
             terms.append(masks.traffic[tensor] * (1 - stays))
             if free >> tensor & 1:
@@ -167,13 +181,13 @@ class _Program:
             self.model.add_bool_or([spilled[tensor], stays])
         self.model.minimize(sum(terms))
 
-    def solved(self, budget: Budget) -> Replacement | None:
+    def solved(self, seed: int, deadline: Deadline) -> Replacement | None:
         from ortools.sat.python import cp_model
 
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
-        solver.parameters.random_seed = budget.seed
-        solver.parameters.max_time_in_seconds = budget.wall_seconds
+        solver.parameters.random_seed = seed
+        solver.parameters.max_time_in_seconds = max(deadline.left, LEAST_SECONDS)
         status = solver.solve(self.model)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return None

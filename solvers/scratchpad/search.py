@@ -27,13 +27,17 @@ from random import Random
 from typing import Any, NamedTuple
 
 from costmodel.limits import limit_reached
-from solvers.budget import Stopwatch
+from solvers.budget import Deadline, InTime, always_in_time
 from solvers.scratchpad.estimate import Estimate
 from solvers.scratchpad.masks import GraphMasks, bits
 from solvers.scratchpad.moves import LONGEST_CHAIN, Moves, State
 
 MOST_ENTRIES = 3_000_000
 """Successors that may wait before the search gives up for want of memory (about 200 bytes each)."""
+
+
+LOOK_EVERY = 256
+"""Sets of evictions between two looks at the clock."""
 
 
 class Reached(NamedTuple):
@@ -102,13 +106,15 @@ class Search:
         starts: Iterable[Reached] = (),
         goal: int | None = None,
         switches: Switches = Switches(),
+        in_time: InTime = always_in_time,
     ) -> None:
+        """``in_time`` says how long the estimate of what is still to pay may be prepared."""
         self.masks, self.switches = masks, switches
         self.moves = Moves(masks, capacity, LONGEST_CHAIN if switches.safe_chains else 1)
         self.goal = masks.all_operators if goal is None else goal
         begin = list(starts) or [start(masks)]
         to_run = self.goal & ~begin[0].state.executed
-        self._estimate = Estimate(masks, capacity, to_run) if switches.estimate else None
+        self._estimate = Estimate(masks, capacity, to_run, in_time) if switches.estimate else None
         self.upper_bound: float = inf
         self.bound: float = 0.0
         self.expanded = 0
@@ -133,17 +139,16 @@ class Search:
 
     def run(self, wall_seconds: float, most_expanded: float = inf) -> Reached | None:
         """The next cheapest goal state; None when there is none left, or at a limit (see ``bound``)."""
-        watch, popped, last = Stopwatch(), 0, self.expanded + most_expanded
+        deadline, last = Deadline(wall_seconds), self.expanded + most_expanded
         while self._heap:
             entry = heapq.heappop(self._heap)
             self.bound = max(self.bound, entry.least)
-            popped += 1
             crowded = len(self._heap) > MOST_ENTRIES
             if crowded:
                 effect = "the search ends before its proof, for want of memory"
                 limit_reached("states that wait in the search", MOST_ENTRIES, effect)
             full = self.expanded >= last or crowded
-            if full or (not popped % 16 and watch.wall_seconds > wall_seconds):
+            if full or not deadline.in_time():
                 heapq.heappush(self._heap, entry)
                 return None
             reached = self._built(entry)
@@ -151,7 +156,10 @@ class Search:
                 continue
             if reached.state.executed == self.goal:
                 return reached
-            self._expand(reached)
+            if not self._expand(reached, deadline.in_time):
+                self._forget(reached.state)
+                heapq.heappush(self._heap, entry)
+                return None
         self.bound = self.upper_bound
         return None
 
@@ -204,7 +212,14 @@ class Search:
         """Retrievals of all, spills of those without a host copy."""
         return self.moves.traffic_of(tensors) + self.moves.traffic_of(tensors & ~host)
 
-    def _expand(self, reached: Reached) -> None:
+    def _forget(self, state: State) -> None:
+        """Undo :meth:`_is_new` for the last state it took, whose ways on are not all known."""
+        del self._cheapest[state.executed, state.resident, state.host]
+        if self.switches.dominance:
+            self._followed[state.executed].pop()
+
+    def _expand(self, reached: Reached, in_time: InTime) -> bool:
+        """Push all ways on from a state; False where the time is up before: there may be very many."""
         self.expanded += 1
         state = reached.state
         for operator in bits(state.ready & self.goal):
@@ -212,12 +227,18 @@ class Search:
             if excess <= 0:
                 self._push(state.cost, reached, operator, 0)
                 continue
-            for cost, evicted in self._evictions(state, operator, excess):
+            for cost, evicted in self._evictions(state, operator, excess, in_time):
                 self._push(cost, reached, operator, evicted)
+            if not in_time():
+                return False
+        return True
 
-    def _evictions(self, state: State, operator: int, excess: int) -> Iterable[tuple[int, int]]:
+    def _evictions(
+        self, state: State, operator: int, excess: int, in_time: InTime = always_in_time
+    ) -> Iterable[tuple[int, int]]:
         """(cost so far, set) of every inclusion-minimal set that frees ``excess``; largest tensors first, so
-        that a set is complete, and minimal, once its last and smallest member frees enough."""
+        that a set is complete, and minimal, once its last and smallest member frees enough. It ends early
+        when the time is up."""
         blocks, traffic = self.masks.blocks, self.masks.traffic
         others = [t for t in bits(state.resident & ~self.masks.inputs[operator]) if blocks[t]]
         tensors = sorted(others, key=lambda t: -blocks[t])
@@ -227,8 +248,12 @@ class Search:
         for index in reversed(range(len(free))):
             remaining[index] = remaining[index + 1] + free[index][0]
             cheapest[index] = min(cheapest[index + 1], free[index][2])
+        looked = 0
         open_sets = [(0, excess, state.cost, 0)]
         while open_sets:
+            looked += 1
+            if not looked % LOOK_EVERY and not in_time():
+                return
             index, missing, cost, evicted = open_sets.pop()
             if missing <= 0:
                 if cost < self.upper_bound:

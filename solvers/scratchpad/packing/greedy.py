@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
+from solvers.budget import InTime, always_in_time
 from solvers.scratchpad.packing.problem import Addresses, Buffer
 
 ORDERS: tuple[Callable[[Buffer], tuple[float, ...]], ...] = (
@@ -18,21 +19,22 @@ ORDERS: tuple[Callable[[Buffer], tuple[float, ...]], ...] = (
 
 def lowest_places(ordered: Sequence[Buffer]) -> tuple[Addresses, int]:
     """Addresses of the buffers, placed in that order, and how far up they reach."""
-    placed: list[tuple[Buffer, int]] = []
-    for buffer in ordered:
-        neighbours = sorted(
-            (address, address + other.size)
-            for other, address in placed
-            if other.start < buffer.end and buffer.start < other.end
+    neighbours = _neighbours(ordered)
+    places: list[int] = []
+    for index, buffer in enumerate(ordered):
+        taken = sorted(
+            (places[other], places[other] + ordered[other].size)
+            for other in neighbours[index]
+            if other < index
         )
         address = 0
-        for bottom, top in neighbours:
+        for bottom, top in taken:
             if bottom - address >= buffer.size:
                 break
             address = max(address, -(-top // buffer.alignment) * buffer.alignment)
-        placed.append((buffer, address))
-    height = max((address + buffer.size for buffer, address in placed), default=0)
-    return {buffer.name: address for buffer, address in placed}, height
+        places.append(address)
+    height = max((address + buffer.size for buffer, address in zip(ordered, places, strict=True)), default=0)
+    return {buffer.name: address for buffer, address in zip(ordered, places, strict=True)}, height
 
 
 def from_the_ground(ordered: Sequence[Buffer]) -> tuple[Addresses, int]:
@@ -72,10 +74,13 @@ def _neighbours(buffers: Sequence[Buffer]) -> list[list[int]]:
     return found
 
 
-def greedy_packing(buffers: Sequence[Buffer], enough: int = 0) -> tuple[Addresses, int]:
+def greedy_packing(
+    buffers: Sequence[Buffer], enough: int = 0, in_time: InTime = always_in_time
+) -> tuple[Addresses, int]:
     """The lowest of the packings in the orders of :data:`ORDERS`, and its height.
 
-    The first that is no higher than ``enough`` ends the search for it.
+    The first that is no higher than ``enough`` ends the search for it; so does the end of the time, but not
+    before there is one.
     """
     best: tuple[Addresses, int] | None = None
     for place in (lowest_places, from_the_ground):
@@ -83,7 +88,7 @@ def greedy_packing(buffers: Sequence[Buffer], enough: int = 0) -> tuple[Addresse
             packing = place(sorted(buffers, key=order))
             if best is None or packing[1] < best[1]:
                 best = packing
-            if best[1] <= enough:
+            if best[1] <= enough or not in_time():
                 return best
     assert best is not None
     return best

@@ -32,6 +32,7 @@ possible, they must stay below the capacity.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -70,12 +71,18 @@ def search_packing(
     instance = sections(buffers)
     work = workspace(instance)
     ranks = Ranks(buffers, instance, np.random.default_rng(budget.seed), params.repairs)
+    pace = inf  # placements a second
     for count, (nodes, plain) in enumerate(_searches(len(buffers), params.restarts)):
         if count == budget.iterations or (count and clock.wall_seconds >= budget.wall_seconds):
             return Found(None, False, count)
+        # A search does not look at the clock: it gets as many placements as there is time for at the last
+        # one's pace.
+        begun = clock.wall_seconds
+        nodes = int(max(1, min(nodes, (budget.wall_seconds - begun) * pace)))
         work.rank[:] = ranks.plain() if plain else ranks.next()
         work.failures[:] = 0
         result = kernel.search(instance, work, capacity, nodes)
+        pace = nodes / max(clock.wall_seconds - begun, 1e-6)
         if result == kernel.FOUND:
             return Found(tuple(work.address.tolist()), False, count + 1)
         if result == kernel.EXHAUSTED:

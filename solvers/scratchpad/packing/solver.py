@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import gcd, lcm
 
-from solvers.budget import Budget, Stopwatch
+from solvers.budget import Budget, Deadline, Stopwatch
 from solvers.outcome import Outcome, Status, noting_limits
 from solvers.scratchpad.packing.greedy import greedy_packing
 from solvers.scratchpad.packing.params import Params
@@ -24,16 +24,20 @@ def solve(problem: PackingProblem, budget: Budget, params: Params = Params()) ->
     none below the capacity; UNKNOWN at the limit of the budget, whose ``iterations`` are searches. Buffers
     with alignments are searched with sizes rounded up to their common multiple: no proof if they differ.
     """
-    clock = Stopwatch()
+    deadline = Deadline(budget.wall_seconds)
+    clock = deadline.watch
     buffers = sorted_buffers(problem)
     load = int(sections(buffers).load.max()) if buffers else 0
     if load > problem.capacity:
         note = f"buffers of {load} are alive at once, the capacity is {problem.capacity}"
         return _without(clock, Status.INFEASIBLE, note, float(load))
     if params.greedy or not buffers:
-        addresses, height = greedy_packing(buffers, problem.capacity)
+        addresses, height = greedy_packing(buffers, problem.capacity, deadline.in_time)
         if height <= problem.capacity:
             return _placed(problem, addresses, load, clock)
+    if not deadline.in_time():
+        note = f"no packing in {problem.capacity} found in {budget.wall_seconds:g} s"
+        return _without(clock, Status.UNKNOWN, note, float(load))
     unit = _unit(buffers)
     rounded = _rounded(buffers, unit)
     found = search_packing(rounded, problem.capacity // unit, budget, params, clock)
