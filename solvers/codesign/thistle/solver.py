@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from costmodel.architecture import Architecture
 from costmodel.mapping import Mapping
-from solvers.budget import Budget, Stopwatch
+from solvers.budget import Budget, OutOfTimeError, Stopwatch
 from solvers.catalogue import solver
 from solvers.codesign.bounds import lower_bound, smallest_member
 from solvers.codesign.problem import CodesignProblem, CodesignSolution, evaluated
@@ -69,7 +69,10 @@ class Judge:
 
     def judged(self) -> Iterator[tuple[float, CodesignSolution]]:
         """Objectives and solutions, best relaxed mappings first, as far as the budget goes."""
-        relaxed = relaxed_optimum(self.problem, self.params, self._may_relax)
+        try:
+            relaxed = relaxed_optimum(self.problem, self.params, self._may_relax)
+        except OutOfTimeError:
+            return
         if relaxed is None:
             return
         most = min(self.params.judged, self.budget.iterations or self.params.judged)
@@ -79,6 +82,9 @@ class Judge:
                 yield self._best_of_both(architecture, mappings)
 
     def _may_relax(self) -> bool:
+        """Whether half of the time is left. Raises OutOfTimeError when none is: nothing could be mapped."""
+        if self.clock.wall_seconds >= self.budget.wall_seconds:
+            raise OutOfTimeError("not all layers have a program in time")
         return self.clock.wall_seconds < self.budget.wall_seconds / 2
 
     def _best_of_both(

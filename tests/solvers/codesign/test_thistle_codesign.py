@@ -17,6 +17,7 @@ from solvers.codesign.problem import CodesignProblem, WeightedLayer, evaluated, 
 from solvers.codesign.thistle import Params, relaxed_optimum
 from solvers.codesign.thistle.layer_programs import LayerPrograms
 from solvers.codesign.thistle.members import Members
+from solvers.codesign.thistle.program import Program
 from solvers.codesign.thistle.relaxation import Joint
 from solvers.mapping.problem import OBJECTIVES, Objective, objective_of
 from solvers.outcome import Status
@@ -173,6 +174,19 @@ def test_time_that_is_up_is_no_proof(product_problem: CodesignProblem) -> None:
     assert outcome.status is Status.UNKNOWN
     assert "time was up" in outcome.note
     assert outcome.bound == lower_bound(product_problem)
+
+
+def test_no_more_programs_are_solved_when_the_time_is_up(
+    network_problem: CodesignProblem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three layers the first one's first program, and no joint one."""
+    solved = []
+    whole = Program.solve
+    monkeypatch.setattr(Program, "solve", lambda *asked: solved.append(asked) or whole(*asked))
+    outcome = thistle.solve(network_problem, Budget(wall_seconds=1e-9))
+    assert outcome.status is Status.UNKNOWN
+    assert "time was up" in outcome.note
+    assert len(solved) == 1
 
 
 def test_programs_stop_when_they_must(network_problem: CodesignProblem) -> None:
