@@ -28,7 +28,7 @@ from solvers.mapping import exact, exhaustive
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_of, violations
 from solvers.outcome import Status
 
-PROBLEMS = Path(__file__).parents[1] / "tests" / "solvers" / "mapping"
+ROOT = Path(__file__).parents[1]
 LAYERS = (
     ("eyeriss", "resnet18/layer1.0.conv1"),
     ("simba", "resnet50/layer3.0.conv2"),
@@ -46,7 +46,7 @@ DIGITS = 1 - 1e-12
 
 def drawn(kind: str, seed: int) -> Iterator[MappingProblem]:
     """Endless problems of a kind."""
-    from random_problems import constrained, invented_problems, problems
+    from tests.solvers.mapping.random_problems import constrained, invented_problems, problems
 
     if kind == "invented":
         yield from invented_problems(seed)
@@ -87,7 +87,7 @@ def _faults(problem: MappingProblem, every: Any, found: Any) -> Iterator[str]:
 
 def attacked(mappings: int, solvers: list[str]) -> dict[str, Any]:
     """Bounds on layers of networks against ``mappings`` random ones each, and descents from every answer."""
-    from random_problems import Attack
+    from tests.solvers.mapping.random_problems import Attack
 
     tally = {"problems": 0, "valid_mappings": 0, "failures": 0}
     for architecture, layer in LAYERS:
@@ -125,7 +125,7 @@ def main() -> None:
     parser.add_argument("--mappings", type=int, default=1_000_000)
     parser.add_argument("--solvers", nargs="*", default=["cosa", "thistle", "exact"])
     chosen = parser.parse_args()
-    sys.path.insert(0, str(PROBLEMS))
+    sys.path.insert(0, str(ROOT))
     if chosen.bounds:
         found = attacked(chosen.mappings, chosen.solvers)
     else:

@@ -22,12 +22,11 @@ import record
 from clusters.ray_session import RaySession
 
 ROOT = Path(__file__).parents[1]
-SCENARIOS = ROOT / "tests" / "sweep"
 COLUMNS = ("fault", "rows", "failed", "repeated", "resumed", "extra", "equal")
 
 
 def survive(scenarios: Sequence[Callable[[Any], Any]]) -> Iterator[dict[str, Any]]:
-    from fault_scenarios import Scene
+    from tests.sweep.fault_scenarios import Scene
 
     for scenario in scenarios:
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
@@ -45,9 +44,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="names of scenarios, such as segfault")
     options = parser.parse_args()
     only = options.only
-    os.environ["PYTHONPATH"] = os.pathsep.join((str(SCENARIOS), str(ROOT)))
-    sys.path.insert(0, str(SCENARIOS))
-    import fault_scenarios as faults
+    os.environ["PYTHONPATH"] = str(ROOT)
+    sys.path.insert(0, str(ROOT))
+    from tests.sweep import fault_scenarios as faults
 
     rows = []
     for group, local in ((faults.CLUSTER_SCENARIOS, False), (faults.SCENARIOS, True)):

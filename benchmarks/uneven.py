@@ -34,7 +34,7 @@ from solvers.mapping.problem import MappingProblem, Objective, violations
 from solvers.mapping.rules import SpaceRules
 from solvers.outcome import Status
 
-TESTS = Path(__file__).parents[1] / "tests" / "solvers" / "mapping"
+ROOT = Path(__file__).parents[1]
 NETWORKS = ("thistle_resnet18", "cosa_resnet50", "bert_base", "vit_b_16")
 ATTACKED = (
     ("eyeriss", "resnet18/layer1.0.conv1"),
@@ -106,7 +106,7 @@ def gains(architecture: str, objective: Objective, layers: dict[str, Layer], cho
 
 def attack(seed: int, count: int, limit: int) -> dict[str, int]:
     """The exact mapper against the enumeration of ``count`` problems."""
-    from uneven_enumeration import least, problems
+    from tests.solvers.mapping.uneven_enumeration import least, problems
 
     tally = {"problems": 0, "enumerated": 0, "unproven": 0, "gained": 0, "failures": 0}
     for number, problem in enumerate(islice(problems(seed), count)):
@@ -141,7 +141,7 @@ def faults(problem: MappingProblem, least: float, found: Any, even: Any) -> Iter
 
 def attack_bounds(mappings: int) -> dict[str, int]:
     """Bounds on layers of networks against random uneven mappings."""
-    from uneven_enumeration import random_costs
+    from tests.solvers.mapping.uneven_enumeration import random_costs
 
     tally = {"problems": 0, "mappings": 0, "failures": 0}
     for (architecture, name), objective in product(ATTACKED, ("energy", "cycles", "edp")):
@@ -182,7 +182,7 @@ def main() -> None:
     parser.add_argument("--bounds", action="store_true")
     parser.add_argument("--mappings", type=int, default=1000)
     chosen = parser.parse_args()
-    sys.path.insert(0, str(TESTS))
+    sys.path.insert(0, str(ROOT))
     if chosen.attack or chosen.bounds:
         tally = (
             attack(chosen.seed, chosen.problems, chosen.limit)

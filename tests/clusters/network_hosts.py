@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from processes import PATIENCE, until
+from tests.clusters.processes import PATIENCE, until
 
 REPOSITORY = Path(__file__).parents[2]
 PROGRAMS = ("ip", "unshare", "nsenter", "setpriv", "sshd", "ssh", "ssh-keygen", "rsync", "hostname", "ps")

@@ -8,11 +8,11 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from work_items import work
 
 from clusters.in_process import InProcessRuntime
 from clusters.ray_actors import RayRuntime
 from clusters.runtime import WALL_LIMIT, Completion, Runtime, RuntimeSettings, complete_all
+from tests.clusters.work_items import work
 
 pytestmark = pytest.mark.cluster
 Build = Callable[..., Runtime]

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 import yaml
-from network_hosts import REPOSITORY, Host, hosts, why_not
-from processes import until
 
 from clusters.deployment import deployment_text
 from results.store import RunFolder
 from sweep.session import Place, run_study
 from sweep.study import load_study
+from tests.clusters.network_hosts import REPOSITORY, Host, hosts, why_not
+from tests.clusters.processes import until
 
 REASON = why_not()
 pytestmark = [

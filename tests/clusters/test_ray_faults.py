@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from work_items import mapped, work
 
 from clusters.ray_actors import RayRuntime
 from clusters.ray_session import RaySession
@@ -22,6 +21,7 @@ from clusters.runtime import (
     WorkersUnavailableError,
     complete_all,
 )
+from tests.clusters.work_items import mapped, work
 
 Payloads = dict[str, tuple[str, Any]]
 
@@ -134,7 +134,7 @@ def test_a_worker_uses_one_thread() -> None:
 
 def test_work_that_workers_cannot_import_fails_each_item() -> None:
     work_of_nowhere = type(work)(work.__code__, work.__globals__, "work_of_nowhere")
-    work_of_nowhere.__module__ = "work_items"
+    work_of_nowhere.__module__ = work.__module__
     work_of_nowhere.__qualname__ = "work_of_nowhere"
     work.__globals__["work_of_nowhere"] = work_of_nowhere
     with RayRuntime(work_of_nowhere) as runtime:

@@ -6,10 +6,10 @@ import subprocess
 import sys
 
 import pytest
-from processes import free_port
 
 from clusters.ray_session import RaySession
 from clusters.runtime import WorkersUnavailableError
+from tests.clusters.processes import free_port
 
 
 @pytest.mark.parametrize(

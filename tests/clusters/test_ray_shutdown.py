@@ -10,13 +10,14 @@ import uuid
 from pathlib import Path
 
 import pytest
-from processes import MARK, PATIENCE, left_of, line_of, marked, until
+
+from tests.clusters.processes import MARK, PATIENCE, left_of, line_of, marked, until
 
 pytestmark = pytest.mark.cluster
 
 DRIVER = """
 import signal, sys
-from work_items import work
+from tests.clusters.work_items import work
 from clusters.ray_actors import RayRuntime
 from clusters.runtime import RuntimeSettings
 
@@ -46,8 +47,7 @@ except KeyboardInterrupt:
 
 
 def start_driver(mode: str, mark: str) -> subprocess.Popen[str]:
-    here = Path(__file__).parent
-    environment = os.environ | {MARK: mark, "PYTHONPATH": os.pathsep.join((str(here), str(here.parents[1])))}
+    environment = os.environ | {MARK: mark, "PYTHONPATH": str(Path(__file__).parents[2])}
     environment.pop("RAY_ADDRESS", None)
     # a session of its own is a process group of its own, as a shell gives to a job
     return subprocess.Popen(

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from work_items import Gathered
 
 from results.store import RunFolder
 from sweep.session import Place, run_study
 from sweep.study import load_study
 from sweep.work import answer_task
+from tests.clusters.work_items import Gathered
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 STUDY = """
@@ -35,7 +35,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Two nodes with one CPU each."""
     from ray.cluster_utils import Cluster
 
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(HERE), str(HERE.parents[1]))))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     try:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from processes import until
+from tests.clusters.processes import until
 
 
 class Unloadable:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from processes import PATIENCE
+from tests.clusters.processes import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "docs" / "guides"

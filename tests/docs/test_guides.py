@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from guide_blocks import GUIDES, ROOT, Block, blocks, blocks_of, check_what_is_shown, printed
+
+from tests.docs.guide_blocks import GUIDES, ROOT, Block, blocks, blocks_of, check_what_is_shown, printed
 
 
 def follow(name: str, folder: Path, variables: Mapping[str, str] | None = None) -> None:

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from guide_blocks import ROOT, blocks, check_what_is_shown, outputs_of, script_of
-from network_hosts import Host, hosts, why_not
-from processes import PATIENCE
+
+from tests.clusters.network_hosts import Host, hosts, why_not
+from tests.clusters.processes import PATIENCE
+from tests.docs.guide_blocks import ROOT, blocks, check_what_is_shown, outputs_of, script_of
 
 REASON = why_not()
 pytestmark = [

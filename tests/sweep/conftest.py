@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,12 +14,9 @@ from clusters.ray_session import RaySession
 from clusters.runtime import RuntimeSettings
 from sweep.command_line import main
 from sweep.study import Study, load_study
+from tests.sweep.ended import Command, Ended
 
-HERE = Path(__file__).parent
-HELPERS = (str(HERE), str(HERE.parent / "clusters"))
-sys.path[:0] = [folder for folder in HELPERS if folder not in sys.path]
-from ended import Command, Ended  # noqa: E402
-
+TESTS = Path(__file__).parents[1]
 TINY = """
 name: tiny
 networks: [problem.yaml]
@@ -30,7 +26,7 @@ axes:
   SRAM.fanout: {choices: [[2, 2], [4, 2]]}
 mapping: {solver: random_search, objective: edp, iterations: 400, wall_seconds: 20}
 """
-PROBLEM = (HERE.parent / "data" / "problems" / "gemm.yaml").read_text(encoding="utf-8")
+PROBLEM = (TESTS / "data" / "problems" / "gemm.yaml").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -75,7 +71,7 @@ def command_line(
 def local_ray() -> Iterator[RaySession]:
     """Two CPUs, shared by a module's tests: their runs join the connection they find and leave it open."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", os.pathsep.join((str(HERE), str(HERE.parents[1]))))
+        patch.setenv("PYTHONPATH", str(TESTS.parent))
         patch.delenv("RAY_ADDRESS", raising=False)
         session = RaySession("", 2)
         yield session

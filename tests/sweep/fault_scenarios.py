@@ -32,12 +32,7 @@ from sweep.run import Observer, Run
 from sweep.search import designs, search_of
 from sweep.study import Study, load_study
 from sweep.task import content_hash, run_task
-
-CLUSTERS = str(Path(__file__).parents[1] / "clusters")
-if CLUSTERS not in sys.path:
-    sys.path.insert(0, CLUSTERS)
-
-from processes import MARK, PATIENCE, left_of, until  # noqa: E402
+from tests.clusters.processes import MARK, PATIENCE, left_of, until
 
 SOLVES = 240
 WORKERS = 2

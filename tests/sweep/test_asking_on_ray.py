@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import line_of
 
 from results.store import RunFolder, RunWriter
 from sweep.session import Place, run_study
 from sweep.study import load_study
+from tests.clusters.processes import line_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 ROOT = Path(__file__).parents[2]

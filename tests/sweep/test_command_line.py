@@ -10,14 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ended import Command
-from processes import PATIENCE, until
 
 from costmodel.architectures import load_architecture
 from costmodel.evaluate import evaluate
 from costmodel.frontends.timeloop_reference import mapping_from_json
 from costmodel.networks import load_layer
 from results.store import RunFolder
+from tests.clusters.processes import PATIENCE, until
+from tests.sweep.ended import Command
 
 DATA = Path(__file__).parents[1] / "data"
 CASES, ONNX = DATA / "timeloop", DATA / "onnx"

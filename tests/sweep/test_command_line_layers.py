@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from ended import Command
 
 from costmodel.frontends.safe_yaml import parse_yaml
+from tests.sweep.ended import Command
 
 DECODER = str(Path(__file__).parents[1] / "data/onnx/llama_script_eager_stripped.onnx")
 LENGTHS = ("--dim", "seq=1", "--dim", "past=2048")

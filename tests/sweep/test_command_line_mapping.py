@@ -6,12 +6,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from ended import Command
 
 from costmodel.architectures import load_architecture
 from costmodel.evaluate import evaluate
 from costmodel.frontends.timeloop_reference import mapping_from_json
 from costmodel.workload import gemm
+from tests.sweep.ended import Command
 
 GEMM = '{"shape": "gemm", "dims": {"M": 7, "N": 12, "K": 16}}'
 ON_EYERISS = ("--architecture", "eyeriss", "--layer", GEMM)

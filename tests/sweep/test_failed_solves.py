@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ended import Command
 
 import sweep.work
+from tests.sweep.ended import Command
 
 
 def test_a_run_with_failed_solves_ends_with_status_1_and_the_reasons(

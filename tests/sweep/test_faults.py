@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from clusters.ray_session import RaySession
 from clusters.runtime import POISONOUS, WALL_LIMIT
-
-HERE = str(Path(__file__).parent)
-if HERE not in sys.path:
-    sys.path.insert(0, HERE)
-
-import fault_scenarios as faults  # noqa: E402
+from tests.sweep import fault_scenarios as faults
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 SETTLED = faults.SOLVES

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
 
-HERE = str(Path(__file__).parent)
-if HERE not in sys.path:
-    sys.path.insert(0, HERE)
+from tests.sweep import fault_scenarios as faults
 
-import fault_scenarios as faults  # noqa: E402
-
+ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> faults.Scene:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((HERE, str(Path(HERE).parents[1]))))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     return faults.Scene(tmp_path)
 

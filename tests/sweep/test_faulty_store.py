@@ -15,18 +15,15 @@ from pathlib import Path
 
 import pytest
 from moto.server import ThreadedMotoServer
-from processes import PATIENCE, until
 from pyarrow.fs import S3FileSystem
 
 from results.remote import RemoteFolder
 from results.store import RunFolder
 from results.unsent import left_for
+from tests.clusters.processes import PATIENCE, until
+from tests.sweep.faulty_store import Relay
 
-HERE = Path(__file__).parent
-if str(HERE) not in sys.path:
-    sys.path.insert(0, str(HERE))
-from faulty_store import Relay  # noqa: E402
-
+ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
 WriteStudy = Callable[..., Path]
 
@@ -66,7 +63,7 @@ class Command:
             [sys.executable, "-m", "archsweep", "run", "tiny.yaml", "--in-process", "-o", self.uri],
             cwd=self.folder,
             # interpreted, each of the eight solves takes seconds
-            env={**os.environ, "PYTHONPATH": str(HERE.parents[1]), "NUMBA_DISABLE_JIT": "1"},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ended import Command
 
 from clusters.jobs import JobState
 from costmodel.errors import InputError
@@ -16,6 +15,7 @@ from results.store import RunFolder
 from sweep.session import Place, run_study
 from sweep.study import Study, load_study
 from sweep.submit import bring_home
+from tests.sweep.ended import Command
 
 IN_PROCESS = Place(in_process=True)
 OTHER = "study other.*found the results of study tiny.*--output"

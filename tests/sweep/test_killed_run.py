@@ -10,11 +10,10 @@ import sys
 import time
 from pathlib import Path
 
-from ended import Command
-
 from results.journal import journalled_rows
 from results.schema import LAYERS
 from results.store import RunFolder
+from tests.sweep.ended import Command
 
 ROOT = Path(__file__).parents[2]
 PROBLEM = (ROOT / "tests" / "data" / "problems" / "gemm.yaml").read_text(encoding="utf-8")

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from ended import Command
 
 from costmodel.errors import InputError
 from costmodel.frontends.safe_yaml import parse_yaml
@@ -12,6 +11,7 @@ from results.store import RunFolder
 from sweep.layer_work import demands
 from sweep.lock import study_id
 from sweep.study import load_study
+from tests.sweep.ended import Command
 
 DECODER = Path(__file__).parents[1] / "data/onnx/llama_dynamo_sdpa_stripped.onnx"
 LENGTHS = ("--dim", "seq=2", "--dim", "past=6")

@@ -8,13 +8,13 @@ from math import inf, nan
 from pathlib import Path
 
 import pytest
-from ended import Command
 
 from costmodel.errors import InputError
 from solvers.budget import MOST_ITERATIONS, MOST_SECONDS, MOST_SEED, Budget
 from solvers.catalogue import CATALOGUE
 from sweep.space import Constraint, check_together
 from sweep.task import checked_params
+from tests.sweep.ended import Command
 
 GEMM = Path(__file__).parents[1] / "data" / "problems" / "gemm.yaml"
 SOLVE = {

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from optuna.search_space import IntersectionSearchSpace
-from processes import line_of
 
 from costmodel.errors import InputError
 from results.pareto import design_frame, front_of, hypervolume, recent_gain, reference_point
@@ -25,6 +24,7 @@ from sweep.session import Place, run_study
 from sweep.space import Design
 from sweep.study import Study, load_study
 from sweep.trial_journal import NAME
+from tests.clusters.processes import line_of
 
 HERE = Place(in_process=True)
 SAMPLERS = ("nsga2", "nsga3", "tpe", "qmc", "random")

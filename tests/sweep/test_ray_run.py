@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from processes import PATIENCE, line_of
 
 from results.store import RunFolder
 from sweep.session import Place, run_study
 from sweep.study import Study, load_study
+from tests.clusters.processes import PATIENCE, line_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 ROOT = Path(__file__).parents[2]

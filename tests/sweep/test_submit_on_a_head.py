@@ -16,17 +16,13 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from processes import PATIENCE, free_port, until
 
 from results.store import RunFolder
 from sweep.session import Place, run_study
 from sweep.study import load_study
 from sweep.submit import CODE
-
-HERE = Path(__file__).parent
-if str(HERE) not in sys.path:
-    sys.path.insert(0, str(HERE))
-from faulty_store import Relay  # noqa: E402
+from tests.clusters.processes import PATIENCE, free_port, until
+from tests.sweep.faulty_store import Relay
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from ended import Command
 
 from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
@@ -19,6 +18,7 @@ from solvers.mapping import exact
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.rules import LevelRules, SpaceRules
 from sweep.timeloop_space import constrained_by_timeloop, is_timeloop_constraints, with_timeloop_constraints
+from tests.sweep.ended import Command
 
 FILES = Path(__file__).parents[1] / "data" / "timeloop_files"
 V03, V04 = FILES / "v03", FILES / "v04"

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ended import Command
 
 from sweep.study import load_study
+from tests.sweep.ended import Command
 
 LONG = "x" * 5000
 MAPPING = ["solve", "mapping", "--architecture", "eyeriss", "--layer", "alexnet/fc8"]

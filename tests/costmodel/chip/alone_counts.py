@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import permutations, product
 
-from chip_counts import Link, path, tree
-
 from costmodel.chip import Chip
 from costmodel.mapping import Loop, Mapping
 from costmodel.workload import Layer, Tensor
+from tests.costmodel.chip.chip_counts import Link, path, tree
 
 Point = dict[str, int]
 Words = frozenset[tuple[int, ...]]

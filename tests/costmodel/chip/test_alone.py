@@ -7,8 +7,6 @@ from math import ceil
 from random import Random
 
 import pytest
-from alone_counts import AloneCounts, all_placements
-from chip_cases import FormulaCosts, MappedCosts, chain, layer, mapped_chip, random_mapping, strided
 
 from costmodel.chip import (
     AloneCost,
@@ -30,6 +28,16 @@ from costmodel.multi_node import architecture, load_multi_node
 from costmodel.networks.training import training_graph
 from costmodel.ratree import Leaf
 from costmodel.workload import Layer, convolution, gemm
+from tests.costmodel.chip.alone_counts import AloneCounts, all_placements
+from tests.costmodel.chip.chip_cases import (
+    FormulaCosts,
+    MappedCosts,
+    chain,
+    layer,
+    mapped_chip,
+    random_mapping,
+    strided,
+)
 
 MAPPINGS = 12
 PIXEL, SMALLER = ({"input_h": size, "input_w": size} for size in (1, 2))

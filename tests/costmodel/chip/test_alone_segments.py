@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from chip_cases import FormulaCosts, chain, chip, strided
 
 from costmodel.chip import AloneCost, ChipEvaluator, LayerGraph
 from costmodel.chip.evaluation import ChipEvaluation
 from costmodel.networks.training import training_graph
 from costmodel.ratree import Cut, Leaf, Node, NotPossibleError
+from tests.costmodel.chip.chip_cases import FormulaCosts, chain, chip, strided
 
 BATCH = 4
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from chip_cases import (
+
+from costmodel.chip import Chip, ChipEvaluator, LayerGraph, lower_bounds
+from costmodel.chip.compulsory import compulsory
+from costmodel.networks.training import training_graph
+from costmodel.ratree import NotPossibleError, parse_tree
+from tests.costmodel.chip.chip_cases import (
     FormulaCosts,
     MappedCosts,
     chain,
@@ -16,11 +21,6 @@ from chip_cases import (
     random_tree,
     strided,
 )
-
-from costmodel.chip import Chip, ChipEvaluator, LayerGraph, lower_bounds
-from costmodel.chip.compulsory import compulsory
-from costmodel.networks.training import training_graph
-from costmodel.ratree import NotPossibleError, parse_tree
 
 TREES = 80
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from chip_cases import FormulaCosts, chain, chip, layer
 
 from costmodel.chip import (
     Chip,
@@ -17,6 +16,7 @@ from costmodel.chip import (
 from costmodel.errors import InputError
 from costmodel.ratree import NotPossibleError, broken_formulas, node_attributes, parse_tree
 from costmodel.ratree.data_flow import DataFlow
+from tests.costmodel.chip.chip_cases import FormulaCosts, chain, chip, layer
 
 ROOMY = chip(1, 1, dram=1_000_000, link=1_000_000)
 

@@ -8,11 +8,11 @@ from itertools import permutations
 from random import Random
 
 import pytest
-from chip_cases import FormulaCosts, chip, cut_off, every_kind, random_tree, read_in_part
-from chip_counts import Counts, cycles, energy_pj, most_held, recount, recount_leaf
 
 from costmodel.chip import Chip, ChipEvaluation, ChipEvaluator, LayerGraph, NodeCost
 from costmodel.ratree import Cut, DataFlow, Leaf, Node, NotPossibleError
+from tests.costmodel.chip.chip_cases import FormulaCosts, chip, cut_off, every_kind, random_tree, read_in_part
+from tests.costmodel.chip.chip_counts import Counts, cycles, energy_pj, most_held, recount, recount_leaf
 
 CHIPS = [chip(2, 2), chip(3, 2, stripe=2, link=2), chip(1, 4), chip(5, 1, dram=9)]
 SEEDS = range(24)

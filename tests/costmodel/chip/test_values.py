@@ -7,13 +7,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from chip_cases import FormulaCosts, chain, chip, layer
 
 from costmodel.chip import Granularity, LayerGraph, Schedule, TileBuffer, TileRows, table_floor
 from costmodel.chip.partitions import factorizations, utilization, well_used
 from costmodel.chip.streams import Stream, streams_of
 from costmodel.errors import InputError
 from costmodel.ratree import Leaf
+from tests.costmodel.chip.chip_cases import FormulaCosts, chain, chip, layer
 
 
 @pytest.mark.parametrize(("columns", "rows", "stripe"), [(4, 4, 4), (5, 3, 2), (3, 2, 4), (1, 4, 1)])

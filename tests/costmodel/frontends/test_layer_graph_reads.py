@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from layer_graph_runs import Made, number, run
 from onnx import TensorProto, helper
 
 from costmodel.chip.layers import NetworkLayer
@@ -20,6 +19,7 @@ from costmodel.errors import InputError
 from costmodel.frontends.graph_json import network_of_graph
 from costmodel.frontends.layer_graph import layer_graph
 from costmodel.frontends.onnx import read_onnx
+from tests.costmodel.frontends.layer_graph_runs import Made, number, run
 
 
 def divisors(n: int) -> list[int]:

@@ -19,12 +19,11 @@ What the cost model counts is in ``counts.py``.
 
 from __future__ import annotations
 
-from mapping_cases import mapping_cases
-from problems import Answer, Case
-from schedule_cases import codesign_cases, schedule_cases, tile_cases
-from scratchpad_cases import scratchpad_cases
-
 from solvers.catalogue import CATALOGUE, solver
+from tests.solvers.golden.mapping_cases import mapping_cases
+from tests.solvers.golden.problems import Answer, Case
+from tests.solvers.golden.schedule_cases import codesign_cases, schedule_cases, tile_cases
+from tests.solvers.golden.scratchpad_cases import scratchpad_cases
 
 OF_FAMILY = {
     "mapping": mapping_cases,

@@ -7,16 +7,10 @@ one, the drawing has changed and not the model.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import astuple, replace
 from itertools import islice
-from pathlib import Path
 from random import Random
-
-from problems import LAYERS, TINY, Answer, architectures, digest, plain, tiny_architectures
-from scratchpad_cases import SETTINGS
-from scratchpad_cases import plain as plain_plan
 
 from costmodel.architecture import Architecture
 from costmodel.batch import BatchEvaluator, MappingBatch
@@ -35,12 +29,19 @@ from costmodel.sharing import allocations
 from costmodel.uneven import UnevenMapping, split
 from costmodel.uneven import violations as mapping_violations
 from costmodel.workload import Layer
-
-for folder in ("costmodel/chip", "solvers/scratchpad"):
-    sys.path.insert(0, str(Path(__file__).parents[2] / folder))
-
-import chip_cases  # noqa: E402 - beside its tests
-from random_graphs import forked_graph, random_graph  # noqa: E402 - beside its tests
+from tests.costmodel.chip import chip_cases
+from tests.solvers.golden.problems import (
+    LAYERS,
+    TINY,
+    Answer,
+    architectures,
+    digest,
+    plain,
+    tiny_architectures,
+)
+from tests.solvers.golden.scratchpad_cases import SETTINGS
+from tests.solvers.golden.scratchpad_cases import plain as plain_plan
+from tests.solvers.scratchpad.random_graphs import forked_graph, random_graph
 
 DRAWS = 400
 """Mappings that are drawn of a layer for those few that fit."""

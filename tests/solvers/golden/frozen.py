@@ -6,11 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import cases
-import counts
-
 from costmodel import MODEL_VERSION
 from solvers.catalogue import solver
+from tests.solvers.golden import cases, counts
 
 ANSWERS = Path(__file__).parent / "answers.json"
 COST_MODEL = "cost model"

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-from problems import (
+from costmodel.uneven import AnyMapping
+from solvers.budget import Budget
+from solvers.catalogue import Entry
+from solvers.mapping.problem import OBJECTIVES, MappingProblem
+from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules
+from solvers.outcome import Outcome
+from tests.solvers.golden.problems import (
     ENOUGH,
     LAYERS,
     PRODUCT,
@@ -22,13 +28,6 @@ from problems import (
     shrunk,
     tiny_architectures,
 )
-
-from costmodel.uneven import AnyMapping
-from solvers.budget import Budget
-from solvers.catalogue import Entry
-from solvers.mapping.problem import OBJECTIVES, MappingProblem
-from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules
-from solvers.outcome import Outcome
 
 ITERATIONS = {"cosa": 6, "thistle": 12, "kapla": 8, "random_search": 2048, "learned_annealing": 256}
 PARAMS: dict[str, dict[str, Any]] = {

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from typing import Any
-
-from problems import ENOUGH, Answer, Case, digest, nine_digits, numbers
 
 from costmodel.chip.layers import LayerGraph
 from costmodel.chips import load_chip, load_tile
@@ -30,10 +26,8 @@ from solvers.schedule.released_model import ReleasedModel
 from solvers.schedule.tile_costs import solved_costs
 from solvers.schedule.tile_mapper import TileMapper, TileProblem
 from solvers.schedule.tile_shares import Demand, Pruning, Share
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "costmodel" / "chip"))
-
-from chip_cases import FormulaCosts, chain, chip, every_kind, layer, strided
+from tests.costmodel.chip.chip_cases import FormulaCosts, chain, chip, every_kind, layer, strided
+from tests.solvers.golden.problems import ENOUGH, Answer, Case, digest, nine_digits, numbers
 
 RELEASED = (("resnet", 4, 2), ("goog", 5, 4), ("zfnet", 3, 2))
 MORE_RELEASED = (("alexnet", 4, 3), ("bert", 5, 1), ("lstm", 4, 4), ("ires", 4, 2), ("gpt_decode", 3, 6))

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
-
-from problems import ENOUGH, Answer, Case, digest, numbers
 
 from costmodel.networks import load_network
 from costmodel.scratchpad import OperatorGraph, ScratchpadSettings, operator_graph
@@ -17,10 +13,8 @@ from solvers.budget import Budget
 from solvers.catalogue import Entry
 from solvers.outcome import Outcome
 from solvers.scratchpad.problem import ScratchpadProblem
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "scratchpad"))
-
-from random_graphs import forked_graph, random_graph
+from tests.solvers.golden.problems import ENOUGH, Answer, Case, digest, numbers
+from tests.solvers.scratchpad.random_graphs import forked_graph, random_graph
 
 SETTINGS = (
     ScratchpadSettings(parameters=True),

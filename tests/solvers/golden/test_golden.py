@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from frozen import COST_MODEL, NAMES, changed, complaint, frozen, now
+from tests.solvers.golden.frozen import COST_MODEL, NAMES, changed, complaint, frozen, now
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import islice
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import random_problems
 
 from costmodel.architectures import load_architecture
 from costmodel.bounds import lower_bounds
@@ -26,6 +20,7 @@ from solvers.mapping.problem import (
     violations,
 )
 from solvers.outcome import Status
+from tests.solvers.mapping import random_problems
 
 SLACK = 1 - 1e-9
 """A bound may lie above a cost by the rounding of sums, never by more."""

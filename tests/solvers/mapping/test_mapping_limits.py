@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import random_problems
 
 from costmodel import sharing
 from costmodel.architecture import Architecture, Compute, StorageLevel
@@ -27,8 +21,7 @@ from solvers.mapping.exact import spatial
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules
 from solvers.outcome import Outcome, Status
-
-sys.path.insert(0, str(Path(__file__).parent))
+from tests.solvers.mapping import random_problems
 
 CONVOLUTION = convolution("c", K=4, C=6, P=4, Q=3, R=3, S=1)
 PRODUCT = gemm("g", M=4, N=6, K=4)

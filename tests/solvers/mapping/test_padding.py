@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import random
-import sys
 from dataclasses import replace
 from itertools import islice, product
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from random_problems import problems
 
 from costmodel.architecture import Architecture
 from costmodel.architectures import load_architecture
@@ -28,6 +22,7 @@ from solvers.mapping.problem import MappingProblem, executed_layer, objective_of
 from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules
 from solvers.mapping.space_bounds import space_bound
 from solvers.outcome import Outcome, Status
+from tests.solvers.mapping.random_problems import problems
 
 
 def every_size(problem: MappingProblem) -> product[tuple[int, ...]]:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import random_problems
 
 from costmodel.architecture import Architecture, Compute, StorageLevel
 from costmodel.architectures import load_architecture
@@ -26,6 +20,7 @@ from solvers.mapping.rules import SpaceRules
 from solvers.mapping.space import MappingSpace
 from solvers.mapping.thistle.proof import least_layer, proven_bound
 from solvers.mapping.thistle.solver import keep_choices
+from tests.solvers.mapping import random_problems
 
 SLACK = 1 - 1e-9
 """A bound may lie above a cost by the rounding of sums, never by more."""

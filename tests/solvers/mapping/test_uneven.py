@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from itertools import islice
 from math import prod
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from uneven_enumeration import least, problems, random_costs
 
 from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
@@ -30,6 +24,7 @@ from solvers.mapping.exact.tables import assignment_room, lattice_room, space_of
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, violations
 from solvers.mapping.rules import FactorRule, KeepRule, LevelRules, SpaceRules
 from solvers.outcome import Status
+from tests.solvers.mapping.uneven_enumeration import least, problems, random_costs
 
 UNEVEN = SpaceRules(uneven=True)
 VIT = gemm("vit", M=197, N=768, K=3072)

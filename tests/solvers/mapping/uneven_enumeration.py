@@ -9,7 +9,6 @@ from itertools import permutations, product
 from math import inf
 
 import numpy as np
-import random_problems
 
 from costmodel.architecture import StorageLevel
 from costmodel.architectures import architecture_names, load_architecture
@@ -21,6 +20,7 @@ from solvers.mapping import exhaustive
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_of, objective_values
 from solvers.mapping.rules import SpaceRules, allowed_keeps, most_parts
 from solvers.mapping.space import MappingSpace
+from tests.solvers.mapping import random_problems
 
 LAYERS = (
     gemm("square", M=4, N=4, K=2),

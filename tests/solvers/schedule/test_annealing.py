@@ -7,7 +7,6 @@ from itertools import permutations
 from random import Random
 
 import pytest
-from small_trees import every_tree
 
 from costmodel.chip.layers import LayerGraph
 from costmodel.conventions.set_isca2023 import TileTables, TreeEvaluator, load_graph, load_platform
@@ -28,6 +27,7 @@ from solvers.schedule.ratree.operators import WEIGHTS, Current, Operators
 from solvers.schedule.ratree.params import PatternParams, SetParams
 from solvers.schedule.ratree.search import Plan, Search, SearchState
 from solvers.schedule.released_model import ReleasedModel
+from tests.solvers.schedule.small_trees import every_tree
 
 EDGE = ReleasedModel.named("edge")
 SHORT = SetParams(beta=2, start="patterns")

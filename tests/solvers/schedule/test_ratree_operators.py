@@ -6,13 +6,13 @@ from itertools import permutations
 from random import Random
 
 import pytest
-from small_trees import every_tree
 
 from costmodel.errors import InputError
 from costmodel.ratree import Cut, Leaf, Node, format_tree, leaves, parse_tree
 from solvers.schedule.ratree import SPACES, SpaceName, TreeSpace, sequential_tree
 from solvers.schedule.ratree.editing import with_batch, with_subbatches
 from solvers.schedule.ratree.operators import OPERATORS, WEIGHTS, Current, Operators
+from tests.solvers.schedule.small_trees import every_tree
 
 DIAMOND = {"a": (), "b": ("a",), "c": ("a",), "d": ("b", "c"), "e": ("d", "a")}
 

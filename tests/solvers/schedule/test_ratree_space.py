@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import permutations
 
 import pytest
-from small_trees import every_tree
 
 from costmodel.conventions.set_isca2023 import PLATFORMS, TileTables, TreeEvaluator, load_graph
 from costmodel.errors import InputError
@@ -22,6 +21,7 @@ from solvers.schedule.ratree import (
     sequential_tree,
     tree_count,
 )
+from tests.solvers.schedule.small_trees import every_tree
 
 
 @pytest.mark.parametrize("name", SPACES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,6 @@ import pytest
 
 from costmodel.networks import load_network
 from costmodel.scratchpad import OperatorGraph, ScratchpadSettings, operator_graph
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 DATA = Path(__file__).parents[2] / "data" / "scratchpad"
 

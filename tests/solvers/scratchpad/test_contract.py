@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 
 import pytest
-import random_graphs
 
 from costmodel.scratchpad import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
 from costmodel.scratchpad_plan import Plan
@@ -14,6 +13,7 @@ from solvers.catalogue import CATALOGUE, Entry
 from solvers.outcome import Outcome, Status
 from solvers.scratchpad import cosma_ilp
 from solvers.scratchpad.problem import ScratchpadProblem, objective_of, violations
+from tests.solvers.scratchpad import random_graphs
 
 ENTRIES = [entry for entry in CATALOGUE if entry.family == "scratchpad"]
 BUDGET = Budget(wall_seconds=30)

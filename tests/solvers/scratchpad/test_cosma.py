@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import random_graphs
 
 from costmodel.errors import InputError
 from costmodel.scratchpad import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
@@ -15,6 +14,7 @@ from solvers.outcome import Status
 from solvers.scratchpad import cosma, cosma_ilp, fixed_schedule
 from solvers.scratchpad.budgets import NAMES, budget_bytes
 from solvers.scratchpad.problem import ScratchpadProblem, violations
+from tests.solvers.scratchpad import random_graphs
 
 BUDGET = Budget(wall_seconds=60)
 NETWORKS = ("resnet50", "densenet121", "lraspp_mobilenet_v3", "transformer", "vit_b_16", "amoebanet_d")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-import random_graphs
 
 from costmodel.scratchpad import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
 from solvers.scratchpad.estimate import Estimate
 from solvers.scratchpad.masks import GraphMasks, bits
 from solvers.scratchpad.moves import Moves, State
 from solvers.scratchpad.search import Reached, Search, Switches, start
+from tests.solvers.scratchpad import random_graphs
 
 PLAIN = Switches(safe_moves=False, safe_chains=False, estimate=False)
 SETTINGS = (

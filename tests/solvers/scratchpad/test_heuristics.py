@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import random_graphs
 
 from costmodel.errors import InputError
 from costmodel.scratchpad import OperatorGraph
@@ -17,6 +16,7 @@ from solvers.scratchpad.masks import GraphMasks, bits
 from solvers.scratchpad.parts import at_positions, positions, same_problem, serial_parts
 from solvers.scratchpad.problem import ScratchpadProblem, objective_of, violations
 from solvers.scratchpad.replacement import Schedule, best_replacement
+from tests.solvers.scratchpad import random_graphs
 
 BUDGET = Budget(wall_seconds=30)
 Load = Callable[..., OperatorGraph]

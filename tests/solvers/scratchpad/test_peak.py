@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import random_graphs
 
 from costmodel.errors import InputError
 from costmodel.scratchpad import OperatorGraph, ScratchpadSettings
@@ -16,6 +15,7 @@ from solvers.scratchpad import peak
 from solvers.scratchpad.budgets import budget_bytes
 from solvers.scratchpad.peak import Params, minimum_peak
 from solvers.scratchpad.problem import ScratchpadProblem
+from tests.solvers.scratchpad import random_graphs
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -7,13 +7,13 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-import random_graphs
 
 from costmodel.scratchpad import OperatorGraph, ScratchpadSettings
 from costmodel.scratchpad_plan import IDLE, Plan, Residency, TensorPlan, off_chip_bytes
 from solvers.budget import Budget
 from solvers.scratchpad import cosma
 from solvers.scratchpad.problem import ScratchpadProblem, violations
+from tests.solvers.scratchpad import random_graphs
 
 SETTINGS = (
     ScratchpadSettings(),

@@ -9,7 +9,6 @@ from types import FrameType
 from typing import Any
 
 import pytest
-import random_graphs
 
 from costmodel.scratchpad import Operator, OperatorGraph, ScratchpadSettings
 from solvers import scratchpad
@@ -19,6 +18,7 @@ from solvers.outcome import Outcome, Status
 from solvers.scratchpad.masks import GraphMasks
 from solvers.scratchpad.problem import ScratchpadProblem, violations
 from solvers.scratchpad.search import Search
+from tests.solvers.scratchpad import random_graphs
 
 NAMES = ("cosma", "divide", "fixed_schedule", "peak", "comparison")
 """cosma_ilp's clock is tested with its program, in the contract."""

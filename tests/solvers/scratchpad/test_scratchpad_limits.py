@@ -7,13 +7,13 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-import random_graphs
 
 from costmodel.scratchpad import OperatorGraph
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.outcome import Outcome, Status
 from solvers.scratchpad.problem import ScratchpadProblem
+from tests.solvers.scratchpad import random_graphs
 
 SEARCH, ESTIMATE = "solvers.scratchpad.search.MOST_ENTRIES", "solvers.scratchpad.estimate.REACH"
 TRIES, ORDERS = "solvers.scratchpad.packed.TRIES_PER_SCHEDULE", "solvers.scratchpad.cosma.OTHER_ORDERS"

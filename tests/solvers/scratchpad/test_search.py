@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-import random_graphs
 
 from costmodel.scratchpad import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
 from solvers.scratchpad.masks import GraphMasks
 from solvers.scratchpad.moves import Moves, State
 from solvers.scratchpad.search import Search, Switches, operators_of
+from tests.solvers.scratchpad import random_graphs
 
 SETTINGS = (
     ScratchpadSettings(),
