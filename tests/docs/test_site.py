@@ -14,12 +14,12 @@ from typing import Any
 
 import jsonschema
 import pytest
-from generated_pages import ROOT, pages
 
 from costmodel.errors import InputError
 from costmodel.frontends.file_keys import check_keys
 from costmodel.frontends.safe_yaml import load_yaml
 from sweep.command_line_schemas import FILES, file_schema
+from tests.docs.generated_pages import ROOT, pages
 
 DOCS = ROOT / "docs"
 LIBRARY = {
