@@ -17,7 +17,8 @@ from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.codesign.family import ArchitectureFamily
 from solvers.codesign.problem import CodesignProblem, CodesignSolution, evaluated
-from sweep.solver_options import solver_params
+from sweep.solve.parameters import solver_params
+from sweep.solver_options import stated_params
 
 NOTES = Console(stderr=True)
 FAMILY = "codesign"
@@ -56,7 +57,7 @@ class CodesignRequest:
         return replace(problem, free_sizes=tuple(sizes), free_fanouts=tuple(fanouts))
 
     def checked_params(self) -> Any:
-        return solver_params(self.solver, FAMILY, self.params)
+        return solver_params(self.solver, FAMILY, stated_params(self.solver, FAMILY, self.params))
 
     def _named(self, quantity: str, levels: tuple[str, ...]) -> dict[str, str]:
         """Those of ``levels`` whose ``quantity`` is named in ``free``, with the key that names it."""

@@ -3,96 +3,48 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
-from costmodel.evaluate import evaluate
 from costmodel.frontends.safe_yaml import parse_yaml
 from costmodel.frontends.timeloop_export import check_version, mapping_text
-from costmodel.frontends.timeloop_reference import mapping_to_json
-from costmodel.networks import counting_warnings, load_layer, network_around
-from costmodel.technology import energy_inversions
-from costmodel.uneven import AnyMapping
-from costmodel.workload import Layer
-from solvers.budget import Budget
-from solvers.catalogue import solver
-from solvers.mapping.problem import MappingProblem, executed_layer
-from solvers.mapping.rules import SpaceRules
 from sweep.command_line_words import check_file_to_write
-from sweep.mapping_space import load_rules
-from sweep.solver_options import solver_params
-from sweep.task import space_content, useful_utilization
-from sweep.timeloop_space import fan_out_steps, is_timeloop_constraints, kind_names, with_timeloop_constraints
+from sweep.solve.mapping import MappingAnswer, MappingRequest
+from sweep.timeloop_space import fan_out_steps
 
-FAMILY = "mapping"
 NOTES = Console(stderr=True)
 
 
 @dataclass(frozen=True)
-class SpaceOptions:
-    """``--keep``, ``--padding``, ``--constraints`` and ``--uneven``; they go before what the file says."""
+class TimeloopFile:
+    """``--timeloop`` and ``--timeloop-version``: where to write the mapping for Timeloop, and for which."""
 
-    keep: str | None = None
-    padding: float | None = None
-    constraints: Path | None = None
-    uneven: bool | None = None
+    path: Path | None = None
+    version: Any = "0.4"
 
-    def rules(self, architecture: str, layer: Layer, elsewhere: frozenset[str]) -> SpaceRules:
-        """The rules for mappings of ``layer``; constraints of Timeloop files are among them.
+    def check(self) -> None:
+        """InputError for a version that there is not, and for a place where no file can be."""
+        check_version(self.version)
+        check_file_to_write("--timeloop", self.path)
 
-        What these say of names that are only ``elsewhere``, in other layers, is left out.
-        """
-        ours, theirs = self.constraints, None
-        if ours is not None and is_timeloop_constraints(ours):
-            ours, theirs = None, ours
-        rules = load_rules(ours) if ours else SpaceRules()
-        given = {key: value for key, value in asdict(self).items() if key != "constraints"}
-        rules = replace(rules, **{key: value for key, value in given.items() if value is not None})
-        return with_timeloop_constraints(rules, architecture, layer, theirs, elsewhere)
-
-
-@dataclass(frozen=True)
-class MappingRequest:
-    """``archsweep solve mapping``'s options; ``params`` is JSON, ``overrides`` are of the architecture."""
-
-    architecture: str
-    layer: str
-    solver: str
-    objective: Any
-    budget: Budget
-    params: str = "{}"
-    tolerance: float | None = None
-    space: SpaceOptions = field(default_factory=SpaceOptions)
-    timeloop: Path | None = None
-    timeloop_version: Any = "0.4"
-    overrides: Mapping[str, Any] = field(default_factory=dict)
-    dims: Mapping[str, int] = field(default_factory=dict)
-
-    def problem(self) -> MappingProblem:
-        architecture = load_architecture(self.architecture, self.overrides)
-        layer = load_layer(self.layer, self.dims)
-        around = network_around(self.layer, self.dims)
-        for warning in counting_warnings(around) if around else ():
-            NOTES.print(f"warning: {warning}", markup=False, highlight=False, soft_wrap=True)
-        elsewhere = kind_names(layer, around.layers if around else ())
-        rules = self.space.rules(self.architecture, layer, elsewhere)
+    def write(self, answer: MappingAnswer, architecture: str) -> None:
+        """Write the answer's mapping, if a file was asked for and there is a mapping."""
+        if self.path is None or answer.mapping is None or answer.executed_layer is None:
+            return
+        steps = fan_out_steps(architecture)
+        hardware = answer.problem.architecture
+        text = mapping_text(hardware, answer.executed_layer, answer.mapping, self.version, steps)
         try:
-            rules.check(architecture, layer)
-        except InputError as error:
-            where = str(self.space.constraints or "--constraints")
-            raise error.at(where, error.where) from None
-        return MappingProblem(architecture, layer, self.objective, rules)
-
-    def checked_params(self) -> Any:
-        tolerance = {} if self.tolerance is None else {"tolerance": self.tolerance}
-        return solver_params(self.solver, FAMILY, self.params, **tolerance)
+            self.path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            expected = "a file that can be written"
+            raise InputError("--timeloop", expected, error.strerror or str(error)) from None
 
 
 def changes(values: Iterable[str]) -> dict[str, Any]:
@@ -108,14 +60,14 @@ def changes(values: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-def solve_one(request: MappingRequest, as_json: bool) -> None:
+def solve_one(request: MappingRequest, timeloop: TimeloopFile, as_json: bool) -> None:
     """Solve, evaluate and print; a problem without a mapping ends with status 1 and the reason."""
-    check_version(request.timeloop_version)
-    check_file_to_write("--timeloop", request.timeloop)
-    problem = request.problem()
-    for warning in energy_inversions(problem.architecture):
-        NOTES.print(f"warning: {warning}", markup=False, highlight=False)
-    answer = solved(problem, request)
+    timeloop.check()
+    for warning in request.warnings:
+        NOTES.print(f"warning: {warning}", markup=False, highlight=False, soft_wrap=True)
+    found = request.solved()
+    timeloop.write(found, str(request.architecture))
+    answer = found.to_json()
     if as_json:
         print(json.dumps(answer))
     elif answer["mapping"] is not None:
@@ -123,49 +75,6 @@ def solve_one(request: MappingRequest, as_json: bool) -> None:
     if answer["mapping"] is None:
         NOTES.print(f"{answer['status']}: {answer['note']}", markup=False)
         raise SystemExit(1)
-
-
-def solved(problem: MappingProblem, request: MappingRequest) -> dict[str, Any]:
-    """The JSON object that ``archsweep solve mapping --json`` prints."""
-    solve, params = solver(request.solver, FAMILY).load().solve, request.checked_params()
-    outcome = solve(problem, request.budget, params)
-    if request.timeloop is not None and outcome.solution is not None:
-        _export(problem, outcome.solution, request)
-    return {
-        "status": str(outcome.status),
-        "objective": outcome.objective,
-        "bound": outcome.bound,
-        "gap": outcome.gap,
-        "program_proven": outcome.program_proven,
-        "solved_by": None if outcome.solution is None else outcome.solved_by or request.solver,
-        "space": space_content(problem, outcome.solution),
-        "cpu_seconds": outcome.cpu_seconds,
-        "note": outcome.note,
-        **_measured(problem, outcome.solution),
-    }
-
-
-def _export(problem: MappingProblem, found: AnyMapping, request: MappingRequest) -> None:
-    layer, version = executed_layer(problem, found), request.timeloop_version
-    steps = fan_out_steps(request.architecture)
-    text = mapping_text(problem.architecture, layer, found, version, steps)
-    assert request.timeloop is not None
-    try:
-        request.timeloop.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError("--timeloop", "a file that can be written", error.strerror or str(error)) from None
-
-
-def _measured(problem: MappingProblem, found: AnyMapping | None) -> dict[str, Any]:
-    if found is None:
-        return {"mapping": None, "evaluation": None}
-    executed = executed_layer(problem, found)
-    evaluation = evaluate(problem.architecture, executed, found)
-    useful = {"useful_utilization": useful_utilization(problem, evaluation.cycles)}
-    return {
-        "mapping": mapping_to_json(problem.architecture, executed, found),
-        "evaluation": evaluation.to_json() | useful,
-    }
 
 
 def _print_answer(answer: dict[str, Any]) -> None:

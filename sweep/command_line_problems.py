@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -83,25 +83,23 @@ def solve_mapping(
     as_json: JsonOut = False,
 ) -> None:
     """Map one layer on one architecture."""
-    from sweep.command_line_mapping import MappingRequest, SpaceOptions, changes, solve_one
+    from sweep.command_line_mapping import TimeloopFile, changes, solve_one
+    from sweep.solve.mapping import MappingRequest, SpaceOptions
+    from sweep.solver_options import stated_params
 
-    budget = _budget(wall_seconds, seed, iterations)
-    space = SpaceOptions(keep, padding, constraints, uneven)
     request = MappingRequest(
         architecture,
         layer,
         solver,
-        objective,
-        budget,
-        params,
+        cast(Any, objective),
+        _budget(wall_seconds, seed, iterations),
+        stated_params(solver, "mapping", params),
         tolerance,
-        space,
-        timeloop,
-        timeloop_version,
+        SpaceOptions(cast(Any, keep), padding, constraints, uneven),
         changes(values or ()),
         dims_of(dim),
     )
-    solve_one(request, as_json)
+    solve_one(request, TimeloopFile(timeloop, timeloop_version), as_json)
 
 
 @solve_app.command("codesign")
@@ -156,12 +154,14 @@ def solve_scratchpad(
 ) -> None:
     """Order an operator graph and plan its scratchpad for the least off-chip access."""
     from costmodel.scratchpad import ScratchpadSettings
-    from sweep.command_line_scratchpad import ScratchpadRequest
     from sweep.command_line_scratchpad import solve_scratchpad as solve_and_print
+    from sweep.solve.scratchpad import ScratchpadRequest
+    from sweep.solver_options import stated_params
 
     settings = ScratchpadSettings(parameters, inputs_on_host, in_place, bits, alignment)
     limit = _budget(wall_seconds, seed)
-    request = ScratchpadRequest(graph, budget, solver, settings, limit, params, batch, dims_of(dim))
+    stated = stated_params(solver, "scratchpad", params)
+    request = ScratchpadRequest(graph, budget, solver, settings, limit, stated, batch, dims_of(dim))
     solve_and_print(request, as_json)
 
 
@@ -219,13 +219,16 @@ def solve_schedule(
     as_json: JsonOut = False,
 ) -> None:
     """Find who computes which layer of a network when, on a chip of tiles."""
-    from sweep.command_line_schedule import ScheduleRequest
     from sweep.command_line_schedule import solve_schedule as solve_and_print
+    from sweep.session import Place
+    from sweep.solve.schedule import ScheduleRequest
+    from sweep.solver_options import stated_params
 
     schedule: dict[str, Any] = {"solver": solver, "objective": objective, "batch": batch, "seed": seed}
     schedule |= {"epochs": epochs} | ({} if seeds is None else {"seeds": seeds})
     limits = {"wall_seconds": wall_seconds, "iterations": iterations, "most_partitions": most_partitions}
-    schedule |= limits | {"alone": alone}
+    schedule |= limits | {"alone": alone, "params": stated_params(solver, "schedule", params)}
     mapping = {"solver": tile_solver} | ({} if tile_objective is None else {"objective": tile_objective})
-    request = ScheduleRequest(chip, network, schedule, mapping, workers, output, chart, dims_of(dim))
-    solve_and_print(request, params, as_json)
+    place = Place(in_process=True) if workers == 1 else Place(workers=workers)
+    request = ScheduleRequest(chip, network, schedule, mapping, place, output, chart, dims_of(dim))
+    solve_and_print(request, as_json)

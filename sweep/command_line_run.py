@@ -6,7 +6,6 @@ import json
 import signal
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,26 +20,20 @@ from rich.text import Text
 from costmodel.errors import InputError
 from results.answers import StoredAnswers
 from results.errors import WrongRowError
-from results.pareto import check_objectives, front_table, network_labels
+from results.finished_run import RunFront
+from results.pareto import check_objectives
 from results.remote import is_uri
-from results.report import write_report
-from results.store import RunFolder
 from sweep.command_line import WorkFailedError
 from sweep.command_line_compiling import said_of_workers
-from sweep.output import brought_home, name_of, read_from, run_at, written_to
+from sweep.finished import drawn_report, front_at, run_to_report
+from sweep.output import name_of, read_from
 from sweep.plan import Plan, plan
 from sweep.prediction import predict
-from sweep.run import Observer
-from sweep.session import Place, run_study, store_of
+from sweep.run_tally import RunTally
+from sweep.session import Place, store_of
 from sweep.study import load_study
 
 NOTES = Console(stderr=True)
-OUTCOMES = {
-    "complete": "evaluated",
-    "infeasible": "infeasible",
-    "dominated": "discarded by their bounds",
-    "failed": "failed",
-}
 ASKED = {
     "layers": "layers to map",
     "scratchpads": "scratchpads to plan",
@@ -49,8 +42,6 @@ ASKED = {
 """What a plan asks for, by the table of the answers."""
 LINE_SECONDS = 10.0
 """How often progress is said where no bar can be drawn."""
-MOST_REASONS, LONGEST_REASON = 3, 200
-"""Of the reasons why solves failed: how many are said at the end of a run, and how long each may be."""
 FEWEST_SOLVED = 8
 """Before so many solves are done the first ones, which compile, say nothing of how long the rest takes."""
 
@@ -74,14 +65,11 @@ class Counting:
             NOTES.print(f"counted {done:,} of {total:,} designs")
 
 
-class ProgressBar(Observer):
+class ProgressBar(RunTally):
     """Solves done, cache hits, failures and the time left, on standard error."""
 
     def __init__(self) -> None:
-        self.hits = self.failures = self.total = self.done = 0
-        self.errors: Counter[str] = Counter()
-        self.designs: Counter[str] = Counter()
-        self.trials: set[int] = set()
+        super().__init__()
         self._counting = Counting()
         self._start = self._said = time.monotonic()
         self._progress = Progress(
@@ -100,50 +88,22 @@ class ProgressBar(Observer):
         self._counting.counted(done, total)
 
     def planned(self, plan: Plan) -> None:
+        super().planned(plan)
         NOTES.print(_headline(plan))
         for warning in plan.warnings:
             NOTES.print(f"warning: {warning}", markup=False, soft_wrap=True)
-        self.total = plan.distinct
-        self._progress.update(self._bar, total=plan.distinct)
+        self._progress.update(self._bar, total=self.total)
         self._progress.start()
 
     def asked(self, solves: int) -> None:
-        self.total += solves
+        super().asked(solves)
         self._progress.update(self._bar, total=self.total)
 
     def answered(self, row: dict[str, Any]) -> None:
-        self.hits += bool(row["cached"])
-        if row["status"] == "failed":
-            self.failures += 1
-            self.errors[str(row["error"])[:LONGEST_REASON]] += 1
-        self.done += 1
+        super().answered(row)
         self._progress.update(self._bar, advance=1, hits=self.hits, failures=self.failures)
         if not NOTES.is_terminal and time.monotonic() - self._said > LINE_SECONDS:
             self._say_line()
-
-    def designed(self, row: dict[str, Any]) -> None:
-        self.designs[row["status"]] += 1
-        self.trials |= {row["trial"]} - {None}
-
-    @property
-    def summary(self) -> str:
-        """What became of the designs; repeated proposals are the trials that have no design of their own."""
-        kinds = [
-            f"{self.designs[status]} {said}" for status, said in OUTCOMES.items() if self.designs[status]
-        ]
-        if repeats := max(self.trials, default=-1) + 1 - len(self.trials):
-            kinds.append(f"{repeats} proposals repeated earlier ones")
-        return f"{self.designs.total()} designs: {', '.join(kinds)}"
-
-    @property
-    def failure_summary(self) -> str:
-        """How many solves failed, the most frequent reasons, and where all of them are."""
-        reasons = [f"{count} times {error}" for error, count in self.errors.most_common(MOST_REASONS)]
-        return (
-            f"{self.failures} of {self.done} solves failed: {'; '.join(reasons)}. "
-            "The report and the rows of the run folder (status failed, column error) have each; "
-            "the same command tries them again"
-        )
 
     def _say_line(self) -> None:
         """Where there is no terminal to draw a bar on, as in the log of a job."""
@@ -179,21 +139,16 @@ def run_and_report(name: str, options: RunOptions) -> None:
     """``archsweep run``: plan, solve what is open, write the report, show the best designs."""
     study = load_study(name)
     try:
-        with terminate_as_interrupt(), written_to(study, options.output) as place:
-            with ProgressBar() as bar, said_of_workers(not options.place.in_process):
-                folder = run_study(study, place, options.place, observer=bar, resume=options.resume)
-            NOTES.print(bar.summary)
-            report = write_report(place)
-            _print_front(folder, list(study.objectives), f"{study.name}: Pareto front")
+        with terminate_as_interrupt(), ProgressBar() as bar, said_of_workers(not options.place.in_process):
+            run = run_to_report(study, options.output, options.place, bar, resume=options.resume)
     except KeyboardInterrupt:
         raise WorkFailedError(
             "stopped; what was solved is stored, and the same command goes on from there"
         ) from None
-    if options.output is not None and is_uri(options.output):
-        print(f"report: {options.output.partition('?')[0].rstrip('/')}/{report.name}")
-    else:
-        print(f"report: {report}")
-    if bar.failures:
+    NOTES.print(run.summary)
+    _print_front(RunFront(run.objectives, run.front, run.networks), f"{study.name}: Pareto front")
+    print(f"report: {run.report}")
+    if run.failed:
         raise WorkFailedError(bar.failure_summary)
 
 
@@ -263,36 +218,33 @@ def show_front(run: str, objectives: list[str], csv: bool) -> None:
             raise InputError(option, f"an objective of a design. {error.remedy}", name) from None
     if len(set(objectives)) < len(objectives):
         raise InputError("--y", "another objective than --x, for a front has two", objectives[-1])
-    with run_at(run) as path:
-        folder = RunFolder(path).check()
-        if csv:
-            sys.stdout.write(front_table(folder, objectives).to_csv(index=False))
-        else:
-            _print_front(folder, objectives, f"{path.name}: Pareto front")
+    front = front_at(run, objectives)
+    if csv:
+        sys.stdout.write(front.table.to_csv(index=False))
+    else:
+        name = name_of(run) if is_uri(run) else Path(run).name
+        _print_front(front, f"{name}: Pareto front")
 
 
 def draw_report(run: str, output: Path | None) -> None:
     """``archsweep report``; what lies at a URI is brought to ``output``, default runs/NAME."""
-    if is_uri(run):
-        path = brought_home(run, output or Path("runs") / name_of(run))
-    elif output is not None:
-        raise InputError("--output", "none for a run folder, whose report is drawn into it", output)
-    else:
-        path = Path(run)
-    print(write_report(RunFolder(path).check().path))
+    try:
+        print(drawn_report(run, output))
+    except InputError as error:
+        raise error.at("--output") if error.where == "output" else error from None
 
 
-def _print_front(folder: RunFolder, objectives: list[str], title: str) -> None:
-    front = front_table(folder, objectives)
-    runs = network_labels(folder) if len(front) else []
+def _print_front(front: RunFront, title: str) -> None:
     table = Table(title=title)
-    if runs:
-        table.caption = Text(f"energy and latency are of {' and '.join(runs)}")
-    shown = [column for column in front.columns if column.startswith("axis.") or column in objectives]
+    if front.networks:
+        table.caption = Text(f"energy and latency are of {' and '.join(front.networks)}")
+    shown = [
+        column for column in front.table.columns if column.startswith("axis.") or column in front.objectives
+    ]
     for column in shown:
         name = column.removeprefix("axis.").replace(".", "\n.")
         table.add_column(name, justify="right", overflow="fold")
-    for _, design in front.iterrows():
+    for _, design in front.table.iterrows():
         table.add_row(*(_shown(design[column]) for column in shown))
     Console().print(table)
 

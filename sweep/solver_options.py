@@ -7,13 +7,12 @@ from typing import Any
 
 from costmodel.errors import InputError
 from solvers.catalogue import solver
-from sweep.task import checked_params
 
 
-def solver_params(name: str, family: str, text: str, **given: Any) -> Any:
-    """The Params of a solver of ``family`` from a JSON object, and from options of their own, if ``given``.
+def stated_params(name: str, family: str, text: str) -> dict[str, Any]:
+    """What ``--params`` says for a solver of ``family``, a JSON object; its keys are not looked at yet.
 
-    Raises InputError for a solver of another family, for what is no JSON object and for unknown parameters.
+    Raises InputError for a solver of another family and for what is no JSON object.
     """
     try:
         solver(name, family)
@@ -25,4 +24,4 @@ def solver_params(name: str, family: str, text: str, **given: Any) -> Any:
         raise InputError("--params", "a JSON object", text, str(error)) from None
     if not isinstance(params, dict):
         raise InputError("--params", "a JSON object", text)
-    return checked_params(name, params | given)
+    return params

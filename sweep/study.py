@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from math import prod
 from pathlib import Path
@@ -429,6 +429,14 @@ def load_study(name_or_path: str) -> Study:
     """Read and check a study; file paths inside it are taken relative to the file's own folder."""
     path = study_path(name_or_path)
     return _resolved(check_keys(Study, load_yaml(path), str(path)), path.parent).read_from(str(path))
+
+
+def study_of(document: Mapping[str, Any]) -> Study:
+    """Check a study that is stated in Python, with the keys and plain values of a study file.
+
+    File paths inside it are taken relative to the current folder. Raises InputError that names the key.
+    """
+    return _resolved(check_keys(Study, dict(document), "study"), Path())
 
 
 def file_and_rest(name: str) -> tuple[str, str]:

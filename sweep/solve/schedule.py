@@ -1,0 +1,168 @@
+"""Schedule one network on one chip: a study of one chip and one network, and its best schedule."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from costmodel.frontends.file_keys import check_keys
+from results.report import write_schedules_page
+from results.store import RunFolder
+from sweep.lock import study_id
+from sweep.run_tally import RunTally
+from sweep.schedule_work import alone_offered
+from sweep.session import Place, run_study
+from sweep.solve.parameters import solver_params
+from sweep.study import Study
+
+FAMILY = "schedule"
+STUDY_NAME = "solve-schedule"
+"""Of the study that a request is made into: requests may share a folder, but not with a study."""
+OF_SEEDS = ("seed", "status", "objective", "gap", "energy_pj", "cycles", "cpu_seconds", "error")
+
+
+@dataclass(frozen=True)
+class ScheduleRequest:
+    """A chip, a network, and how it is scheduled; ``schedule`` and ``mapping`` as a study's blocks.
+
+    ``chip`` and ``network`` are names of the library or files. ``output`` is the run folder to keep; None
+    keeps none. ``chart`` is where to draw the schedule, an HTML file.
+    """
+
+    chip: str
+    network: str
+    schedule: Mapping[str, Any]
+    mapping: Mapping[str, Any]
+    place: Place
+    output: Path | None = None
+    chart: Path | None = None
+    dims: Mapping[str, int] = field(default_factory=dict)
+
+    def study(self) -> Study:
+        """The study of that one question; InputError for what is wrong with any of it, naming the key."""
+        solver_params(self.schedule["solver"], FAMILY, self.schedule["params"])
+        document = {
+            "name": STUDY_NAME,
+            "networks": [{"network": self.network, "dims": dict(self.dims)}],
+            "chip": self.chip,
+            "objectives": ["energy_pj", "cycles"],
+            "schedule": dict(self.schedule),
+            "mapping": dict(self.mapping),
+        }
+        return check_keys(Study, document, "solve schedule")
+
+    def solved(self, tally: RunTally) -> ScheduleAnswer:
+        """The answer of the best seed; ``tally`` watches the run, and adds up its CPU seconds.
+
+        A network without a schedule is an answer without a tree, whose note says why.
+        """
+        study = self.study()
+        with _folder(self.output) as path:
+            folder = run_study(study, path, self.place, observer=tally)
+            if self.chart:
+                write_schedules_page(folder.path, self.chart)
+            return _answer(folder, study, self, tally)
+
+
+@dataclass(frozen=True)
+class ScheduleAnswer:
+    """The best schedule that a solver found for one network on one chip, with its proof.
+
+    ``objective`` is E^n D^m of the schedule in pJ and cycles, as ``objective_name`` says (``edp``: E D), and
+    ``bound`` a proven lower bound on it for every schedule. ``energy_pj`` and ``cycles`` are of the whole
+    batch, ``dram_bytes`` what crosses the DRAM's interface, ``noc_hop_bytes`` bytes times links on the mesh.
+    ``tree`` is the schedule as a resource-allocation tree in text; None, and all costs with it, where no
+    schedule was found: ``note`` says why. ``spatial_temporal`` holds rectangles of tiles and cycles for a
+    chart, ``seeds`` the answer of each seed. ``cpu_seconds`` are those of the search, ``tile_cpu_seconds``
+    those of mapping layers on tiles. ``asked`` is what a schedule has to be counted again with.
+    """
+
+    asked: Mapping[str, Any]
+    status: str | None
+    objective: float | None
+    bound: float | None
+    gap: float | None
+    energy_pj: float | None
+    cycles: int | None
+    dram_bytes: int | None
+    noc_hop_bytes: float | None
+    objective_name: str | None
+    utilization: float | None
+    energy_by_part_pj: Mapping[str, float] | None
+    tree: str | None
+    spatial_temporal: Any
+    search: Any
+    seeds: tuple[Mapping[str, Any], ...]
+    note: str
+    cpu_seconds: float
+    tile_cpu_seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object that ``archsweep solve schedule --json`` prints, and ``evaluate`` reads."""
+        own = asdict(self)
+        asked: dict[str, Any] = own.pop("asked")
+        return asked | own | {"seeds": list(own["seeds"])}
+
+
+KEPT = (
+    "status",
+    "objective",
+    "bound",
+    "gap",
+    "energy_pj",
+    "cycles",
+    "dram_bytes",
+    "noc_hop_bytes",
+    "objective_name",
+    "utilization",
+    "energy_by_part_pj",
+    "tree",
+    "spatial_temporal",
+    "search",
+)
+"""The columns of the best seed's row that the answer holds, under the same names."""
+
+
+@contextmanager
+def _folder(output: Path | None) -> Iterator[Path]:
+    """The run folder; one that nobody wants is gone after the block."""
+    if output is not None:
+        yield output
+        return
+    with tempfile.TemporaryDirectory(prefix="archsweep-") as scratch:
+        yield Path(scratch) / "schedule"
+
+
+def _answer(folder: RunFolder, study: Study, request: ScheduleRequest, tally: RunTally) -> ScheduleAnswer:
+    """The best seed's answer; a kept folder may hold designs of earlier requests, so the study's id picks."""
+    asked = study_id(study)
+    (design,) = (row for row in folder.read_rows("designs") if row["study_id"] == asked)
+    rows = {row["task_id"]: row for row in folder.read_rows("schedules")}
+    (network,) = design["networks"].values()
+    best = rows.get(network.get("schedule", ""), dict.fromkeys(KEPT))
+    return ScheduleAnswer(
+        asked=_asked(request, study),
+        **{name: best[name] for name in KEPT},
+        seeds=tuple({name: rows[task_id][name] for name in OF_SEEDS} for task_id in network["seeds"]),
+        note=design["note"] or design["error"] or best.get("note") or "",
+        cpu_seconds=tally.schedule_cpu_seconds,
+        tile_cpu_seconds=tally.layer_cpu_seconds,
+    )
+
+
+def _asked(request: ScheduleRequest, study: Study) -> dict[str, Any]:
+    assert study.schedule is not None
+    return {
+        "chip": request.chip,
+        "network": request.network,
+        **({"dims": dict(request.dims)} if request.dims else {}),
+        "batch": study.schedule.batch,
+        "tile_solver": study.mapping.solver,
+        "tile_objective": study.mapping_objective,
+        "most_partitions": study.schedule.pruning(study.mapping.solver).most,
+        "alone": alone_offered(study),
+    }

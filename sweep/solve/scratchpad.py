@@ -1,0 +1,142 @@
+"""Plan one network's tensors in one scratchpad: what is asked, and the plan with its bytes off the chip."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from costmodel.errors import InputError
+from costmodel.networks import load_network, size_warnings
+from costmodel.scratchpad import OperatorGraph, ScratchpadSettings, operator_graph
+from costmodel.scratchpad_plan import Plan
+from costmodel.workload import Network
+from solvers.budget import Budget, Stopwatch
+from solvers.catalogue import solver
+from solvers.outcome import Outcome, Status
+from solvers.scratchpad.budgets import budget_bytes
+from solvers.scratchpad.problem import ScratchpadProblem
+from sweep.solve.parameters import solver_params
+
+FAMILY = "scratchpad"
+
+
+@dataclass(frozen=True)
+class ScratchpadRequest:
+    """A network, the bytes it may use, a solver, and how it is asked.
+
+    ``network`` is a value, or a library network or file of the given ``batch`` and ``dims``. ``size`` is the
+    scratchpad: a number of bytes as text, or MR, MH, MP (:func:`budget_bytes`). ``budget`` limits the solve.
+    """
+
+    network: Network | str
+    size: str
+    solver: str
+    settings: ScratchpadSettings
+    budget: Budget
+    params: Mapping[str, Any] = field(default_factory=dict)
+    batch: int | None = None
+    dims: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.network, Network) and (self.batch is not None or self.dims):
+            key, found = ("batch", self.batch) if self.batch is not None else ("dims", dict(self.dims))
+            raise InputError(key, "none with a Network that is built already", found, "Name its file instead")
+
+    @cached_property
+    def chosen_network(self) -> Network:
+        """The network itself, or the one of that name or file."""
+        if isinstance(self.network, Network):
+            return self.network
+        return load_network(self.network, self.batch, self.dims)
+
+    @cached_property
+    def graph(self) -> OperatorGraph:
+        """The network as the planner sees it."""
+        return operator_graph(self.chosen_network, self.settings)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the reader of the answer has to know: tensors whose size nobody knows."""
+        return size_warnings(self.chosen_network)
+
+    def solved(self) -> ScratchpadAnswer:
+        """The answer; takes as long as the solver does.
+
+        Its ``cpu_seconds`` have the search for the size in them: MH and MP ask for the minimum peak, which
+        takes at most a quarter of the budget more.
+        """
+        params, graph = solver_params(self.solver, FAMILY, self.params), self.graph
+        watch = Stopwatch()
+        size = budget_bytes(graph, self.size, self.budget.wall_seconds / 4)
+        problem = ScratchpadProblem(graph, size.size_bytes)
+        outcome = solver(self.solver).load().solve(problem, self.budget, params)
+        return ScratchpadAnswer(problem, outcome, watch.cpu_seconds, size.note)
+
+
+@dataclass(frozen=True)
+class ScratchpadAnswer:
+    """What a solver found for one network and one scratchpad, with its proof.
+
+    ``problem`` holds the operator graph and the scratchpad's size in bytes, ``outcome`` the solver's own
+    answer. ``cpu_seconds`` are those of the whole question; ``size_note`` says what was not proven about a
+    size that was asked for by name.
+    """
+
+    problem: ScratchpadProblem
+    outcome: Outcome[Plan]
+    cpu_seconds: float
+    size_note: str = ""
+
+    @property
+    def status(self) -> Status:
+        """``optimal`` (proven), ``feasible``, ``infeasible`` (proven, ``note`` says why) or ``unknown``."""
+        return self.outcome.status
+
+    @property
+    def plan(self) -> Plan | None:
+        """The order of the operators and the addresses of the tensors; None where none was found."""
+        return self.outcome.solution
+
+    @property
+    def objective(self) -> int | None:
+        """Bytes that the plan spills and retrieves, beyond what every plan moves."""
+        return _whole(self.outcome.objective)
+
+    @property
+    def bound(self) -> int | None:
+        """A proven lower bound on those bytes for every plan."""
+        return _whole(self.outcome.bound)
+
+    @property
+    def gap(self) -> float | None:
+        """(objective - bound) / objective; 0 is proven to be the best, None is unknown."""
+        return self.outcome.gap
+
+    @property
+    def budget_bytes(self) -> int:
+        """The scratchpad's size."""
+        return self.problem.budget_bytes
+
+    @property
+    def note(self) -> str:
+        """Why there is no plan, or which limits were reached; often empty."""
+        return "; ".join(note for note in (self.size_note, self.outcome.note) if note)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object that ``archsweep solve scratchpad --json`` prints."""
+        return {
+            "status": str(self.status),
+            "objective_bytes": self.objective,
+            "bound_bytes": self.bound,
+            "gap": self.gap,
+            "cpu_seconds": self.cpu_seconds,
+            "budget_bytes": self.budget_bytes,
+            "plan": self.plan and self.plan.to_json(),
+            "note": self.note,
+        }
+
+
+def _whole(size_bytes: float | None) -> int | None:
+    return None if size_bytes is None else round(size_bytes)
