@@ -27,7 +27,8 @@ WALLS = {
     "sklearn": r"solvers/mapping/learned_annealing/.*",
     "onnx|google": r"costmodel/frontends/onnx[^/]*",
     "numba": r"costmodel/(compiled|machine_code|.*_kernel)\.py",
-    "pandas|pyarrow|plotly|moocore": r"results/.*",
+    "pandas": r"results/.*|archsweep\.py",  # the face names the type of a table
+    "pyarrow|plotly|moocore": r"results/.*",
     "pydantic": r"(costmodel/frontends|sweep)/.*",
     "typer|rich": r"sweep/command_line[^/]*",
     "yaml": r"(costmodel/frontends|results|sweep)/.*",
@@ -43,7 +44,7 @@ USERS_OF_CONVENTIONS = {
     "sweep/command_line_files.py": "archsweep evaluate of the tools' files",
 }
 FACE = "archsweep.py"
-"""What the command starts with: it may import sweep, and only ``python -m sweep`` imports it."""
+"""What users import and the command starts with: it imports ours when asked, and no room imports it."""
 FILES = sorted(
     path.relative_to(ROOT).as_posix()
     for pattern in (FACE, *(f"{package}/**/*.py" for package in ARROWS))
@@ -100,11 +101,9 @@ def test_arrows(package: str) -> None:
     assert wrong == []
 
 
-def test_the_face_imports_nothing_of_ours_before_main_and_then_sweep() -> None:
+def test_the_face_imports_nothing_of_ours_before_it_is_asked() -> None:
     first = {name.split(".")[0] for name in imports(parsed(FACE), lazy=False)}
     assert first <= sys.stdlib_module_names
-    ours = {name for name in imports(parsed(FACE)) if name.split(".")[0] in ARROWS}
-    assert ours == {"sweep.command_line.main"}
     importing = [
         file for file in FILES if any(name.split(".")[0] == "archsweep" for name in imports(parsed(file)))
     ]

@@ -84,7 +84,8 @@ class MappingRequest:
             ("dims", self.layer, Layer),
         ):
             if getattr(self, key) and isinstance(value, kind):
-                expected = f"none with an {kind.__name__} that is built already"
+                article = "an" if kind is Architecture else "a"
+                expected = f"none with {article} {kind.__name__} that is built already"
                 raise InputError(key, expected, dict(getattr(self, key)), "Name its file instead")
 
     @cached_property
