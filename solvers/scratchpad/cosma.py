@@ -24,7 +24,7 @@ from solvers.scratchpad.masks import GraphMasks, bits
 from solvers.scratchpad.packed import cheaper, packed
 from solvers.scratchpad.parts import Part, at_positions, positions, same_problem, serial_parts
 from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, infeasible, unknown
-from solvers.scratchpad.replacement import Schedule, best_replacement
+from solvers.scratchpad.replacement import Schedule
 from solvers.scratchpad.search import Search, Switches, operators_of, start
 
 VERSION = "5"
@@ -84,9 +84,10 @@ def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params())
     watch = deadline.watch
     if refused := below_requirement(problem, watch):
         return refused
-    run = _Run(problem, budget, params, watch)
-    own_order = Schedule(run.masks, tuple(range(len(problem.graph.operators))))
+    masks = GraphMasks.of(problem.graph)
+    own_order = Schedule(masks, tuple(range(len(problem.graph.operators))))
     first = first_plan(problem, own_order, deadline.in_time)
+    run = _Run(problem, masks, budget, params, watch)
     run.order_parts()
     if stuck := run.stuck():
         return infeasible(f"no order keeps operator {stuck} and what must be live within the budget", watch)
@@ -103,9 +104,16 @@ def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params())
 class _Run:
     """One solve: the distinct parts, ordered as far as the time allows."""
 
-    def __init__(self, problem: ScratchpadProblem, budget: Budget, params: Params, watch: Stopwatch) -> None:
+    def __init__(
+        self,
+        problem: ScratchpadProblem,
+        masks: GraphMasks,
+        budget: Budget,
+        params: Params,
+        watch: Stopwatch,
+    ) -> None:
         self.problem, self.budget, self.params, self.watch = problem, budget, params, watch
-        self.masks = GraphMasks.of(problem.graph)
+        self.masks = masks
         whole = [Part(start(self.masks), self.masks.all_operators)]
         self.parts = serial_parts(self.masks) if params.serial_parts else whole
         self.kinds = [same_problem(self.masks, part) for part in self.parts]
@@ -155,12 +163,9 @@ class _Run:
         found = divide.divided(self.problem, self.left(DIVIDE_SHARE), target=self.bound)
         if found is None:
             return
-        replacement = best_replacement(found.schedule, self.problem.capacity_bytes, self.left(DIVIDE_SHARE))
-        if replacement is None:
-            return
         for ordering in self._unfinished():
             steps = [t for t, v in enumerate(found.schedule.order) if ordering.part.operators >> v & 1]
-            own = frozenset(gap for gap in replacement.away if steps[0] <= gap.first <= steps[-1])
+            own = frozenset(gap for gap in found.replacement.away if steps[0] <= gap.first <= steps[-1])
             if found.schedule.cost(own) < ordering.cost:
                 ordering.order = tuple(found.schedule.order[t] for t in steps)
                 ordering.cost = found.schedule.cost(own)

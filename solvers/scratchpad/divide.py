@@ -56,10 +56,15 @@ class Params:
 
 
 class Divided(NamedTuple):
-    """A schedule and the bytes its best replacement moves."""
+    """A schedule and the best replacement found for it."""
 
     schedule: Schedule
-    cost: float
+    replacement: Replacement
+
+    @property
+    def cost(self) -> int:
+        """The bytes that the replacement moves."""
+        return self.replacement.cost
 
 
 @noting_limits
@@ -106,7 +111,7 @@ def divided(
         schedule = Schedule(masks, conquered.order(cuts(masks, order, segment, round_)) or order)
         replacement = _replaced(problem, schedule, deadline, budget.seed)
         if replacement is not None and (best is None or replacement.cost < best.cost):
-            best, idle = Divided(schedule, replacement.cost), 0
+            best, idle = Divided(schedule, replacement), 0
         else:
             idle += 1
         order = best.schedule.order if best else schedule.order
