@@ -4,14 +4,16 @@ Budgets are iterations, never seconds: the wall limit is far beyond what a probl
 the same on every machine. What a library of floating-point numbers decides is not frozen to the last bit, and
 notes, which are for readers, are not frozen at all:
 
-* ``exact``, ``exhaustive``, ``kapla``, ``random_search``: all of the answer. They compute with the cost
-  model's own numbers, whose sums have one order.
+* ``exact``, ``exhaustive``: all of the answer. They compute with the cost model's own numbers, whose sums
+  have one order.
+* ``kapla``, ``random_search``, ``learned_annealing``: the same, and how many mappings they looked at;
+  ``learned_annealing`` without its learned model, whose trees are scikit-learn's.
 * ``auto``: status, objective and bound. Whose mapping it is may depend on the clock, by which turns end.
-* ``learned_annealing``: all of the answer, without its learned model, whose trees are scikit-learn's.
 * ``cosa``, ``thistle``, ``thistle_codesign``: the objective to nine digits. In another version CP-SAT and
   Clarabel may hand over another of several equal or nearly equal optima; the mapping is then another one, and
   what the polish makes of it nearly always costs the same.
-* Schedules: all of the answer, the tree as text; annealing draws from Python's generator.
+* Schedules: all of the answer, the tree as text, and the course of the annealing, which draws from Python's
+  generator.
 * Scratchpad plans: the bytes and their bound, and the plan where no CP-SAT is asked.
 
 What the cost model counts is in ``counts.py``.

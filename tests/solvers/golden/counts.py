@@ -150,6 +150,7 @@ def of_schedules() -> dict[str, Answer]:
         chip_cases.chip(3, 2),
         chip_cases.chip(2, 2, 300, stream=4, link=2),
         chip_cases.chip(4, 1, 1 << 12, dram=1),
+        chip_cases.chip(3, 1, 220, stream=60),
     )
     graphs = (
         chip_cases.every_kind(),
@@ -281,7 +282,7 @@ def resident(graph: OperatorGraph) -> Plan:
 
 
 def broken(plan: Plan, random: Random) -> Plan:
-    """The plan with one tensor spilled for a step, moved, gone early or late, or with an idle step."""
+    """The plan with one tensor spilled for a step, cut in two, moved, early or late, or with an idle step."""
     chosen = random.randrange(len(plan.tensors))
     tensor = plan.tensors[chosen]
     stay = tensor.residencies[-1]
@@ -299,6 +300,14 @@ def broken(plan: Plan, random: Random) -> Plan:
             ),
             spilled=middle,
             retrieved=(*tensor.retrieved, middle + 1),
+        ),
+        replace(
+            tensor,
+            residencies=(
+                *tensor.residencies[:-1],
+                replace(stay, end=middle),
+                Residency(middle, stay.end, stay.address),
+            ),
         ),
     )
     if random.random() < 0.1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import astuple, replace
 from itertools import product
 from typing import Any
 
@@ -115,9 +115,15 @@ def schedule_cases(entry: Entry) -> Iterator[Case]:
 
 
 def tree(outcome: Outcome[Any]) -> Answer:
-    """All of the answer, the tree as the hash of its text."""
-    found = None if outcome.solution is None else digest(outcome.solution.text)
-    return {**numbers(outcome), "tree": found}
+    """All of the answer, the tree as the hash of its text, and how the search went there."""
+    solution = outcome.solution
+    if solution is None:
+        return {**numbers(outcome), "tree": None}
+    phases = [
+        [phase.name, phase.rounds, phase.best, phase.trajectory, [astuple(one) for one in phase.operators]]
+        for phase in solution.phases
+    ]
+    return {**numbers(outcome), "tree": digest(solution.text), "phases": digest(phases)}
 
 
 def codesign_cases(entry: Entry) -> Iterator[Case]:

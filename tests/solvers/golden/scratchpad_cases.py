@@ -66,6 +66,9 @@ def problems(name: str) -> Iterator[ScratchpadProblem]:
             yield ScratchpadProblem(graph, graph.required_bytes + 4)
     yield ScratchpadProblem(graph, graph.required_bytes - 1)
     if name != "cosma_ilp":  # far too large for it
+        for seed in range(30, 38):
+            graph = random_graph(seed, 14)
+            yield ScratchpadProblem(graph, graph.required_bytes + seed % 3)
         for network_name in ("alexnet", "resnet18"):
             whole = network(network_name, ScratchpadSettings(parameters=True))
             yield ScratchpadProblem(whole, whole.required_bytes)
