@@ -32,15 +32,15 @@ class Start:
 def import_own(packages: Sequence[str]) -> None:
     """Import the packages from where all of them are; folders that hold something else of a name come last.
 
-    Raises ImportError that names the file in the way where one of them is nowhere else.
+    Raises ImportError that names the file in the way: where one of them is nowhere else, and where something
+    else of a name was imported before this ran.
     """
     foreign = [folder for folder in sys.path if _in_the_way(folder, packages)]
     kept = [folder for folder in sys.path if folder not in foreign]
     sys.path[:] = kept
     importlib.invalidate_caches()
     try:
-        for name in packages:
-            importlib.import_module(name)
+        imported = {name: importlib.import_module(name) for name in packages}
     except ModuleNotFoundError as error:
         ways = [way for folder in foreign if (way := _in_the_way(folder, packages))]
         if not ways:
@@ -50,6 +50,13 @@ def import_own(packages: Sequence[str]) -> None:
         ) from error
     finally:
         sys.path[:] = [*kept, *foreign]
+    for name, module in imported.items():
+        file = getattr(module, "__file__", None) or "a module without a file"
+        home = os.path.dirname(os.path.dirname(file))
+        if os.path.basename(file) != "__init__.py" or _in_the_way(home, packages):
+            raise ImportError(
+                f"{file} is imported already as {name}, the name of one of archsweep's packages: rename it"
+            )
 
 
 def _in_the_way(folder: str, packages: Sequence[str]) -> str:

@@ -158,6 +158,23 @@ def test_a_package_that_is_nowhere_else_is_one_sentence_that_names_the_file(tmp_
     )
 
 
+@pytest.mark.parametrize("make", [Path.touch, Path.mkdir], ids=["file", "folder"])
+def test_a_module_that_a_worker_has_already_is_one_sentence(
+    make: Callable[[Path], None], tmp_path: Path
+) -> None:
+    file = tmp_path / ("results.py" if make is Path.touch else "results")
+    make(file)
+    if make is Path.mkdir:
+        file = file / "__init__.py"
+        file.touch()
+    code = f"{moved(tmp_path)}import results; import_own({PACKAGES!r})"
+    ended = python(HOUSE, "-c", code)
+    assert ended.stderr.splitlines()[-1] == (
+        f"ImportError: {file} is imported already as results, the name of one of archsweep's packages: "
+        "rename it"
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.cluster
 def test_ray_workers_solve_in_a_folder_of_such_names(write_study: Callable[[], Path]) -> None:
@@ -169,3 +186,18 @@ def test_ray_workers_solve_in_a_folder_of_such_names(write_study: Callable[[], P
     ended = python(study.parent, "-c", f"{code}from sweep.command_line import main; main()")
     assert ended.returncode == 0, ended.stderr
     assert "0 failed" in ended.stderr or "4 evaluated" in ended.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_a_notebook_runs_on_ray_workers_in_a_folder_of_such_names(write_study: Callable[[], Path]) -> None:
+    study = write_study()
+    for name in PACKAGES:
+        (study.parent / f"{name}.py").write_text("raise RuntimeError('not the package')\n")
+    code = (
+        f"import archsweep; done = archsweep.run({study.name!r}, workers=1); print(done.failed, done.summary)"
+    )
+    ended = python(study.parent, "-c", code)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.split()[0] == "0"
+    assert "4 evaluated" in ended.stdout
