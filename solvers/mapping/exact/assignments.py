@@ -25,14 +25,18 @@ SPREADS_AT_ONCE = 50_000
 
 
 class Waiting(NamedTuple):
-    """An assignment in the queue, ordered by its lower bound, of equal ones a close bound before a cheap one.
-
-    ``cheap``: the bound is not yet the one of the lattice.
-    """
+    """An assignment that waits, ordered by its lower bound."""
 
     bound: float
-    cheap: bool
     which: Which
+
+
+class Goal(NamedTuple):
+    """When the search may end: no mapping costs less than ``floor``, and a mapping is good enough if a bound
+    proves that none is better by more than ``tolerance``, a fraction of its objective."""
+
+    tolerance: float
+    floor: float
 
 
 class Assignments:
@@ -43,8 +47,9 @@ class Assignments:
     loaded last.
     """
 
-    def __init__(self, tables: Space, parts: PartSpace, lattice: Lattice, factors: Array) -> None:
+    def __init__(self, tables: Space, parts: PartSpace, lattice: Lattice, factors: Array, goal: Goal) -> None:
         self._tables = tables
+        self._goal = goal
         self._spreads = factors
         self.room: Assignment = assignment_room(tables)
         self.lattice = lattice
@@ -56,7 +61,10 @@ class Assignments:
         """How many of the spatial factors have their bound: all, before the first assignment is served."""
         self._order = np.empty(0, np.int64)
         self._next = 0
-        self._queue: list[Waiting] = []
+        self._cheap: list[Waiting] = []
+        """Heap of those whose bound is not yet the one of the lattice."""
+        self._close: list[Waiting] = []
+        """Heap of those whose bound is the one of the lattice."""
         self._served = False
         self.full = False
         """Whether too many assignments wait to go on."""
@@ -65,8 +73,8 @@ class Assignments:
     def bound(self) -> float:
         """No mapping of the assignments still in the queue costs less; infinite when there is none."""
         if self._bounded < len(self._spreads):
-            return 0.0
-        return min(self._next_spread, self._queue[0].bound if self._queue else inf)
+            return self._goal.floor
+        return max(self._goal.floor, min(self._next_spread, _least(self._cheap), _least(self._close)))
 
     @property
     def _next_spread(self) -> float:
@@ -75,17 +83,20 @@ class Assignments:
 
     def _make_room(self, limit: float) -> None:
         """Forget what costs too much, if the queue is long; see whether too much is left to go on."""
-        if len(self._queue) > MOST_WAITING:
-            self._queue = [waiting for waiting in self._queue if waiting.bound < limit]
-            heapify(self._queue)
-            self.full = len(self._queue) > MOST_WAITING // 2
+        if len(self._cheap) + len(self._close) > MOST_WAITING:
+            for queue in (self._cheap, self._close):
+                queue[:] = [waiting for waiting in queue if waiting.bound < limit]
+                heapify(queue)
+            self.full = len(self._cheap) + len(self._close) > MOST_WAITING // 2
             if self.full:
                 effect = "the search ends before its proof, for want of memory"
                 limit_reached("assignments of spatial factors that wait", MOST_WAITING, effect)
 
     def pop(self, limit: float, in_time: InTime) -> bool:
-        """Load the assignment of the least bound; False if no bound is below ``limit``, or no time is left.
+        """Load the next assignment to search; False if no bound is below ``limit``, or no time is left.
 
+        It is the one of the least close bound, as soon as a mapping that costs no more than that would be
+        good enough beside all cheap bounds. With a tolerance this spares the close bounds of most others.
         Unless the layer is large, the first one is served in any case, the best known when time ends.
         """
         if not self._bound_spreads(in_time):
@@ -97,30 +108,49 @@ class Assignments:
                 return False
             # Before a mapping is known, all keep sets of all spatial factors would have to wait.
             stay = late or (limit == inf and len(self._keeps) > 1)
-            if not self._queue or (self._next_spread < self._queue[0].bound and not stay):
+            stay = stay and bool(self._cheap or self._close)
+            others = min(_least(self._cheap), inf if stay else self._next_spread)
+            if self._close and (late or self._is_promising(self._close[0].bound, others)):
+                waiting = heappop(self._close)
+                if waiting.which.order == ANY_ORDER:
+                    self._split_orders(waiting)
+                    continue
+                try:
+                    self._load(waiting.which, limit, in_time)
+                except OutOfTimeError:
+                    heappush(self._close, waiting)
+                    return False
+                self._served = True
+                return True
+            if others < _least(self._cheap) or not self._cheap:
                 self._split(int(self._order[self._next]), limit)
                 self._next += 1
                 continue
-            waiting = heappop(self._queue)
-            if waiting.which.order == ANY_ORDER and (late or not waiting.cheap):
+            waiting = heappop(self._cheap)
+            if waiting.which.order == ANY_ORDER and late:
                 self._split_orders(waiting)
                 continue
             try:
                 bound = self._load(waiting.which, limit, in_time)
             except OutOfTimeError:
-                heappush(self._queue, waiting)
+                heappush(self._cheap, waiting)
                 return False
-            if not waiting.cheap or (late and bound < inf):
+            if late and bound < inf:
                 self._served = True
                 return True
             if bound < inf:
-                heappush(self._queue, waiting._replace(bound=max(bound, waiting.bound), cheap=False))
+                heappush(self._close, Waiting(max(bound, waiting.bound), waiting.which))
         return False
+
+    def _is_promising(self, close: float, others: float) -> bool:
+        """Whether a mapping that costs no more than ``close`` would be good enough if all others cost at
+        least ``others``."""
+        return close * (1 - self._goal.tolerance) <= max(self._goal.floor, others)
 
     def _split_orders(self, waiting: Waiting) -> None:
         """Put an assignment into the queue once for every order of the parts."""
         for order in range(len(self._orders[waiting.which.keeps])):
-            heappush(self._queue, Waiting(waiting.bound, True, waiting.which._replace(order=order)))
+            heappush(self._cheap, Waiting(waiting.bound, waiting.which._replace(order=order)))
 
     def _bound_spreads(self, in_time: InTime) -> bool:
         """Fill the bounds of all spatial factors, unless that is done; False if time ends it."""
@@ -148,10 +178,15 @@ class Assignments:
             keep_bounds(self._tables, self._spreads[spread], self._chains, self.room, bounds)
         for keeps in np.flatnonzero(bounds < limit).tolist():
             order = ANY_ORDER if len(self._orders[keeps]) > 1 else 0
-            heappush(self._queue, Waiting(float(bounds[keeps]), True, Which(spread, keeps, order)))
+            heappush(self._cheap, Waiting(float(bounds[keeps]), Which(spread, keeps, order)))
 
     def _load(self, which: Which, limit: float, in_time: InTime) -> float:
         """Fill ``room`` and ``lattice``; the assignment's bound. OutOfTimeError where time ends it."""
         self.room.spatial[:] = self._spreads[which.spread]
         self.room.keep[:] = self._orders[which.keeps][max(which.order, 0)]
         return self._prices.bound(limit, which, in_time)
+
+
+def _least(queue: list[Waiting]) -> float:
+    """The least bound in a heap, infinite if it is empty."""
+    return queue[0].bound if queue else inf

@@ -20,7 +20,7 @@ from costmodel.workload import gemm
 from solvers.budget import Budget, Deadline, Stopwatch
 from solvers.divisors import divisors
 from solvers.mapping.exact.aggregate import with_cycles
-from solvers.mapping.exact.assignments import Assignments
+from solvers.mapping.exact.assignments import Assignments, Goal
 from solvers.mapping.exact.params import Params
 from solvers.mapping.exact.parts import PartSpace, part_space
 from solvers.mapping.exact.spatial import sides, spreads
@@ -33,9 +33,9 @@ from solvers.mapping.space import MappingSpace
 from solvers.mapping.space_bounds import space_bound
 from solvers.mapping.starts import drawn, serial
 from solvers.outcome import Outcome, Status, noting_limits, proven, with_limits
-from solvers.tolerance import sufficient_bound
+from solvers.tolerance import SAME_COST, sufficient_bound
 
-VERSION = "3"
+VERSION = "4"
 
 Array = NDArray[Any]
 MOST_VECTORS = 1_500_000
@@ -48,6 +48,16 @@ NOT_SEARCHED = "and nothing was searched, for want of memory"
 
 SLICE = 100_000
 """Nodes between two looks at the clock."""
+
+SHORT_LIST = 256
+"""Spatial factors whose assignments the first glance chooses from."""
+
+GLANCE_STEPS = 16
+"""Spatial factors and assignments whose bounds the first glance computes."""
+
+GLANCE_SEARCHES = 2
+"""Assignments whose loops it searches, and the nodes that it opens for each."""
+GLANCE_NODES = 4_000
 
 _LOADED: list[bool] = []
 """Not empty once this process has loaded the compiled code."""
@@ -199,9 +209,8 @@ class Search:
         tables = space_of(problem, parts, params.dominance)
         size = int(np.prod(tables.divisor_count))
         lattice = lattice_room(tables, size)
-        self._tables: Space = with_cycles(problem, tables, parts.keeps, lattice, in_time)
-        self._assignments = Assignments(self._tables, parts, lattice, factors)
-        self._nodes: Nodes = nodes_room(self._tables, size)
+        self._goal = Goal(params.tolerance, space_bound(problem))
+        self._nodes: Nodes = nodes_room(tables, size)
         self._evaluator = BatchEvaluator(problem.architecture, problem.layer)
         self.best: AnyMapping | None = None
         self.objective = inf
@@ -213,11 +222,45 @@ class Search:
         self._visits = 0
         """Nodes that the search of the loaded assignment's loops may have opened by the next look at the
         clock; 0: no such search is under way."""
+        self._ceiling = inf
+        """What costs as much is not looked for."""
+        self._tables: Space = with_cycles(problem, tables, parts.keeps, lattice, lambda: False)
+        self._assignments = Assignments(self._tables, parts, lattice, _short_list(factors), self._goal)
+        if parts.is_even and in_time():
+            self._glance(in_time)
+        if not self._is_settled:
+            self._tables = with_cycles(problem, tables, parts.keeps, lattice, in_time)
+            self._assignments = Assignments(self._tables, parts, lattice, factors, self._goal)
+
+    def _glance(self, in_time: Callable[[], bool]) -> None:
+        """Look among a few assignments for a mapping that the cost model's bound alone proves good enough.
+
+        Where there is one, which is common for cycles and with a tolerance, the bounds of all assignments,
+        which can be a million, need not be computed.
+        """
+        goal = self._goal
+        self._ceiling = goal.floor * (1 + 2 * SAME_COST) / (1 - goal.tolerance)
+        steps = iter(range(GLANCE_STEPS))
+
+        def goes_on() -> bool:
+            return next(steps, None) is not None and in_time()
+
+        for _ in range(GLANCE_SEARCHES):
+            if self._is_settled or not self._assignments.pop(self._limit, goes_on):
+                break
+            self._search_loops(lambda: False, GLANCE_NODES)
+            self._visits = 0
+        self._ceiling = inf
+
+    @property
+    def _is_settled(self) -> bool:
+        """Whether the cost model's own bound proves that the best is good enough."""
+        return sufficient_bound(self.objective, self.tolerance) <= self._goal.floor
 
     @property
     def _limit(self) -> float:
         """What costs as much is not better than the best by more than the tolerance."""
-        return sufficient_bound(self.objective, self.tolerance)
+        return min(sufficient_bound(self.objective, self.tolerance), self._ceiling)
 
     def begin_with(self, mapping: AnyMapping) -> None:
         """Take an allowed mapping for the best one met, if it is better."""
@@ -251,7 +294,7 @@ class Search:
         self.bound = self._limit
         return ""
 
-    def _search_loops(self, in_time: Callable[[], bool]) -> bool:
+    def _search_loops(self, in_time: Callable[[], bool], nodes_at_once: int = SLICE) -> bool:
         """Look for better mappings of the assignment loaded; whether that came to its end."""
         from solvers.mapping.exact.search_kernel import begin
 
@@ -260,12 +303,12 @@ class Search:
             begin(self._tables, room, lattice, nodes, self._limit)
         ended = late = False
         while not ended and not late:
-            self._visits += SLICE
+            self._visits += nodes_at_once
             while True:
                 late = not self._explore(in_time)
-                if not self._look_at_leaves() or late:
+                if not self._look_at_leaves() or late or self._is_settled:
                     break
-            ended = bool(nodes.level[0] == len(room.keep))
+            ended = self._is_settled or bool(nodes.level[0] == len(room.keep))
             late = late or not in_time()
         if ended:
             self._visits = 0
@@ -327,6 +370,15 @@ class Search:
             batch.spatial_y[:, level] = np.where(on_y, factors, 1)
         batch.keep[:] = (room.keep[:, None] >> np.arange(batch.keep.shape[2]) & 1) == 1
         return batch
+
+
+def _short_list(factors: Array) -> Array:
+    """Spatial factors [n, levels, dims] for a first glance: the widest, which take the fewest cycles, and as
+    many from everywhere in the list."""
+    widest = np.argsort(-factors.prod(axis=(1, 2), dtype=np.int64), kind="stable")[: SHORT_LIST // 2]
+    spaced = np.arange(0, len(factors), max(1, 2 * len(factors) // SHORT_LIST))
+    chosen: Array = factors[np.union1d(widest, spaced)]
+    return chosen
 
 
 def _outcome(problem: MappingProblem, search: Search, note: str) -> Outcome[AnyMapping]:

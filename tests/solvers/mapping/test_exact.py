@@ -11,15 +11,19 @@ from costmodel.architecture import Architecture, StorageLevel
 from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
 from costmodel.evaluate import evaluate
+from costmodel.networks import load_layer
 from costmodel.workload import Layer, Tensor, batched_matmul, convolution, gemm
-from solvers.budget import Budget
+from solvers.budget import Budget, InTime
 from solvers.mapping import exhaustive
 from solvers.mapping.exact import Params, Solving, solve
 from solvers.mapping.exact import solver as exact_solver
+from solvers.mapping.exact.assignments import Assignments
+from solvers.mapping.exact.prices import Prices, Which
 from solvers.mapping.exact.tables import LEAVES
-from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_of, violations
+from solvers.mapping.problem import OBJECTIVES, MappingProblem, Objective, objective_of, violations
 from solvers.mapping.random_search import solve as search_randomly
 from solvers.mapping.rules import FactorRule, KeepRule, LevelRules, SpaceRules
+from solvers.mapping.space_bounds import space_bound
 from solvers.outcome import Outcome, Status
 
 LAYERS = (
@@ -204,6 +208,65 @@ def test_a_tolerance_ends_the_search_early() -> None:
     assert near.gap is not None
     assert near.bound <= best <= near.objective
     assert near.gap <= 0.2
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("tolerance", [0.01, 0.05, 0.2])
+def test_an_answer_within_the_tolerance_holds_against_the_optimum(
+    objective: Objective, tolerance: float
+) -> None:
+    for layer in LAYERS:
+        problem = MappingProblem(ARCHITECTURES["B_simba_like"], layer, objective)
+        best = all_mappings(problem).objective
+        near = solve(problem, Budget(), Params(tolerance=tolerance))
+        assert best is not None
+        assert near.objective is not None
+        assert near.bound is not None
+        assert near.bound <= best * (1 + 1e-12)
+        assert best * (1 - 1e-12) <= near.objective <= best / (1 - tolerance) * (1 + 1e-12)
+
+
+def test_with_a_tolerance_few_close_bounds_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proof of this optimum needs hundreds of them; a mapping that is good enough, and the bound that
+    shows it, are met at the first few."""
+    asked: list[Which] = []
+    bound = Prices.bound
+
+    def counted(prices: Prices, limit: float, which: Which, in_time: InTime) -> float:
+        asked.append(which)
+        return bound(prices, limit, which, in_time)
+
+    monkeypatch.setattr(Prices, "bound", counted)
+    layer = load_layer("cosa_resnet50/layer3.0.conv2")
+    problem = MappingProblem(load_architecture("eyeriss"), layer, "energy")
+    best = solve(problem, Budget())
+    for_proof = len(asked)
+    near = solve(problem, Budget(), Params(tolerance=0.05))
+    assert best.objective is not None
+    assert near.objective is not None
+    assert best.objective <= near.objective <= best.objective / 0.95
+    assert 20 * (len(asked) - for_proof) < for_proof
+
+
+def test_what_the_cost_models_bound_proves_asks_for_no_bounds_of_all_assignments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of the ways to spread this layer over Simba's PEs a few keep all of them busy, and one is enough."""
+    bounded: list[int] = []
+    prepare = Assignments._bound_spreads
+
+    def counted(assignments: Assignments, in_time: InTime) -> bool:
+        bounded.append(len(assignments._spreads))
+        return prepare(assignments, in_time)
+
+    monkeypatch.setattr(Assignments, "_bound_spreads", counted)
+    problem = MappingProblem(load_architecture("B_simba_like"), load_layer("deepbench/ocr_3"), "cycles")
+    outcome = solve(problem, Budget())
+    assert outcome.status is Status.OPTIMAL
+    assert outcome.objective == space_bound(problem)
+    assert outcome.solution is not None
+    assert violations(problem, outcome.solution) == []
+    assert max(bounded) <= 2 * exact_solver.SHORT_LIST
 
 
 def test_a_start_that_is_best_stays() -> None:
