@@ -3,6 +3,10 @@
 This file is its face. A notebook says ``import archsweep`` and has what ``__all__`` names, nothing else; the
 command ``archsweep`` and ``python -m archsweep`` run :func:`main`. All that archsweep does lies in the five
 packages beside this file, which are imported when they are first asked for: the import itself costs nothing.
+A solver that meets a machine for the first time is compiled, which is said on standard error while it lasts.
+
+Types: editors see them. mypy takes those of an installed single file only with ``follow_untyped_imports`` for
+the module ``archsweep``.
 
 Examples:
     A study is a file, the name of a built-in one, or its keys in Python. This one compares two sizes of a
@@ -33,6 +37,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -51,6 +56,7 @@ if TYPE_CHECKING:
     from results.finished_run import FinishedRun
     from solvers.mapping.problem import Objective
     from solvers.mapping.rules import KeepRule
+    from sweep.run_tally import RunTally
     from sweep.solve.mapping import MappingAnswer
     from sweep.solve.schedule import ScheduleAnswer
     from sweep.solve.scratchpad import ScratchpadAnswer
@@ -174,20 +180,16 @@ def run(
         '64 KiB'
     """
     _ready()
+    from sweep.command_line_compiling import said, said_of_workers
     from sweep.finished import run_to_report
-    from sweep.run_tally import WarningTally
     from sweep.session import Place
     from sweep.study import Study
 
     chosen = study if isinstance(study, Study) else load_study(study)
     output = None if folder is None else str(folder)
     place = Place(address, workers, in_process, memory_limit)
-    if not progress:
-        return run_to_report(chosen, output, place, WarningTally(), resume=resume)
-    from sweep.command_line_run import ProgressBar
-
-    with ProgressBar() as bar:
-        return run_to_report(chosen, output, place, bar, resume=resume)
+    with said(), said_of_workers(not in_process), _tally(progress) as tally:
+        return run_to_report(chosen, output, place, tally, resume=resume)
 
 
 def front(folder: str | Path, objectives: Sequence[str] = ()) -> DataFrame:
@@ -306,6 +308,7 @@ def solve_mapping(
     """
     _ready()
     from solvers.budget import Budget
+    from sweep.command_line_compiling import said
     from sweep.solve.mapping import MappingRequest, SpaceOptions
 
     request = MappingRequest(
@@ -321,7 +324,8 @@ def solve_mapping(
         dims or {},
     )
     _warn(request.warnings)
-    return request.solved()
+    with said():
+        return request.solved()
 
 
 def solve_schedule(
@@ -387,7 +391,7 @@ def solve_schedule(
         'T 1/1'
     """
     _ready()
-    from sweep.run_tally import WarningTally
+    from sweep.command_line_compiling import said, said_of_workers
     from sweep.session import Place
     from sweep.solve.schedule import ScheduleRequest
 
@@ -412,12 +416,8 @@ def solve_schedule(
         None if folder is None else Path(folder),
         dims=dims or {},
     )
-    if not progress:
-        return request.solved(WarningTally())
-    from sweep.command_line_run import ProgressBar
-
-    with ProgressBar() as bar:
-        return request.solved(bar)
+    with said(), said_of_workers(workers > 1), _tally(progress) as tally:
+        return request.solved(tally)
 
 
 def solve_scratchpad(
@@ -469,6 +469,7 @@ def solve_scratchpad(
     _ready()
     from costmodel.scratchpad import ScratchpadSettings
     from solvers.budget import Budget
+    from sweep.command_line_compiling import said
     from sweep.solve.scratchpad import ScratchpadRequest
 
     request = ScratchpadRequest(
@@ -482,7 +483,8 @@ def solve_scratchpad(
         dims or {},
     )
     _warn(request.warnings)
-    return request.solved()
+    with said():
+        return request.solved()
 
 
 def evaluate(
@@ -635,6 +637,17 @@ def __dir__() -> list[str]:
 def _ready() -> None:
     """Import the packages, once; ImportError as :func:`_import_packages`."""
     _import_packages()
+
+
+def _tally(progress: bool) -> AbstractContextManager[RunTally]:
+    """Who watches a run: a progress bar, or one that says no more than the plan's warnings."""
+    if progress:
+        from sweep.command_line_run import ProgressBar
+
+        return ProgressBar()
+    from sweep.run_tally import WarningTally
+
+    return nullcontext(WarningTally())
 
 
 def _warn(texts: Sequence[str]) -> None:

@@ -17,6 +17,9 @@ from pandas import read_csv
 from pandas.testing import assert_frame_equal
 
 import archsweep
+from costmodel.compilation import COMPILATION, Silent
+from costmodel.limits import recording
+from sweep.command_line_compiling import Reporter
 
 HOUSE = Path(__file__).parents[1]
 SOURCE = ast.parse((HOUSE / "archsweep.py").read_text(encoding="utf-8"))
@@ -331,6 +334,39 @@ def test_uncounted_work_and_odd_energies_are_warnings() -> None:
     with pytest.warns(UserWarning, match="RegFile costs .* more than SRAM outside it") as caught:
         archsweep.solve_mapping(LAYER, "eyeriss", solver="random_search", iterations=10)
     assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("package", archsweep._PACKAGES)
+def test_packages_say_that_they_are_typed(package: str) -> None:
+    assert (HOUSE / package / "py.typed").is_file()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: archsweep.solve_mapping(LAYER, "simba", solver="random_search", iterations=10),
+        lambda: archsweep.solve_scratchpad("alexnet", solver="peak"),
+        lambda: archsweep.run(STUDY, in_process=True),
+    ],
+    ids=["mapping", "scratchpad", "run"],
+)
+def test_compiling_is_said_while_a_solver_is_asked(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    listening: list[object] = []
+    monkeypatch.setattr("solvers.outcome.recording", _noting(listening))
+    ask()
+    assert listening
+    assert all(isinstance(one, Reporter) for one in listening)
+    assert isinstance(COMPILATION.listener, Silent)
+
+
+def _noting(listening: list[object]) -> Any:
+    """Every solver begins to record its limits: who listens to the compiler then."""
+
+    def begin() -> Any:
+        listening.append(COMPILATION.listener)
+        return recording()
+
+    return begin
 
 
 @pytest.mark.slow
