@@ -15,6 +15,7 @@ from typing import Any
 
 from results.schema import schema_markdown
 from sweep.command_line_schemas import FILES, file_schema
+from tests.docs import notebook
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -28,6 +29,7 @@ def pages() -> dict[Path, str]:
             DOCS / "schemas" / f"{kind}.schema.json": f"{json.dumps(schema, indent=2)}\n"
             for kind, schema in schemas.items()
         },
+        DOCS / "notebook.md": notebook.page(),
         DOCS / "reference" / "commands.md": commands(),
         DOCS / "reference" / "keys.md": "\n".join(keys(schemas)),
         DOCS / "reference" / "columns.md": columns(),

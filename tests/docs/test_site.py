@@ -15,6 +15,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+import archsweep
 from costmodel.errors import InputError
 from costmodel.frontends.file_keys import check_keys
 from costmodel.frontends.safe_yaml import load_yaml
@@ -170,6 +171,11 @@ def test_the_command_prints_the_schemas() -> None:
     assert "Did you mean chip?" in wrong.stderr
 
 
+def test_the_python_reference_has_the_names_of_the_public_face() -> None:
+    text = (DOCS / "reference" / "python.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^::: archsweep\.(\w+)$", text, re.MULTILINE)) == sorted(archsweep.__all__)
+
+
 def test_every_page_is_in_the_navigation() -> None:
     shown = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
     assert shown == {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
@@ -178,7 +184,8 @@ def test_every_page_is_in_the_navigation() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("zensical") is None, reason="pip install 'archsweep[docs]'")
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
-    for name in ("archsweep.py", "BENCHMARKS.md", "clusters", "costmodel", "results", "solvers", "sweep"):
+    packages = ("clusters", "costmodel", "results", "solvers", "sweep")
+    for name in ("archsweep.py", "BENCHMARKS.md", "tests", *packages):
         (tmp_path / name).symlink_to(ROOT / name)
     shutil.copytree(DOCS, tmp_path / "docs")
     shutil.copy(ROOT / "mkdocs.yml", tmp_path)
@@ -186,6 +193,10 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert built.returncode == 0, built.stdout[-5000:]
     # mkdocstrings says in its log what it could not find, and the build goes on
     assert not re.search("error|warning", built.stdout, re.IGNORECASE), built.stdout[-5000:]
+    for page in DOCS.glob("reference/*.md"):
+        html = (tmp_path / "site" / "reference" / page.stem / "index.html").read_text(encoding="utf-8")
+        names = re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+        assert [name for name in names if f'id="{name}"' not in html] == []
     pages_built = {path.parent.name for path in (tmp_path / "site").rglob("index.html")}
     assert {path.stem for path in DOCS.rglob("*.md")} - pages_built <= {"index"}
     benchmarks = (tmp_path / "site" / "benchmarks" / "index.html").read_text(encoding="utf-8")

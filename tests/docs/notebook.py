@@ -1,0 +1,39 @@
+"""docs/notebook.ipynb as a page of the documentation, and what its cells print."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebook.ipynb"
+
+
+def cells() -> list[dict[str, Any]]:
+    """The cells of the notebook, with the outputs that it was saved with."""
+    found: list[dict[str, Any]] = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    return found
+
+
+def printed(cell: dict[str, Any]) -> str:
+    """What a code cell printed, and the value that it ended with, as text."""
+    parts = [output.get("text", output.get("data", {}).get("text/plain", "")) for output in cell["outputs"]]
+    return "\n".join("".join(part).rstrip("\n") for part in parts)
+
+
+def page() -> str:
+    """The notebook as Markdown: its text, its code, and below each cell what that printed."""
+    return "\n".join(_lines())
+
+
+def _lines() -> Iterator[str]:
+    for cell in cells():
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            yield f"{source}\n"
+            continue
+        yield f"```python\n{source}\n```\n"
+        if output := printed(cell):
+            yield f"```text\n{output}\n```\n"
+    yield "This page is made from `docs/notebook.ipynb`, which you can open in Jupyter.\n"
