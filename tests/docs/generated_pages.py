@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from results.schema import schema_markdown
 from sweep.command_line_schemas import FILES, file_schema
 from tests.docs import notebook
@@ -33,6 +35,7 @@ def pages() -> dict[Path, str]:
         DOCS / "reference" / "commands.md": commands(),
         DOCS / "reference" / "keys.md": "\n".join(keys(schemas)),
         DOCS / "reference" / "columns.md": columns(),
+        DOCS / "reference" / "published.md": "\n".join(published()),
     }
 
 
@@ -52,6 +55,32 @@ def commands() -> str:
 def columns() -> str:
     """The columns of results, as ``archsweep list schema`` prints them."""
     return f"{schema_markdown().rstrip()}\n"
+
+
+def published() -> Iterator[str]:
+    """What benchmarks/published.yaml holds: each number that others published, with where it stands."""
+    found = yaml.safe_load((ROOT / "benchmarks" / "published.yaml").read_text(encoding="utf-8"))
+    yield "# What others published"
+    yield ""
+    yield "The numbers that benchmarks and chapters compare with, from `benchmarks/published.yaml`."
+    for source, title in found["sources"].items():
+        yield ""
+        yield f"## {source.replace('_', ' ')}"
+        yield ""
+        yield f"{title}."
+        yield ""
+        yield "| number | what | where |"
+        yield "|---|---|---|"
+        for number in found["numbers"].values():
+            if number["source"] == source:
+                yield f"| {_number(number)} | {_cell(number['unit'])} | {_cell(number['where'])} |"
+    yield ""
+
+
+def _number(number: dict[str, Any]) -> str:
+    value = number["value"]
+    words = ", ".join(f"{one:g}" for one in value) if isinstance(value, list) else f"{value:g}"
+    return f"at least {words}" if number.get("at_least") else words
 
 
 def keys(schemas: dict[str, dict[str, Any]]) -> Iterator[str]:

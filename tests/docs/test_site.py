@@ -7,10 +7,12 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from copy import deepcopy
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import jsonschema
 import pytest
@@ -199,10 +201,25 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
         assert [name for name in names if f'id="{name}"' not in html] == []
     pages_built = {path.parent.name for path in (tmp_path / "site").rglob("index.html")}
     assert {path.stem for path in DOCS.rglob("*.md")} - pages_built <= {"index"}
+    assert list(dead_anchors(tmp_path / "site")) == []
     benchmarks = (tmp_path / "site" / "benchmarks" / "index.html").read_text(encoding="utf-8")
     assert "Timeloop" in benchmarks
-    (tmp_path / "docs" / "index.md").write_text("[nowhere](nowhere.md)\n", encoding="utf-8")
+    wrong = "[no page](nowhere.md) and [no heading](benchmarks.md#nowhere)\n"
+    (tmp_path / "docs" / "index.md").write_text(wrong, encoding="utf-8")
     assert build(tmp_path).returncode != 0
+    assert list(dead_anchors(tmp_path / "site")) == ["index.html: benchmarks/#nowhere"]
+
+
+def dead_anchors(site: Path) -> Iterator[str]:
+    """Links of the pages to a heading that there is not, also in pages that are included."""
+    pages = {path: path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
+    there = {path.resolve(): set(re.findall(r'id="([^"]+)"', text)) for path, text in pages.items()}
+    for path, text in pages.items():
+        for link, anchor in re.findall(r'href="([^":#]*)#([^"]+)"', text):
+            target = (path.parent / link).resolve() if link else path.resolve()
+            target = target / "index.html" if target.is_dir() else target
+            if unquote(anchor) not in there.get(target, ()):
+                yield f"{path.relative_to(site)}: {link}#{anchor}"
 
 
 def build(folder: Path) -> subprocess.CompletedProcess[str]:
