@@ -47,20 +47,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from costmodel.architecture import Architecture
-    from costmodel.chip.hardware import Chip
     from costmodel.errors import InputError
-    from costmodel.evaluate import Evaluation
-    from costmodel.uneven import AnyMapping
-    from costmodel.workload import Layer, Network
-    from results.finished_run import FinishedRun
+    from costmodel.hardware.architecture import Architecture
+    from costmodel.hardware.chip import Chip
+    from costmodel.mapping.evaluate import Evaluation
+    from costmodel.mapping.uneven import AnyMapping
+    from costmodel.workload.network import Layer, Network
+    from results.front.finished_run import FinishedRun
     from solvers.mapping.problem import Objective
-    from solvers.mapping.rules import KeepRule
-    from sweep.run_tally import RunTally
+    from solvers.mapping.space.rules import KeepRule
+    from sweep.run.run_tally import RunTally
     from sweep.solve.mapping import MappingAnswer
     from sweep.solve.schedule import ScheduleAnswer
     from sweep.solve.scratchpad import ScratchpadAnswer
-    from sweep.study import Study
+    from sweep.study.study import Study
 
 __all__ = [
     "Architecture",
@@ -88,17 +88,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Architecture": "costmodel.architecture",
-    "Chip": "costmodel.chip.hardware",
-    "Evaluation": "costmodel.evaluate",
-    "FinishedRun": "results.finished_run",
+    "Architecture": "costmodel.hardware.architecture",
+    "Chip": "costmodel.hardware.chip",
+    "Evaluation": "costmodel.mapping.evaluate",
+    "FinishedRun": "results.front.finished_run",
     "InputError": "costmodel.errors",
-    "Layer": "costmodel.workload",
+    "Layer": "costmodel.workload.network",
     "MappingAnswer": "sweep.solve.mapping",
-    "Network": "costmodel.workload",
+    "Network": "costmodel.workload.network",
     "ScheduleAnswer": "sweep.solve.schedule",
     "ScratchpadAnswer": "sweep.solve.scratchpad",
-    "Study": "sweep.study",
+    "Study": "sweep.study.study",
 }
 """The module of each class of ``__all__``, which is imported when somebody asks for the class."""
 _FOLDER = Path(__file__).parent.resolve()
@@ -127,8 +127,8 @@ def load_study(source: str | Path | Mapping[str, Any]) -> Study:
         costmodel.errors.NotFoundError: study: expected a study file, ... Did you mean quickstart?
     """
     _ready()
-    from sweep.study import load_study as load
-    from sweep.study import study_of
+    from sweep.study.study import load_study as load
+    from sweep.study.study import study_of
 
     return study_of(source) if isinstance(source, Mapping) else load(str(source))
 
@@ -180,10 +180,10 @@ def run(
         '64 KiB'
     """
     _ready()
-    from sweep.command_line_compiling import said, said_of_workers
-    from sweep.finished import run_to_report
-    from sweep.session import Place
-    from sweep.study import Study
+    from sweep.cli.compiling import said, said_of_workers
+    from sweep.run.finished import run_to_report
+    from sweep.run.session import Place
+    from sweep.study.study import Study
 
     chosen = study if isinstance(study, Study) else load_study(study)
     output = None if folder is None else str(folder)
@@ -221,7 +221,7 @@ def front(folder: str | Path, objectives: Sequence[str] = ()) -> DataFrame:
         ['64 KiB']
     """
     _ready()
-    from sweep.finished import front_at
+    from sweep.run.finished import front_at
 
     return front_at(str(folder), tuple(objectives)).table
 
@@ -247,7 +247,7 @@ def report(folder: str | Path, copy: str | Path | None = None) -> Path:
         costmodel.errors.InputError: runs/nothing: expected a run folder, found no folder. Name a folder ...
     """
     _ready()
-    from sweep.finished import drawn_report
+    from sweep.run.finished import drawn_report
 
     return drawn_report(str(folder), None if copy is None else Path(copy))
 
@@ -308,7 +308,7 @@ def solve_mapping(
     """
     _ready()
     from solvers.budget import Budget
-    from sweep.command_line_compiling import said
+    from sweep.cli.compiling import said
     from sweep.solve.mapping import MappingRequest, SpaceOptions
 
     request = MappingRequest(
@@ -391,8 +391,8 @@ def solve_schedule(
         'T 1/1'
     """
     _ready()
-    from sweep.command_line_compiling import said, said_of_workers
-    from sweep.session import Place
+    from sweep.cli.compiling import said, said_of_workers
+    from sweep.run.session import Place
     from sweep.solve.schedule import ScheduleRequest
 
     schedule: dict[str, Any] = {
@@ -467,9 +467,9 @@ def solve_scratchpad(
         ('optimal', 0, 1003520)
     """
     _ready()
-    from costmodel.scratchpad import ScratchpadSettings
+    from costmodel.scratchpad.graph import ScratchpadSettings
     from solvers.budget import Budget
-    from sweep.command_line_compiling import said
+    from sweep.cli.compiling import said
     from sweep.solve.scratchpad import ScratchpadRequest
 
     request = ScratchpadRequest(
@@ -545,7 +545,7 @@ def load_network(
         ('conv1', 64)
     """
     _ready()
-    from costmodel.networks import load_network as load
+    from costmodel.formats.networks import load_network as load
 
     return load(name_or_path, batch, dims)
 
@@ -571,7 +571,7 @@ def load_architecture(name_or_path: str | Path, overrides: Mapping[str, Any] | N
         (['RegFile', 'SRAM', 'DRAM'], 168)
     """
     _ready()
-    from costmodel.architectures import load_architecture as load
+    from costmodel.formats.architectures import load_architecture as load
 
     return load(name_or_path, overrides)
 
@@ -596,7 +596,7 @@ def load_chip(name_or_path: str | Path, overrides: Mapping[str, Any] | None = No
         (2, 4, 16)
     """
     _ready()
-    from costmodel.chips import load_chip as load
+    from costmodel.formats.chips import load_chip as load
 
     return load(name_or_path, overrides)
 
@@ -614,7 +614,7 @@ def main() -> None:
     last = {Path.cwd(), _FOLDER} - {home}
     # what solvers import later must not be found in the current folder either
     sys.path.sort(key=lambda folder: Path(folder).resolve() in last)
-    from sweep.command_line import main as command
+    from sweep.cli.main import main as command
 
     command()
 
@@ -642,10 +642,10 @@ def _ready() -> None:
 def _tally(progress: bool) -> AbstractContextManager[RunTally]:
     """Who watches a run: a progress bar, or one that says no more than the plan's warnings."""
     if progress:
-        from sweep.command_line_run import ProgressBar
+        from sweep.cli.run import ProgressBar
 
         return ProgressBar()
-    from sweep.run_tally import WarningTally
+    from sweep.run.run_tally import WarningTally
 
     return nullcontext(WarningTally())
 

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 import record
 
-from costmodel.architectures import load_architecture
-from costmodel.batch import BatchEvaluator, MappingBatch
-from costmodel.evaluate import evaluate
-from costmodel.workload import Layer, convolution, gemm
-from solvers.mapping.space import MappingSpace
+from costmodel.formats.architectures import load_architecture
+from costmodel.mapping.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.evaluate import evaluate
+from costmodel.workload.network import Layer, convolution, gemm
+from solvers.mapping.space.space import MappingSpace
 
 ARCHITECTURES = ("C_two_level", "eyeriss", "E_four_level", "simba")
 LAYERS = (
@@ -34,9 +34,9 @@ LAYERS = (
 FIRST_CALL = """
 import time
 start = time.perf_counter()
-from costmodel.architectures import load_architecture
-from costmodel.batch import BatchEvaluator, MappingBatch
-from costmodel.workload import gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.mapping.batch import BatchEvaluator, MappingBatch
+from costmodel.workload.network import gemm
 architecture, layer = load_architecture("C_two_level"), gemm("g", M=4, N=4, K=4)
 evaluator = BatchEvaluator(architecture, layer)
 evaluator.evaluate(MappingBatch.empty(1, architecture, layer))

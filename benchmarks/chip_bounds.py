@@ -23,21 +23,25 @@ from typing import Any
 
 import record
 
-from costmodel.chip import ChipEvaluation, ChipEvaluator, NetworkLayer, ScheduleBounds, lower_bounds
-from costmodel.chips import load_chip
-from costmodel.networks.layer_graphs import load_layer_graph
-from costmodel.ratree import Cut, CutKind, Leaf, Node, NotPossibleError, depth
+from costmodel.formats.chips import load_chip
+from costmodel.formats.layer_graphs import load_layer_graph
+from costmodel.schedule.bounds import ScheduleBounds, lower_bounds
+from costmodel.schedule.evaluate import ChipEvaluator
+from costmodel.schedule.evaluation import ChipEvaluation
+from costmodel.schedule.layer_graph.graph import NetworkLayer
+from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, Node, depth
+from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget, Stopwatch
-from solvers.schedule import set_annealing
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem
-from solvers.schedule.ratree.canonical import sequential_tree
-from solvers.schedule.ratree.operators import WEIGHTS, Current, Operators
-from solvers.schedule.ratree.space import TreeSpace
-from solvers.schedule.tile_costs import solved_costs
-from solvers.schedule.tile_mapper import TileMapper
-from solvers.schedule.tile_shares import Demand, Pruning
+from solvers.schedule.set import solver as set_annealing
+from solvers.schedule.set.canonical import sequential_tree
+from solvers.schedule.set.operators import WEIGHTS, Current, Operators
+from solvers.schedule.set.space import TreeSpace
+from solvers.schedule.tiles.cost_table import solved_costs
+from solvers.schedule.tiles.layer_parts import Demand, Pruning
+from solvers.schedule.tiles.mapper import TileMapper
 
 
 def walk(evaluator: ChipEvaluator, start: Node, draws: int) -> dict[str, Any]:

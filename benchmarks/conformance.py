@@ -18,9 +18,9 @@ from typing import Any
 import record
 
 from costmodel.errors import InputError
-from costmodel.evaluate import evaluate
-from costmodel.frontends.reference_results import differences, expected_results, oracle_kind
-from costmodel.frontends.timeloop_reference import read_cases
+from costmodel.formats.cases.folder import read_cases
+from costmodel.formats.cases.results import differences, expected_results, oracle_kind
+from costmodel.mapping.evaluate import evaluate
 
 KINDS = ("exact", "not_run", "differs")
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import record
 
-from costmodel.architecture import Architecture
-from costmodel.architectures import load_architecture
-from costmodel.mapping import Mapping
-from costmodel.networks import load_network
-from costmodel.workload import Layer, distinct_layers
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.networks import load_network
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.mapping import Mapping
+from costmodel.workload.network import Layer, distinct_layers
 from solvers.budget import Budget
 from solvers.mapping import cosa, random_search
 from solvers.mapping.cosa.capacity import keep_choices
@@ -29,7 +29,7 @@ from solvers.mapping.cosa.highs import Highs
 from solvers.mapping.cosa.linear import value
 from solvers.mapping.cosa.program import Program
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, Objective
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.space import MappingSpace
 from solvers.outcome import Outcome, Status
 
 NETWORKS = ("cosa_resnet50", "cosa_resnext50", "deepbench", "cosa_alexnet")

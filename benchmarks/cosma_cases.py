@@ -9,13 +9,14 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from costmodel.networks import load_network
-from costmodel.scratchpad import ScratchpadSettings, operator_graph
-from costmodel.scratchpad_plan import Plan
+from costmodel.formats.networks import load_network
+from costmodel.scratchpad.graph import ScratchpadSettings, operator_graph
+from costmodel.scratchpad.plan import Plan
 from solvers.budget import Budget
 from solvers.outcome import Outcome, Status
-from solvers.scratchpad import comparison, cosma, divide, fixed_schedule
+from solvers.scratchpad import comparison, divide, fixed_schedule
 from solvers.scratchpad.budgets import NAMES, budget_bytes
+from solvers.scratchpad.cosma import solver as cosma
 from solvers.scratchpad.problem import ScratchpadProblem
 
 SCHEMES = {

@@ -19,7 +19,7 @@ from resource import getpagesize
 import record
 
 from clusters.in_process import InProcessRuntime
-from clusters.ray_actors import RayRuntime
+from clusters.ray.actors import RayRuntime
 from clusters.runtime import Runtime, RuntimeSettings, complete_all
 
 SLEEPS = (0.01, 0.05, 0.5)

@@ -19,9 +19,9 @@ from typing import Any
 
 import record
 
-from costmodel.architectures import load_architecture
-from costmodel.bounds import lower_bounds
-from costmodel.networks import load_layer
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.networks import load_layer
+from costmodel.mapping.bounds import lower_bounds
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.mapping import exact, exhaustive

@@ -24,16 +24,16 @@ from typing import Any
 import record
 from published import under
 
-from costmodel.architectures import load_architecture
-from costmodel.evaluate import evaluate
-from costmodel.mapping import Mapping
-from costmodel.networks import load_network
-from costmodel.workload import Layer, distinct_layers, gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.networks import load_network
+from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.mapping import Mapping
+from costmodel.workload.network import Layer, distinct_layers, gemm
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.mapping import exact
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, Objective, executed_layer
-from solvers.mapping.rules import SpaceRules
+from solvers.mapping.space.rules import SpaceRules
 from solvers.outcome import Outcome, Status
 
 GROUPS = {

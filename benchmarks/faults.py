@@ -19,7 +19,7 @@ from typing import Any
 
 import record
 
-from clusters.ray_session import RaySession
+from clusters.ray.session import RaySession
 
 ROOT = Path(__file__).parents[1]
 COLUMNS = ("fault", "rows", "failed", "repeated", "resumed", "extra", "equal")

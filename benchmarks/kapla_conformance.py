@@ -23,13 +23,15 @@ from typing import Any
 
 import record
 
-from costmodel.conventions.nn_dataflow import TENSORS, SchemeCase, read_schemes, scheme_directives
-from costmodel.conventions.nn_dataflow.cases import evaluated_line
-from costmodel.conventions.nn_dataflow.networks import FILE, load_network
-from costmodel.directives import LayerScheme, accesses, cycles, parallelism
 from costmodel.errors import InputError
-from costmodel.frontends.safe_json import load_json
-from costmodel.networks.training import training_graph
+from costmodel.formats.nn_dataflow_networks import FILE, load_network
+from costmodel.formats.safe_json import load_json
+from costmodel.published.nn_dataflow.as_directives import scheme_directives
+from costmodel.published.nn_dataflow.cases import SchemeCase, evaluated_line, read_schemes
+from costmodel.published.nn_dataflow.directives.counts import accesses, cycles, parallelism
+from costmodel.published.nn_dataflow.directives.values import LayerScheme
+from costmodel.published.nn_dataflow.layers import TENSORS
+from costmodel.schedule.layer_graph.training import training_graph
 
 CLOSE = 1e-9
 

@@ -18,8 +18,8 @@ from typing import Any
 import record
 from exact_quality import GROUPS, group_layers
 
-from costmodel.architectures import load_architecture
-from costmodel.mapping import Mapping
+from costmodel.formats.architectures import load_architecture
+from costmodel.mapping.mapping import Mapping
 from solvers.budget import Budget
 from solvers.mapping import exact, kapla
 from solvers.mapping.problem import OBJECTIVES, MappingProblem

@@ -20,15 +20,16 @@ from typing import Any
 
 import record
 
-from costmodel.conventions.set_isca2023 import load_platform
-from costmodel.conventions.set_isca2023.tile_costs import NvdlaTileCosts, chip_of
-from costmodel.networks.layer_graphs import load_layer_graph
+from costmodel.formats.layer_graphs import load_layer_graph
+from costmodel.published.set_isca2023.hardware import load_platform
+from costmodel.published.set_isca2023.tile_costs import NvdlaTileCosts, chip_of
 from solvers.budget import Budget
 from solvers.outcome import Outcome
-from solvers.schedule import kapla, layer_pipeline, layer_sequential, set_annealing
+from solvers.schedule import kapla, layer_pipeline, layer_sequential
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution
+from solvers.schedule.set import solver as set_annealing
 
 CHAINS = {
     "all chains": kapla.Params(chains=0),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from costmodel.workload import Network, Node, Value
+from costmodel.workload.network import Network, Node, Value
 
 
 class _Builder:

@@ -17,11 +17,13 @@ from statistics import median
 
 import record
 
-from costmodel.chip import Chip, alone_cost, whole_architecture
-from costmodel.chips import load_chip
-from costmodel.evaluate import evaluate
-from costmodel.networks.layer_graphs import load_layer_graph
-from costmodel.workload import Layer
+from costmodel.formats.chips import load_chip
+from costmodel.formats.layer_graphs import load_layer_graph
+from costmodel.hardware.chip import Chip
+from costmodel.hardware.whole_chip import whole_architecture
+from costmodel.mapping.evaluate import evaluate
+from costmodel.schedule.alone import alone_cost
+from costmodel.workload.network import Layer
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.mapping.problem import MappingProblem, Objective, executed_layer

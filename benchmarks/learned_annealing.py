@@ -20,11 +20,11 @@ from exact_quality import group_layers
 from kapla_evaluation.layers import LayerCase
 from kapla_mapping import Tally, show
 
-from costmodel.architectures import load_architecture
-from costmodel.mapping import Mapping
-from costmodel.multi_node import load_multi_node
-from costmodel.networks import load_network
-from costmodel.workload import distinct_layers
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.networks import load_network
+from costmodel.mapping.mapping import Mapping
+from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
+from costmodel.workload.network import distinct_layers
 from solvers.budget import Budget
 from solvers.mapping import exact, kapla, learned_annealing, random_search
 from solvers.mapping.problem import OBJECTIVES, MappingProblem

@@ -14,14 +14,14 @@ from typing import Any
 
 import record
 
-from costmodel.architectures import load_architecture
-from costmodel.evaluate import evaluate
-from costmodel.mapping import Mapping
-from costmodel.workload import gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.mapping import Mapping
+from costmodel.workload.network import gemm
 from solvers.budget import Budget
 from solvers.catalogue import solver, solver_names
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, executed_layer, padded_dims
-from solvers.mapping.rules import SpaceRules
+from solvers.mapping.space.rules import SpaceRules
 from solvers.outcome import Outcome
 
 LAYERS = (

@@ -27,9 +27,9 @@ from typing import Any
 import record
 from exact_quality import GROUPS, group_layers
 
-from costmodel.architectures import load_architecture
-from costmodel.uneven import AnyMapping
-from costmodel.workload import convolution, gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.mapping.uneven import AnyMapping
+from costmodel.workload.network import convolution, gemm
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.mapping.auto import MEMBERS

@@ -86,9 +86,9 @@ def starts(place: Place) -> Iterator[Row]:
     """The command line's start, and what importing takes."""
     for what, words in (
         ("the command line starts", ["archsweep", "--help"]),
-        ("import of a study's session", ["python", "-c", "import sweep.session"]),
-        ("import of the cost model", ["python", "-c", "import costmodel.evaluate"]),
-        ("import of compiled code", ["python", "-c", "import costmodel.batch"]),
+        ("import of a study's session", ["python", "-c", "import sweep.run.session"]),
+        ("import of the cost model", ["python", "-c", "import costmodel.mapping.evaluate"]),
+        ("import of compiled code", ["python", "-c", "import costmodel.mapping.batch"]),
     ):
         place.run(words)  # compiles to bytecode
         found = min((place.run(words) for _ in range(FEW)), key=lambda spent: spent.cpu_seconds)

@@ -3,7 +3,8 @@
     python benchmarks/scaling.py [--items 300] [--tasks 100000] [--measure]
 
 The items sleep, so that what else the machine does hardly counts; the clock starts when all workers have
-answered. --measure finds the driver's costs of sweep/simulated_run.py anew and uses them. A table, then JSON.
+answered. --measure finds the driver's costs of sweep/forecast/simulated_run.py anew and uses them. A table,
+then JSON.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ import record
 from dispatch_rate import memory_mb, nap, warm_up
 
 from clusters.in_process import InProcessRuntime
-from clusters.ray_actors import RayRuntime
+from clusters.ray.actors import RayRuntime
 from clusters.runtime import Runtime, RuntimeSettings, complete_all
-from results.store import Buffering, RunWriter
-from sweep.plan import plan
-from sweep.run import Observer, Run
-from sweep.search import ListedDesigns, designs
-from sweep.search_choice import RandomSearch
-from sweep.simulated_run import Cluster, Costs
-from sweep.simulation import MEASURED, forecast
-from sweep.study import AxisChoices, NetworkChoice, Study
-from sweep.task import run_task
+from results.store.folder import Buffering, RunWriter
+from sweep.forecast.plan import plan
+from sweep.forecast.simulated_run import Cluster, Costs
+from sweep.forecast.simulation import MEASURED, forecast
+from sweep.run.run import Observer, Run
+from sweep.search.search import ListedDesigns, designs
+from sweep.study.search_choice import RandomSearch
+from sweep.study.study import AxisChoices, NetworkChoice, Study
+from sweep.tasks.mapping import run_task
 
 LENGTHS = (0.02, 0.1, 0.5)
 """Mean seconds of an item; each takes between half and one and a half times that."""

@@ -24,12 +24,13 @@ from typing import Any
 import record
 from large_graphs import stacked_cells, transformer
 
-from costmodel.networks import load_network
-from costmodel.scratchpad import OperatorGraph, ScratchpadSettings, operator_graph
+from costmodel.formats.networks import load_network
+from costmodel.scratchpad.graph import OperatorGraph, ScratchpadSettings, operator_graph
 from solvers.budget import Budget, Stopwatch
 from solvers.outcome import Status
-from solvers.scratchpad import comparison, cosma
+from solvers.scratchpad import comparison
 from solvers.scratchpad.budgets import NAMES, budget_bytes
+from solvers.scratchpad.cosma import solver as cosma
 from solvers.scratchpad.problem import ScratchpadProblem
 
 HUMAN = (

@@ -24,16 +24,17 @@ from typing import Any
 import numpy as np
 import record
 
-from results.pareto import front_mask, hypervolume, reference_point
-from sweep.design_row import Row, objectives
-from sweep.layer_work import Demand, LayerWork, demands, solve_settings
-from sweep.optuna_search import OptunaProposals, Point
-from sweep.pruning import BoundsPruning, objective_bounds
-from sweep.search import design_space
-from sweep.space import Design
-from sweep.study import Study
-from sweep.task import MappingTask, content_hash, run_task
-from sweep.warm_start import RelaxedStart
+from results.front.pareto import front_mask, hypervolume, reference_point
+from sweep.run.design_row import Row, objectives
+from sweep.run.layer_workload import Demand, LayerWork, demands, solve_settings
+from sweep.run.pruning import BoundsPruning, objective_bounds
+from sweep.search.optuna_search import OptunaProposals, Point
+from sweep.search.search import design_space
+from sweep.search.warm_start import RelaxedStart
+from sweep.study.design_space import Design
+from sweep.study.identity import content_hash
+from sweep.study.study import Study
+from sweep.tasks.mapping import MappingTask, run_task
 
 SPACES: dict[str, tuple[str, dict[str, Any]]] = {
     "eyeriss": (

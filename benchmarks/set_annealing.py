@@ -23,16 +23,16 @@ from typing import Any
 
 import record
 from published import under
+from released_model import ReleasedModel
 
-from costmodel.conventions.set_isca2023 import load_graph
+from costmodel.formats.layer_graph_json import load_graph
 from solvers.budget import Stopwatch
-from solvers.schedule import set_annealing
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, answer, violations
-from solvers.schedule.ratree.exchange import anneal_together
-from solvers.schedule.ratree.params import SetParams
-from solvers.schedule.ratree.search import Plan, Search, SearchState
-from solvers.schedule.released_model import ReleasedModel
+from solvers.schedule.set import solver as set_annealing
+from solvers.schedule.set.exchange import anneal_together
+from solvers.schedule.set.params import SetParams
+from solvers.schedule.set.search import Plan, Search, SearchState
 
 OBJECTIVES = {"edge": "e2d", "cloud": "ed2"}
 

@@ -19,18 +19,15 @@ from typing import Any
 
 import record
 
-from costmodel.conventions.set_isca2023 import (
-    NodeCost,
-    TileTables,
-    TreeEvaluator,
-    load_graph,
-)
-from costmodel.conventions.set_isca2023.allocation import allocate
-from costmodel.conventions.set_isca2023.cases import TreeCase, read_trees
-from costmodel.conventions.set_isca2023.hardware import Tile
-from costmodel.conventions.set_isca2023.intra_tile import Share, TileMapper
-from costmodel.frontends.safe_json import load_json
-from costmodel.ratree import NotPossibleError
+from costmodel.formats.layer_graph_json import load_graph
+from costmodel.formats.safe_json import load_json
+from costmodel.published.set_isca2023.allocation import allocate
+from costmodel.published.set_isca2023.cases import TreeCase, read_trees
+from costmodel.published.set_isca2023.evaluator import NodeCost, TreeEvaluator
+from costmodel.published.set_isca2023.tile_tables import TileTables
+from costmodel.schedule.nvdla_tile.hardware import Tile
+from costmodel.schedule.nvdla_tile.mapper import Share, TileMapper
+from costmodel.schedule.tree.validity import NotPossibleError
 
 CLOSE = 1e-9
 

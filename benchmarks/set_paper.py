@@ -30,24 +30,26 @@ from statistics import median
 from typing import Any
 
 import record
+from released_model import ReleasedModel
 from set_figures import PatternRow, TreePoint, write_figures
 
-from costmodel.chips import load_chip
-from costmodel.conventions.set_isca2023 import load_graph
-from costmodel.ratree import Node, NotPossibleError, format_tree, parse_tree
-from solvers.schedule import set_annealing
+from costmodel.formats.chips import load_chip
+from costmodel.formats.layer_graph_json import load_graph
+from costmodel.schedule.tree.text import format_tree, parse_tree
+from costmodel.schedule.tree.tree import Node
+from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import Evaluator, ScheduleProblem
-from solvers.schedule.ratree import TreeSpace
-from solvers.schedule.ratree.editing import paths_of
-from solvers.schedule.ratree.operators import WEIGHTS, Current, Operators
-from solvers.schedule.ratree.params import SetParams
-from solvers.schedule.ratree.search import Plan, Search
-from solvers.schedule.released_model import ReleasedModel
-from solvers.schedule.tile_costs import solved_costs
-from solvers.schedule.tile_mapper import TileMapper
-from solvers.schedule.tile_shares import Demand
+from solvers.schedule.set import solver as set_annealing
+from solvers.schedule.set.editing import paths_of
+from solvers.schedule.set.operators import WEIGHTS, Current, Operators
+from solvers.schedule.set.params import SetParams
+from solvers.schedule.set.search import Plan, Search
+from solvers.schedule.set.space import TreeSpace
+from solvers.schedule.tiles.cost_table import solved_costs
+from solvers.schedule.tiles.layer_parts import Demand
+from solvers.schedule.tiles.mapper import TileMapper
 
 OBJECTIVES = {"edge": "e2d", "cloud": "ed2"}
 FULL: dict[str, Any] = {

@@ -20,11 +20,11 @@ from typing import Any
 
 import record
 
-from results.answers import find_answers
-from results.pareto import front_mask, hypervolume
-from results.parts import list_parts
-from results.report import write_report
-from results.store import RunFolder, RunWriter
+from results.front.pareto import front_mask, hypervolume
+from results.report.page import write_report
+from results.store.folder import RunFolder, RunWriter
+from results.store.known_answers import find_answers
+from results.store.parts import list_parts
 
 LAYERS_PER_DESIGN = 50
 

@@ -32,16 +32,16 @@ from store import layer_row
 
 from clusters.in_process import InProcessRuntime
 from clusters.runtime import RuntimeSettings
-from results.parts import to_arrow, write_part
-from results.report import write_report
-from results.schema import LAYERS
-from results.store import RunWriter
-from sweep.lock import lock_content
-from sweep.run import Observer, Run
-from sweep.search import search_of
-from sweep.session import Place, run_study
-from sweep.study import load_study
-from sweep.task import run_task
+from results.report.page import write_report
+from results.store.folder import RunWriter
+from results.store.parts import to_arrow, write_part
+from results.store.schema.tables import LAYERS
+from sweep.run.run import Observer, Run
+from sweep.run.session import Place, run_study
+from sweep.search.search import search_of
+from sweep.study.lock import lock_content
+from sweep.study.study import load_study
+from sweep.tasks.mapping import run_task
 
 MOST_RATIO = 1.2
 MOST_SECONDS = 60.0

@@ -18,13 +18,13 @@ from typing import Any
 
 import record
 
-from results.store import RunFolder, RunWriter
-from sweep import trial_journal
-from sweep.run import Observer, Run
-from sweep.search import search_of
-from sweep.search_choice import RandomSearch
-from sweep.session import Place, run_study
-from sweep.study import AxisChoices, NetworkChoice, Study, load_study
+from results.store.folder import RunFolder, RunWriter
+from sweep.run.run import Observer, Run
+from sweep.run.session import Place, run_study
+from sweep.search import trial_journal
+from sweep.search.search import search_of
+from sweep.study.search_choice import RandomSearch
+from sweep.study.study import AxisChoices, NetworkChoice, Study, load_study
 
 
 def study(designs: int) -> Study:

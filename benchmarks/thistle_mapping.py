@@ -20,14 +20,14 @@ from typing import Any
 import record
 from published import numbers
 
-from costmodel.architecture import Architecture
-from costmodel.architectures import load_architecture
-from costmodel.networks import load_network
-from costmodel.workload import Layer, distinct_layers
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.networks import load_network
+from costmodel.hardware.architecture import Architecture
+from costmodel.workload.network import Layer, distinct_layers
 from solvers.budget import Budget
 from solvers.mapping import cosa, exact, random_search, thistle
 from solvers.mapping.problem import OBJECTIVES, MappingProblem
-from solvers.mapping.rules import SpaceRules
+from solvers.mapping.space.rules import SpaceRules
 from solvers.outcome import Status
 
 EVERY_CLASS = thistle.Params(

@@ -30,10 +30,10 @@ from typing import Any
 
 import record
 
-from costmodel.architecture import Architecture
-from costmodel.evaluate import Evaluation, evaluate
-from costmodel.networks import load_network
-from costmodel.workload import Layer, distinct_layers
+from costmodel.formats.networks import load_network
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.evaluate import Evaluation, evaluate
+from costmodel.workload.network import Layer, distinct_layers
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.codesign import thistle

@@ -24,16 +24,16 @@ import record
 
 from clusters.in_process import InProcessRuntime
 from clusters.runtime import RuntimeSettings
-from costmodel.chips import load_chip
-from costmodel.networks.layer_graphs import load_layer_graph
-from results.answers import StoredAnswers
-from results.store import RunWriter
+from costmodel.formats.chips import load_chip
+from costmodel.formats.layer_graphs import load_layer_graph
+from results.store.folder import RunWriter
+from results.store.known_answers import StoredAnswers
 from solvers.budget import Budget
-from solvers.schedule.tile_costs import ShareCosts
-from solvers.schedule.tile_mapper import ShareCost, TileMapper
-from solvers.schedule.tile_shares import Demand, Pruning, Share
-from sweep.tile_table import TileFiling, TileTable, fill, tile_source
-from sweep.work import answer_task
+from solvers.schedule.tiles.cost_table import ShareCosts
+from solvers.schedule.tiles.layer_parts import Demand, Pruning, Share
+from solvers.schedule.tiles.mapper import ShareCost, TileMapper
+from sweep.run.tile_table import TileFiling, TileTable, fill, tile_source
+from sweep.tasks.kinds import answer_task
 
 
 @dataclass(frozen=True)

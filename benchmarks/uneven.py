@@ -25,13 +25,13 @@ from typing import Any, NamedTuple
 
 import record
 
-from costmodel.architectures import load_architecture
-from costmodel.networks import load_layer, load_network
-from costmodel.workload import Layer, distinct_layers
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.networks import load_layer, load_network
+from costmodel.workload.network import Layer, distinct_layers
 from solvers.budget import Budget
 from solvers.mapping import exact
 from solvers.mapping.problem import MappingProblem, Objective, violations
-from solvers.mapping.rules import SpaceRules
+from solvers.mapping.space.rules import SpaceRules
 from solvers.outcome import Status
 
 ROOT = Path(__file__).parents[1]

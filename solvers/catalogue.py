@@ -118,7 +118,7 @@ CATALOGUE: tuple[Entry, ...] = (
     Entry(
         "nvdla",
         "tile",
-        "solvers.schedule.nvdla_tile",
+        "solvers.schedule.tiles.nvdla",
         OBJECTIVES,
         False,
         "SET's exhaustive mapper of NVDLA-style tiles: what a chip's tile takes for its share of a layer",
@@ -126,7 +126,7 @@ CATALOGUE: tuple[Entry, ...] = (
     Entry(
         "set",
         "schedule",
-        "solvers.schedule.set_annealing",
+        "solvers.schedule.set.solver",
         SCHEDULE_OBJECTIVES,
         False,
         "SET's annealing of resource-allocation trees: any mixture of pipelines and layers in turn",
@@ -160,7 +160,7 @@ CATALOGUE: tuple[Entry, ...] = (
     Entry(
         "cosma",
         "scratchpad",
-        "solvers.scratchpad.cosma",
+        "solvers.scratchpad.cosma.solver",
         SCRATCHPAD_OBJECTIVES,
         True,
         "COSMA's problem exactly: best-first search, replacement by CP-SAT, packing",
@@ -168,7 +168,7 @@ CATALOGUE: tuple[Entry, ...] = (
     Entry(
         "cosma_ilp",
         "scratchpad",
-        "solvers.scratchpad.cosma_ilp",
+        "solvers.scratchpad.cosma.integer_program",
         SCRATCHPAD_OBJECTIVES,
         True,
         "COSMA's integer program (Eqs. 1-12), for small graphs",

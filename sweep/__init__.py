@@ -1,4 +1,10 @@
-"""The study: design space, tasks, the run loop, the command line."""
+"""A study from its file to its report: the package that puts the other four together.
+
+``study/`` reads the file, ``search/`` proposes designs, ``tasks/`` is what workers solve, ``run/`` is the
+loop, ``forecast/`` says beforehand how long it takes, and ``cli/`` is the command. Start with
+``study/study.py``, then ``run/run.py``.
+
+"""
 
 VERSION = "0.1.0"
 """Of archsweep, as in pyproject.toml: what a driver and its workers must agree on."""

@@ -19,7 +19,7 @@ from pandas.testing import assert_frame_equal
 import archsweep
 from costmodel.compilation import COMPILATION, Silent
 from costmodel.limits import recording
-from sweep.command_line_compiling import Reporter
+from sweep.cli.compiling import Reporter
 
 HOUSE = Path(__file__).parents[1]
 SOURCE = ast.parse((HOUSE / "archsweep.py").read_text(encoding="utf-8"))
@@ -274,14 +274,14 @@ def test_a_run_into_a_uri_is_read_from_there(empty_folder: Path) -> None:
 
 
 def test_failed_solves_are_counted_and_the_rest_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sweep.work import answer_task
+    from sweep.tasks.kinds import answer_task
 
     def failing(content: Any) -> Any:
         if content["layer"]["dims"][0][1] == 11:  # conv1 has the one 11 x 11 window
             raise MemoryError("no more")
         return answer_task(content)
 
-    monkeypatch.setattr("sweep.session.answer_task", failing)
+    monkeypatch.setattr("sweep.run.session.answer_task", failing)
     done = archsweep.run(STUDY, in_process=True)
     assert (done.failed, len(done.front)) == (2, 0)
     (reason,) = done.errors

@@ -24,7 +24,7 @@ LEARNED = "solvers/mapping/learned_annealing"
 NOWHERE = {"no_such_package_at_all"}
 """What a test imports because nobody has it."""
 PRIVATE = {
-    "clusters/deployment_schema.py: ray.autoscaler._private.util",
+    "clusters/deployment/schema.py: ray.autoscaler._private.util",
     "costmodel/machine_code.py: numba.core.caching",
 }
 """The checks that ``ray up`` begins with, and how numba keeps machine code: neither has a public way."""

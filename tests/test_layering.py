@@ -22,27 +22,26 @@ ARROWS: dict[str, set[str]] = {
 }
 WALLS = {
     "ray|click|jsonschema": r"clusters/.*",
-    "optuna": r"sweep/[^/]*",
+    "optuna": r"sweep/search/[^/]*",
     "ortools|highspy|cvxpy|clarabel|scipy": r"solvers/.+/.*",
     "sklearn": r"solvers/mapping/learned_annealing/.*",
-    "onnx|google": r"costmodel/frontends/onnx[^/]*",
+    "onnx|google": r"costmodel/formats/onnx/.*",
     "numba": r"costmodel/(compiled|machine_code|.*_kernel)\.py",
     "pandas": r"results/.*|archsweep\.py",  # the face names the type of a table
     "pyarrow|plotly|moocore": r"results/.*",
-    "pydantic": r"(costmodel/frontends|sweep)/.*",
-    "typer|rich": r"sweep/command_line[^/]*",
-    "yaml": r"(costmodel/frontends|results|sweep)/.*",
+    "pydantic": r"(costmodel/(formats|published)|sweep)/.*",
+    "typer|rich": r"sweep/cli/.*",
+    "yaml": r"(costmodel/formats/(timeloop|yaml)|results|sweep)/.*",
 }
 EVERYWHERE = {"numpy"}
-COUNTING = r"costmodel/(chip/|ratree/)?[^/]*"
-NOT_COUNTING = r"costmodel\.(architectures|chips|conventions|directives|frontends|multi_node|networks)\b.*"
-"""What counts knows nothing of what is around it: files, libraries, other tools."""
-USERS_OF_CONVENTIONS = {
-    "costmodel/networks/layer_graphs.py": "networks, which the conventions' tools hold",
-    "solvers/schedule/nvdla_tile.py": "the tile solver nvdla",
-    "solvers/schedule/released_model.py": "SET's search on its own tool's counts, for a benchmark",
-    "sweep/command_line_files.py": "archsweep evaluate of the tools' files",
+ROOMS = {
+    "costmodel": ("workload", "hardware", "mapping", "scratchpad", "schedule", "formats", "published"),
+    "sweep": ("study", "tasks"),
+    "results": ("store", "front", "report"),
 }
+"""The rooms of a package in an order: each may import itself and those before it."""
+DOOR_TO_PUBLISHED = "sweep/cli/evaluate/files.py", "costmodel.published.registration"
+"""Who outside ``published`` imports from it, and the one module that it may."""
 FACE = "archsweep.py"
 """What users import and the command starts with: it imports ours when asked, and no room imports it."""
 FILES = sorted(
@@ -127,31 +126,46 @@ def test_every_library_has_a_wall() -> None:
     assert {name for name in libraries if not any(re.fullmatch(walled, name) for walled in WALLS)} == set()
 
 
-def test_what_counts_knows_no_files() -> None:
-    files = [file for file in FILES if re.fullmatch(COUNTING, file)]
+@pytest.mark.parametrize("package", ROOMS)
+def test_rooms_import_only_rooms_before_them(package: str) -> None:
+    order = [f"{package}.{room}" for room in ROOMS[package]]
+    assert all((ROOT / room.replace(".", "/") / "__init__.py").is_file() for room in order)
     wrong = [
-        (file, name) for file in files for name in imports(parsed(file)) if re.fullmatch(NOT_COUNTING, name)
+        (file, name)
+        for number, room in enumerate(order)
+        for file in FILES
+        if file.startswith(f"{room.replace('.', '/')}/")
+        for name in imports(parsed(file))
+        if name.startswith(tuple(f"{later}." for later in order[number + 1 :]))
     ]
-    assert "costmodel/chip/evaluate.py" in files
     assert wrong == []
 
 
-def test_conventions_judge_nothing() -> None:
+def test_what_published_tools_count_makes_no_number_of_ours() -> None:
     users = {
+        (file, name)
+        for file in FILES
+        if not file.startswith("costmodel/published/")
+        for name in imports(parsed(file))
+        if name.startswith("costmodel.published")
+    }
+    file, module = DOOR_TO_PUBLISHED
+    assert users == {(file, f"{module}.PUBLISHED_FILES")}
+
+
+def test_every_room_says_what_lives_there() -> None:
+    silent = [
         file
         for file in FILES
-        if any(name.startswith("costmodel.conventions.") for name in imports(parsed(file)))
-    }
-    outside = {file for file in users if not file.startswith("costmodel/conventions/")}
-    assert outside == USERS_OF_CONVENTIONS.keys()
+        if file.endswith("/__init__.py") and len((ast.get_docstring(parsed(file)) or "").split()) < 8
+    ]
+    assert silent == []
 
 
-def test_no_import_cycles() -> None:
+def test_no_import_circles_lazy_and_type_checking_imports_included() -> None:
     graph = {
-        module: {
-            name if name in MODULES else name.rpartition(".")[0] for name in imports(parsed(file), lazy=False)
-        }
-        & MODULES.keys()
+        module: {name if name in MODULES else name.rpartition(".")[0] for name in imports(parsed(file))}
+        & MODULES.keys() - {module}
         for module, file in MODULES.items()
     }
     try:
@@ -163,7 +177,7 @@ def test_no_import_cycles() -> None:
 def test_lazy_imports_are_seen_and_told_apart() -> None:
     source = """
 import numpy.linalg
-from costmodel import workload
+from costmodel import errors
 if TYPE_CHECKING:
     import plotly
 try:
@@ -176,7 +190,7 @@ class A:
         from pandas import DataFrame
         return importlib.import_module("onnx").load("ray")
 """
-    now = ["numpy.linalg", "costmodel.workload", "ray", "rich"]
+    now = ["numpy.linalg", "costmodel.errors", "ray", "rich"]
     later = ["plotly", "pandas.DataFrame", "onnx"]
     assert list(imports(ast.parse(source), lazy=False)) == now
     assert sorted(imports(ast.parse(source))) == sorted(now + later)

@@ -9,17 +9,18 @@ from itertools import product
 from math import ceil, inf, prod
 from typing import Any
 
-from costmodel.evaluate import Evaluation, evaluate
-from costmodel.mapping import Mapping
-from costmodel.multi_node import MultiNode, architecture, array_constraints
-from costmodel.traffic import distinct_sums
-from costmodel.workload import Layer
+from costmodel.mapping.evaluate import Evaluation, evaluate
+from costmodel.mapping.mapping import Mapping
+from costmodel.mapping.traffic import distinct_sums
+from costmodel.published.nn_dataflow.multi_node.derived import architecture, array_constraints
+from costmodel.published.nn_dataflow.multi_node.template import MultiNode
+from costmodel.workload.network import Layer
 from kapla_evaluation.cells import CellFile, Found, content_key
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.mapping.problem import MappingProblem, Objective
-from solvers.mapping.rules import LevelRules, SpaceRules
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.rules import LevelRules, SpaceRules
+from solvers.mapping.space.space import MappingSpace
 from solvers.outcome import Outcome, Status
 
 METHODS = {"S": "exact", "R": "random_search", "M": "learned_annealing", "K": "kapla"}

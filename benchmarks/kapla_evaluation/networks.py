@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from costmodel.multi_node import MultiNode
-from costmodel.networks import load_network
-from costmodel.workload import distinct_layers
+from costmodel.formats.networks import load_network
+from costmodel.published.nn_dataflow.multi_node.template import MultiNode
+from costmodel.workload.network import distinct_layers
 from kapla_evaluation.cells import Found
 from kapla_evaluation.layers import LayerCase, LayerCells, below_floors, total
 from solvers.mapping.problem import Objective

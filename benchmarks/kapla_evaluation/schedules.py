@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from costmodel.chip import ENERGY_PARTS, ChipEvaluation, LayerGraph
-from costmodel.chip.compulsory import compulsory
-from costmodel.chips import load_chip
-from costmodel.networks.layer_graphs import load_layer_graph
+from costmodel.formats.chips import load_chip
+from costmodel.formats.layer_graphs import load_layer_graph
+from costmodel.schedule.compulsory import compulsory
+from costmodel.schedule.evaluation import ChipEvaluation
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.segment import ENERGY_PARTS
 from kapla_evaluation.cells import CellFile, Found, content_key
 from kapla_evaluation.layers import METHODS, SEED
 from solvers.budget import Budget
@@ -25,9 +27,9 @@ from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.kapla.solver import VERSION
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution
-from solvers.schedule.tile_costs import solved_costs
-from solvers.schedule.tile_mapper import TileMapper, tile_solver
-from solvers.schedule.tile_shares import FEW_PARTITIONS, Demand, Pruning
+from solvers.schedule.tiles.cost_table import solved_costs
+from solvers.schedule.tiles.layer_parts import FEW_PARTITIONS, Demand, Pruning
+from solvers.schedule.tiles.mapper import TileMapper, tile_solver
 
 CHIP = "kapla-16x16-released"
 WARM_UP = "kapla-mlp-s"

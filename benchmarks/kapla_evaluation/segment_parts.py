@@ -13,7 +13,7 @@ from kapla_evaluation.tables import Table, number, percent
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.schedule.kapla import Params
-from solvers.schedule.tile_shares import Pruning
+from solvers.schedule.tiles.layer_parts import Pruning
 
 STEPS = {"inference": "", "training": ".training"}
 """What is done with a network, and what its name ends with."""

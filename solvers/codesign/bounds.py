@@ -14,8 +14,8 @@ from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import replace
 from math import floor
 
-from costmodel.architecture import Architecture, StorageLevel
-from costmodel.bounds import lower_bounds
+from costmodel.hardware.architecture import Architecture, StorageLevel
+from costmodel.mapping.bounds import lower_bounds
 from solvers.codesign.problem import CodesignProblem
 
 UNBOUNDED_WORDS = 2**40

@@ -8,9 +8,9 @@ from functools import cached_property
 from math import isclose, log
 from typing import Any
 
-from costmodel.architecture import Architecture, StorageLevel
-from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
+from costmodel.formats.architectures import load_architecture
+from costmodel.hardware.architecture import Architecture, StorageLevel
 
 PROBES_WORDS = (256, 1024, 4096)
 """Sizes at which a level's laws are read off; the third one checks what the first two say."""
@@ -37,7 +37,7 @@ class ArchitectureFamily:
     """All architectures that an architecture file describes when sizes and fan-outs are chosen anew.
 
     ``source`` is a library name or a file with a technology; ``overrides`` are what the whole family changes
-    in it, as (key, value) pairs of :func:`costmodel.architectures.load_architecture`.
+    in it, as (key, value) pairs of :func:`costmodel.formats.architectures.load_architecture`.
     """
 
     source: str

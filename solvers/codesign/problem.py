@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
 
-from costmodel.architecture import Architecture
 from costmodel.errors import InputError
-from costmodel.evaluate import Evaluation, evaluate
-from costmodel.mapping import Mapping
-from costmodel.mapping import violations as mapping_violations
-from costmodel.workload import Layer, distinct_layers
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.evaluate import Evaluation, evaluate
+from costmodel.mapping.mapping import Mapping
+from costmodel.mapping.mapping import violations as mapping_violations
+from costmodel.workload.network import Layer, distinct_layers
 from solvers.codesign.family import ArchitectureFamily
 from solvers.mapping.problem import OBJECTIVES, Objective
 
@@ -141,7 +141,7 @@ class CodesignEvaluation:
 
 
 def evaluated(problem: CodesignProblem, solution: CodesignSolution) -> CodesignEvaluation:
-    """``solution`` through :func:`costmodel.evaluate.evaluate`; InputError lists violations."""
+    """``solution`` through :func:`costmodel.mapping.evaluate.evaluate`; InputError lists violations."""
     if reasons := violations(problem, solution):
         where = f"co-design of {solution.architecture.name}"
         raise InputError(where, "a solution without violations", "; ".join(reasons))

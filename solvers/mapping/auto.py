@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from costmodel.errors import InputError
-from costmodel.uneven import AnyMapping
+from costmodel.mapping.uneven import AnyMapping
 from solvers.budget import Budget
 from solvers.catalogue import Entry, solver
 from solvers.checks import check, is_number
-from solvers.mapping.padding import over_padded_sizes
 from solvers.mapping.problem import MappingProblem
-from solvers.mapping.space_bounds import space_bound
+from solvers.mapping.space.padding import over_padded_sizes
+from solvers.mapping.space.space_bounds import space_bound
 from solvers.outcome import Outcome, Status, noting_limits, proven
 from solvers.tolerance import within_tolerance
 

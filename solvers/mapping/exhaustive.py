@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.batch import BatchEvaluator, MappingBatch
-from costmodel.evaluate import evaluate
-from costmodel.mapping import Mapping
+from costmodel.mapping.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.mapping import Mapping
 from solvers.budget import Budget, Stopwatch
 from solvers.checks import check_counts
-from solvers.mapping.answers import infeasible
-from solvers.mapping.obstacles import obstacle
-from solvers.mapping.padding import over_padded_sizes
+from solvers.mapping.outcomes import infeasible
 from solvers.mapping.problem import MappingProblem, objective_of, objective_values
-from solvers.mapping.space import MappingSpace
-from solvers.mapping.space_bounds import space_bound
+from solvers.mapping.space.obstacles import obstacle
+from solvers.mapping.space.padding import over_padded_sizes
+from solvers.mapping.space.space import MappingSpace
+from solvers.mapping.space.space_bounds import space_bound
 from solvers.outcome import Outcome, Status, noting_limits
 
 VERSION = "3"
@@ -134,7 +134,7 @@ class Search:
 
     def _with_sides(self, batch: MappingBatch) -> Array:
         """Give the spatial factors of ``batch`` sides; in which rows they fit, bool [n]."""
-        from solvers.mapping.space_kernel import choose_sides, space_workspace
+        from solvers.mapping.space.space_kernel import choose_sides, space_workspace
 
         fitting = np.zeros(len(batch), np.bool_)
         tables = self.space.tables

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.batch import BatchEvaluator, MappingBatch
-from costmodel.mapping import Mapping
-from solvers.mapping.neighbours import Neighbourhood
+from costmodel.mapping.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.mapping import Mapping
 from solvers.mapping.problem import MappingProblem, objective_values
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.neighbours import Neighbourhood
+from solvers.mapping.space.space import MappingSpace
 from solvers.tolerance import sufficient_bound, within_tolerance
 
 Array = NDArray[Any]

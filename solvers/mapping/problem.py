@@ -6,19 +6,19 @@ from dataclasses import dataclass, field, replace
 from math import floor
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
-from costmodel.architecture import Architecture
 from costmodel.errors import InputError
-from costmodel.uneven import AnyMapping
-from costmodel.uneven import violations as mapping_violations
-from costmodel.workload import Layer
-from solvers.mapping.rule_violations import rule_violations
-from solvers.mapping.rules import SpaceRules
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.uneven import AnyMapping
+from costmodel.mapping.uneven import violations as mapping_violations
+from costmodel.workload.network import Layer
+from solvers.mapping.space.rule_violations import rule_violations
+from solvers.mapping.space.rules import SpaceRules
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from costmodel.batch import BatchEvaluation
+    from costmodel.mapping.batch import BatchEvaluation
 
 Objective = Literal["energy", "cycles", "edp"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)

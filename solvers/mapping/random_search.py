@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.batch import BatchEvaluator, MappingBatch
-from costmodel.mapping import Mapping
+from costmodel.mapping.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.mapping import Mapping
 from solvers.budget import Budget, Stopwatch
 from solvers.checks import check_counts
-from solvers.mapping.answers import answer, infeasible, unknown
-from solvers.mapping.obstacles import obstacle
-from solvers.mapping.padding import over_padded_sizes
+from solvers.mapping.outcomes import answer, infeasible, unknown
 from solvers.mapping.problem import MappingProblem, objective_values
-from solvers.mapping.space import MappingSpace
-from solvers.mapping.space_bounds import space_bound
+from solvers.mapping.space.obstacles import obstacle
+from solvers.mapping.space.padding import over_padded_sizes
+from solvers.mapping.space.space import MappingSpace
+from solvers.mapping.space.space_bounds import space_bound
 from solvers.outcome import Outcome, noting_limits
 
 VERSION = "3"

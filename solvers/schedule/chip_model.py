@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-from costmodel.chip import Chip, ChipEvaluator, LayerGraph, TileCosts, lower_bounds
-from costmodel.chip.bounds import ScheduleBounds
-from costmodel.chip.tile_costs import TileFloor
+from costmodel.hardware.chip import Chip
 from costmodel.limits import report
+from costmodel.schedule.bounds import ScheduleBounds, lower_bounds
+from costmodel.schedule.evaluate import ChipEvaluator
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.tile_cost import TileCosts, TileFloor
 from solvers.budget import InTime, always_in_time
 from solvers.schedule.objective import Objective
-from solvers.schedule.tile_costs import TabledTileCosts, limits_of
+from solvers.schedule.tiles.cost_table import TabledTileCosts, limits_of
 
 
 @dataclass(frozen=True, eq=False)

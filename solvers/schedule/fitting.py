@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from costmodel.chip.hardware import Chip, Tile
-from costmodel.chip.layers import Channels, LayerGraph, NetworkLayer
-from solvers.schedule.tile_shares import factorization_array, held_bytes
+from costmodel.hardware.chip import Chip, Tile
+from costmodel.schedule.layer_graph.graph import Channels, LayerGraph, NetworkLayer
+from solvers.schedule.tiles.layer_parts import factorization_array, held_bytes
 
 
 def fitted(graph: LayerGraph, chip: Chip) -> LayerGraph:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from solvers.budget import Budget
 from solvers.outcome import Outcome, noting_limits
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution
-from solvers.schedule.ratree.params import PatternParams as Params
-from solvers.schedule.ratree.solving import solve_by_annealing
+from solvers.schedule.set.params import PatternParams as Params
+from solvers.schedule.set.solving import solve_by_annealing
 
 __all__ = ["VERSION", "Params", "solve"]
 

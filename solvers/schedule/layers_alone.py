@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from costmodel.chip.alone import AloneCost, local_alone_cost
-from costmodel.chip.hardware import Chip
-from costmodel.chip.layers import NetworkLayer
-from costmodel.workload import Layer
+from costmodel.hardware.chip import Chip
+from costmodel.schedule.alone import AloneCost, local_alone_cost
+from costmodel.schedule.layer_graph.graph import NetworkLayer
+from costmodel.workload.network import Layer
 
 NestShape = tuple[Any, ...]
 """``Layer.shape``: what makes two loop nests the same problem."""

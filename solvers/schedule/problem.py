@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
-from costmodel.chip.layers import LayerGraph
-from costmodel.ratree import Node, NotPossibleError, format_tree, parse_tree
-from costmodel.ratree import violations as tree_violations
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.tree.text import format_tree, parse_tree
+from costmodel.schedule.tree.tree import Node
+from costmodel.schedule.tree.validity import NotPossibleError
+from costmodel.schedule.tree.validity import violations as tree_violations
 from solvers.budget import Deadline, InTime, always_in_time
 from solvers.checks import check_counts
 from solvers.outcome import Outcome, Status, proven

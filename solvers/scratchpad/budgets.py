@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from costmodel.errors import InputError
-from costmodel.scratchpad import OperatorGraph
+from costmodel.scratchpad.graph import OperatorGraph
 from solvers.scratchpad.peak import minimum_peak
 
 NAMES = ("MR", "MH", "MP")

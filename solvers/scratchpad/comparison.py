@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from costmodel.scratchpad_plan import IDLE, Plan, Residency, TensorPlan
+from costmodel.scratchpad.plan import IDLE, Plan, Residency, TensorPlan
 from solvers.budget import Budget, Deadline, InTime
 from solvers.checks import check_choices
 from solvers.outcome import Outcome, noting_limits

@@ -14,17 +14,17 @@ from math import inf
 from typing import NamedTuple
 
 from costmodel.limits import limit_reached
-from costmodel.scratchpad_plan import Plan
+from costmodel.scratchpad.plan import Plan
 from solvers.budget import Budget, Deadline
 from solvers.checks import check_counts
 from solvers.outcome import Outcome, noting_limits
 from solvers.scratchpad.comparison import first_plan
+from solvers.scratchpad.cosma.search import Reached, Search, operators_of, start
 from solvers.scratchpad.masks import GraphMasks, mask_of
 from solvers.scratchpad.packed import cheaper, packed
 from solvers.scratchpad.peak import minimum_peak
 from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, unknown
 from solvers.scratchpad.replacement import Replacement, Schedule, best_replacement
-from solvers.scratchpad.search import Reached, Search, operators_of, start
 
 VERSION = "4"
 SHARE_OF_ORDER = 0.75

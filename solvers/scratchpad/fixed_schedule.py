@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from costmodel.scratchpad_plan import Plan
+from costmodel.scratchpad.plan import Plan
 from solvers.budget import Budget, Deadline
 from solvers.checks import check_choices
 from solvers.outcome import Outcome, noting_limits

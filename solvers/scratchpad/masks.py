@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from costmodel.scratchpad import OperatorGraph
+from costmodel.scratchpad.graph import OperatorGraph
 
 
 def bits(mask: int) -> Iterator[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from costmodel.limits import limit_reached
-from costmodel.scratchpad_plan import Plan
+from costmodel.scratchpad.plan import Plan
 from solvers.budget import Budget, Deadline
 from solvers.scratchpad.placement import place
 from solvers.scratchpad.problem import ScratchpadProblem, objective_of

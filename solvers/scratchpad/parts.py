@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from solvers.scratchpad.cosma.moves import State
+from solvers.scratchpad.cosma.search import Reached
 from solvers.scratchpad.masks import GraphMasks, bits
-from solvers.scratchpad.moves import State
-from solvers.scratchpad.search import Reached
 
 
 class Part(NamedTuple):

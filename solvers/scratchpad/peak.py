@@ -16,17 +16,17 @@ import heapq
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from costmodel.scratchpad import OperatorGraph
-from costmodel.scratchpad_plan import Plan
+from costmodel.scratchpad.graph import OperatorGraph
+from costmodel.scratchpad.plan import Plan
 from solvers.budget import Budget, Deadline, InTime
 from solvers.checks import check_switches
 from solvers.outcome import Outcome, noting_limits
+from solvers.scratchpad.cosma.search import operators_of
 from solvers.scratchpad.masks import GraphMasks, bits
 from solvers.scratchpad.parts import Part, at_positions, positions, same_problem, serial_parts
 from solvers.scratchpad.placement import place
 from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, unknown
 from solvers.scratchpad.replacement import Schedule
-from solvers.scratchpad.search import operators_of
 
 VERSION = "2"
 SHARE_OF_ORDER, SHARE_OF_SEARCH = 0.75, 0.75

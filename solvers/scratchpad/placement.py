@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from costmodel.scratchpad_plan import Plan, Residency, TensorPlan
+from costmodel.scratchpad.plan import Plan, Residency, TensorPlan
 from solvers.budget import Budget
 from solvers.scratchpad.packing import Buffer, PackingProblem
 from solvers.scratchpad.packing import solve as pack

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from costmodel.errors import InputError
-from costmodel.scratchpad import OperatorGraph
-from costmodel.scratchpad_plan import Plan, off_chip_bytes
-from costmodel.scratchpad_plan import violations as plan_violations
+from costmodel.scratchpad.graph import OperatorGraph
+from costmodel.scratchpad.plan import Plan, off_chip_bytes
+from costmodel.scratchpad.plan import violations as plan_violations
 from solvers.budget import Stopwatch
 from solvers.outcome import Outcome, Status
 

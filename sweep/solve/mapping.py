@@ -8,24 +8,25 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from costmodel.architecture import Architecture
-from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
-from costmodel.evaluate import Evaluation, evaluate
-from costmodel.frontends.reference_mapping import any_mapping_from_json, mapping_to_json
-from costmodel.networks import counting_warnings, load_layer, network_around
-from costmodel.technology import energy_inversions
-from costmodel.uneven import AnyMapping
-from costmodel.workload import Layer
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.cases.mapping import any_mapping_from_json, mapping_to_json
+from costmodel.formats.networks import load_layer, network_around
+from costmodel.hardware.architecture import Architecture
+from costmodel.hardware.technology import energy_inversions
+from costmodel.mapping.evaluate import Evaluation, evaluate
+from costmodel.mapping.uneven import AnyMapping
+from costmodel.workload.counting import counting_warnings
+from costmodel.workload.network import Layer
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.mapping.problem import MappingProblem, Objective, executed_layer
-from solvers.mapping.rules import KeepRule, SpaceRules
+from solvers.mapping.space.rules import KeepRule, SpaceRules
 from solvers.outcome import Outcome, Status
-from sweep.mapping_space import load_rules
 from sweep.solve.parameters import solver_params
-from sweep.task import space_content, useful_utilization
-from sweep.timeloop_space import is_timeloop_constraints, kind_names, with_timeloop_constraints
+from sweep.study.mapping_space import load_rules
+from sweep.study.timeloop_space import is_timeloop_constraints, kind_names, with_timeloop_constraints
+from sweep.tasks.mapping import space_content, useful_utilization
 
 FAMILY = "mapping"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from solvers.catalogue import solver
-from sweep.task import checked_params
+from sweep.study.identity import checked_params
 
 
 def solver_params(name: str, family: str, given: Mapping[str, Any]) -> Any:

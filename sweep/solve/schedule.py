@@ -9,15 +9,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from costmodel.frontends.file_keys import check_keys
-from results.report import write_schedules_page
-from results.store import RunFolder
-from sweep.lock import study_id
-from sweep.run_tally import RunTally
-from sweep.schedule_work import alone_offered
-from sweep.session import Place, run_study
+from costmodel.formats.yaml.file_keys import check_keys
+from results.report.page import write_schedules_page
+from results.store.folder import RunFolder
+from sweep.run.run_tally import RunTally
+from sweep.run.schedule_workload import alone_offered
+from sweep.run.session import Place, run_study
 from sweep.solve.parameters import solver_params
-from sweep.study import Study
+from sweep.study.lock import study_id
+from sweep.study.study import Study
 
 FAMILY = "schedule"
 STUDY_NAME = "solve-schedule"

@@ -8,10 +8,11 @@ from functools import cached_property
 from typing import Any
 
 from costmodel.errors import InputError
-from costmodel.networks import load_network, size_warnings
-from costmodel.scratchpad import OperatorGraph, ScratchpadSettings, operator_graph
-from costmodel.scratchpad_plan import Plan
-from costmodel.workload import Network
+from costmodel.formats.networks import load_network
+from costmodel.scratchpad.graph import OperatorGraph, ScratchpadSettings, operator_graph
+from costmodel.scratchpad.plan import Plan
+from costmodel.workload.counting import size_warnings
+from costmodel.workload.network import Network
 from solvers.budget import Budget, Stopwatch
 from solvers.catalogue import solver
 from solvers.outcome import Outcome, Status

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.ray_session import RaySession
+from clusters.ray.session import RaySession
 
 ROOT = str(Path(__file__).parents[2])
 

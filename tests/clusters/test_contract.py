@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from clusters.in_process import InProcessRuntime
-from clusters.ray_actors import RayRuntime
+from clusters.ray.actors import RayRuntime
 from clusters.runtime import WALL_LIMIT, Completion, Runtime, RuntimeSettings, complete_all
 from tests.clusters.work_items import work
 

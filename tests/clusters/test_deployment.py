@@ -14,9 +14,10 @@ import jsonschema
 import pytest
 import yaml
 
-from clusters.deployment import Finding, at, check_deployment, deployment_names, deployment_text
-from clusters.deployment_kuberay import CLUSTER_KEYS, JOB_KEYS
-from clusters.deployment_surroundings import check_surroundings
+from clusters.deployment.deployment import check_deployment, deployment_names, deployment_text
+from clusters.deployment.findings import Finding, at
+from clusters.deployment.kuberay import CLUSTER_KEYS, JOB_KEYS
+from clusters.deployment.surroundings import check_surroundings
 
 CRDS = Path(__file__).parents[1] / "data" / "kuberay"
 LAUNCHED = ["onprem", "aws", "gcp"]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from clusters import jobs
-from clusters.job_pack import pack, result_files
-from clusters.jobs import JobClient, JobRequest
+from clusters.jobs import jobs
+from clusters.jobs.job_pack import pack, result_files
+from clusters.jobs.jobs import JobClient, JobRequest
 from clusters.runtime import ClusterRefusedError, WorkersUnavailableError, WrongAddressError
 
 

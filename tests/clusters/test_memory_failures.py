@@ -7,9 +7,9 @@ import pickle
 
 import pytest
 
-import clusters.ray_worker
+import clusters.ray.worker
 from clusters.execution import failure_of
-from clusters.ray_worker import HEADROOM_BYTES, Worker
+from clusters.ray.worker import HEADROOM_BYTES, Worker
 from clusters.runtime import OUT_OF_MEMORY
 
 
@@ -57,8 +57,8 @@ def test_what_a_worker_takes_to_prepare_counts_towards_its_limit(
     HAPPENED.clear()
     sizes = iter((IDLE, IDLE + TAKEN))
     monkeypatch.setattr(pickle, "loads", lambda data: prepared)
-    monkeypatch.setattr(clusters.ray_worker, "_mapped_bytes", lambda: next(sizes))
-    monkeypatch.setattr(clusters.ray_worker, "_limit_address_space", HAPPENED.append)
-    monkeypatch.setattr(clusters.ray_worker, "ONE_THREAD", {})
+    monkeypatch.setattr(clusters.ray.worker, "_mapped_bytes", lambda: next(sizes))
+    monkeypatch.setattr(clusters.ray.worker, "_limit_address_space", HAPPENED.append)
+    monkeypatch.setattr(clusters.ray.worker, "ONE_THREAD", {})
     Worker(b"", limit, b"")
     assert steps == HAPPENED

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from clusters.deployment import deployment_text
-from results.store import RunFolder
-from sweep.session import Place, run_study
-from sweep.study import load_study
+from clusters.deployment.deployment import deployment_text
+from results.store.folder import RunFolder
+from sweep.run.session import Place, run_study
+from sweep.study.study import load_study
 from tests.clusters.network_hosts import REPOSITORY, Host, hosts, why_not
 from tests.clusters.processes import until
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from clusters.ray_actors import RayRuntime
-from clusters.ray_session import RaySession
-from clusters.ray_worker import HEADROOM_BYTES
+from clusters.ray.actors import RayRuntime
+from clusters.ray.session import RaySession
+from clusters.ray.worker import HEADROOM_BYTES
 from clusters.runtime import (
     POISONOUS,
     WALL_LIMIT,
@@ -154,7 +154,7 @@ def test_a_runtime_leaves_a_connection_it_found_open(local_ray: RaySession) -> N
 
 def test_workers_that_cannot_start_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a single worker nothing can complete: that is an error, not an endless wait."""
-    monkeypatch.setattr("clusters.ray_start.Start", NoWorker)
+    monkeypatch.setattr("clusters.ray.start.Start", NoWorker)
     with RayRuntime(work) as runtime:
         runtime.submit("a", ("echo", 1))
         with pytest.raises(WorkersUnavailableError, match="out of order"):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusters.ray_actors import RayRuntime
+from clusters.ray.actors import RayRuntime
 from clusters.runtime import Completion, RuntimeSettings, complete_all
 from tests.clusters.work_items import work
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from clusters.ray_session import RaySession
+from clusters.ray.session import RaySession
 from clusters.runtime import WorkersUnavailableError
 from tests.clusters.processes import free_port
 
@@ -43,5 +43,5 @@ def test_a_cluster_of_another_ray_is_said(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_importing_the_runtimes_does_not_import_ray() -> None:
-    code = "import sys, clusters.ray_actors, clusters.in_process; sys.exit('ray' in sys.modules)"
+    code = "import sys, clusters.ray.actors, clusters.in_process; sys.exit('ray' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.cluster
 DRIVER = """
 import signal, sys
 from tests.clusters.work_items import work
-from clusters.ray_actors import RayRuntime
+from clusters.ray.actors import RayRuntime
 from clusters.runtime import RuntimeSettings
 
 class Stop(Exception):

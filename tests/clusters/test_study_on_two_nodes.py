@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from results.store import RunFolder
-from sweep.session import Place, run_study
-from sweep.study import load_study
-from sweep.work import answer_task
+from results.store.folder import RunFolder
+from sweep.run.session import Place, run_study
+from sweep.study.study import load_study
+from sweep.tasks.kinds import answer_task
 from tests.clusters.work_items import Gathered
 
 ROOT = Path(__file__).parents[2]
@@ -60,7 +60,7 @@ def test_a_study_on_two_nodes(cluster: Any, tmp_path: Path, monkeypatch: pytest.
     here, (this_process,) = answers(run_study(study, tmp_path / "a" / "here", Place(in_process=True)))
     (tmp_path / "workers").mkdir()
     gathered = Gathered(answer_task, str(tmp_path / "workers"), 2)
-    monkeypatch.setattr("sweep.session.answer_task", gathered)
+    monkeypatch.setattr("sweep.run.session.answer_task", gathered)
     there, workers = answers(run_study(study, tmp_path / "b" / "there", Place(address=cluster.address)))
     assert there == here
     assert len(here) == 12

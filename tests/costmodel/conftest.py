@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import reject
 
-from costmodel.architecture import Architecture
-from costmodel.mapping import LevelMapping, Mapping, loops, violations
-from costmodel.workload import Layer
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.mapping import LevelMapping, Mapping, loops, violations
+from costmodel.workload.network import Layer
 
 CASES = Path(__file__).parents[1] / "data" / "timeloop"
 RandomMappings = Callable[[Architecture, Layer, int, int], Iterator[Mapping]]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from costmodel.architecture import Architecture, Compute, StorageLevel
 from costmodel.errors import InputError
-from costmodel.workload import gemm
+from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
+from costmodel.workload.network import gemm
 
 RF = StorageLevel("RF", 16, 8, 1.0, 1.0, 1.0, fanout_x=2, area_um2=10.0)
 SRAM = StorageLevel(

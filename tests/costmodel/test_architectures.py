@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from costmodel.architecture import ALL_ROLES, Architecture
-from costmodel.architectures import architecture_names, load_architecture
 from costmodel.errors import InputError
-from costmodel.technology import THISTLE_45NM, energy_inversions
+from costmodel.formats.architectures import architecture_names, load_architecture
+from costmodel.hardware.architecture import ALL_ROLES, Architecture
+from costmodel.hardware.technology import THISTLE_45NM, energy_inversions
 
 DATA = Path(__file__).parents[1] / "data" / "architectures"
 REFERENCE: dict[str, Any] = json.loads((DATA / "archs.json").read_text())
@@ -168,7 +168,7 @@ def test_only_degenerate_tables_are_warned_about() -> None:
 
 
 def test_a_file_of_our_own(tmp_path: Path) -> None:
-    import costmodel.architectures as library
+    import costmodel.formats.architectures as library
 
     copy = tmp_path / "mine.yaml"
     shutil.copy(Path(library.__file__).parent / "eyeriss.yaml", copy)
@@ -242,7 +242,7 @@ def test_json_that_holds_no_architecture(tmp_path: Path, text: str) -> None:
 
 def test_importing_the_library_is_cheap() -> None:
     """The command line imports it for its help, so pydantic and yaml must wait for the first load."""
-    code = "import sys, costmodel.architectures; print(*{'pydantic', 'yaml'} & sys.modules.keys())"
+    code = "import sys, costmodel.formats.architectures; print(*{'pydantic', 'yaml'} & sys.modules.keys())"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.split() == []
 

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from costmodel.architecture import ALL_ROLES, Architecture, Compute, StorageLevel
-from costmodel.batch import BatchEvaluator, MappingBatch
-from costmodel.evaluate import evaluate
-from costmodel.frontends.reference_results import expected_results, oracle_kind
-from costmodel.frontends.timeloop_reference import read_cases
-from costmodel.mapping import LevelMapping, Mapping, violations
-from costmodel.workload import Layer, Tensor, batched_matmul, convolution, gemm
+from costmodel.formats.cases.folder import read_cases
+from costmodel.formats.cases.results import expected_results, oracle_kind
+from costmodel.hardware.architecture import ALL_ROLES, Architecture, Compute, StorageLevel
+from costmodel.mapping.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.mapping import LevelMapping, Mapping, violations
+from costmodel.workload.network import Layer, Tensor, batched_matmul, convolution, gemm
 
 RandomMappings = Callable[[Architecture, Layer, int, int], Iterator[Mapping]]
 INVALID_CYCLES = np.iinfo(np.int64).max

@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel import sharing
-from costmodel.architecture import Architecture, Compute, StorageLevel
-from costmodel.architectures import load_architecture
-from costmodel.bounds import Bounds, lower_bounds, touched_words
-from costmodel.evaluate import evaluate
-from costmodel.frontends.timeloop_reference import read_cases
-from costmodel.mapping import Mapping
-from costmodel.sharing import allocations, largest_product
-from costmodel.traffic import multicast_groups, nest_of
-from costmodel.workload import Layer, Tensor, batched_matmul, convolution, gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.cases.folder import read_cases
+from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
+from costmodel.mapping import sharing
+from costmodel.mapping.bounds import Bounds, lower_bounds, touched_words
+from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.mapping import Mapping
+from costmodel.mapping.sharing import allocations, largest_product
+from costmodel.mapping.traffic import multicast_groups, nest_of
+from costmodel.workload.network import Layer, Tensor, batched_matmul, convolution, gemm
 
 LAYERS = [
     convolution("halo", K=8, C=4, P=12, Q=6, R=3, S=3),

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from costmodel.chips import FOLDER, TILES, chip_names, load_chip, load_tile, tile_names
-from costmodel.conventions.set_isca2023.hardware import PLATFORMS
 from costmodel.errors import InputError
-from costmodel.frontends.safe_yaml import load_yaml
+from costmodel.formats.chips import FOLDER, chip_names, load_chip
+from costmodel.formats.tiles import TILES, load_tile, tile_names
+from costmodel.formats.yaml.safe_yaml import load_yaml
+from costmodel.published.set_isca2023.hardware import PLATFORMS
 
 
 def test_names() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from costmodel.evaluate import evaluate
-from costmodel.frontends.reference_results import differences, expected_results, oracle_kind
-from costmodel.frontends.timeloop_reference import Case, read_cases
+from costmodel.formats.cases.folder import Case, read_cases
+from costmodel.formats.cases.results import differences, expected_results, oracle_kind
+from costmodel.mapping.evaluate import evaluate
 
 ARCHITECTURES = ["A_eyeriss_like", "B_simba_like", "C_two_level", "D_tpu_like", "E_four_level"]
 HIDDEN_LINK_TRANSFERS = {"D_tpu_like/resnet18_L9_b1/100.0", "D_tpu_like/resnet18_L9_b4/100.1"}

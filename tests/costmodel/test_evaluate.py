@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.architecture import Architecture, Compute, StorageLevel
-from costmodel.energy import access_energy_pj
 from costmodel.errors import InputError
-from costmodel.evaluate import evaluate
-from costmodel.frontends.timeloop_reference import read_cases
-from costmodel.latency import level_cycles
-from costmodel.mapping import LevelMapping, Mapping
-from costmodel.traffic import Counts
-from costmodel.workload import gemm
+from costmodel.formats.cases.folder import read_cases
+from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
+from costmodel.mapping.energy import access_energy_pj
+from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.latency import level_cycles
+from costmodel.mapping.mapping import LevelMapping, Mapping
+from costmodel.mapping.traffic import Counts
+from costmodel.workload.network import gemm
 
 ALL = frozenset({"A", "B", "Z"})
 BUFFER = StorageLevel("Buffer", 64, 16, 1.0, 2.0, 4.0, fanout_x=4)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.chip import LayerGraph
-from costmodel.networks.layer_graphs import load_layer_graph
-from costmodel.networks.order import local_layers_next
+from costmodel.formats.layer_graphs import load_layer_graph
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.layer_graph.order import local_layers_next
 
 
 @pytest.mark.parametrize("name", ["set-googlenet", "set-pnasnet", "googlenet", "bert_base"])

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.architecture import Architecture, Compute, StorageLevel
-from costmodel.frontends.timeloop_reference import read_cases
-from costmodel.mapping import LevelMapping, Mapping, loops, violations
-from costmodel.workload import gemm
+from costmodel.formats.cases.folder import read_cases
+from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
+from costmodel.mapping.mapping import LevelMapping, Mapping, loops, violations
+from costmodel.workload.network import gemm
 
 ALL = frozenset({"A", "B", "Z"})
 CHIP = Architecture(

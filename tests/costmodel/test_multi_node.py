@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from costmodel.architectures import load_architecture
-from costmodel.chips import load_chip
-from costmodel.conventions.nn_dataflow import Hardware, read_schemes
 from costmodel.errors import InputError
-from costmodel.mapping import LevelMapping, Mapping
-from costmodel.multi_node import (
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.chips import load_chip
+from costmodel.mapping.mapping import LevelMapping, Mapping
+from costmodel.published.nn_dataflow.cases import read_schemes
+from costmodel.published.nn_dataflow.hardware import Hardware
+from costmodel.published.nn_dataflow.multi_node.derived import (
     architecture,
     array_constraints,
     chip_of_nodes,
-    load_multi_node,
-    multi_node_names,
     node,
 )
-from costmodel.workload import convolution, gemm
+from costmodel.published.nn_dataflow.multi_node.library import load_multi_node, multi_node_names
+from costmodel.workload.network import convolution, gemm
 
 DATA = Path(__file__).parents[1] / "data/kapla"
 RELEASED: dict[str, Any] = json.loads((DATA / "hardware.json").read_text())
@@ -92,7 +92,7 @@ def test_the_librarys_architectures_are_the_derived_ones(name: str, costs: str) 
 
 def test_words_pay_the_bus_where_they_move() -> None:
     """One weight to one PE and one output back, priced by hand."""
-    from costmodel.evaluate import evaluate
+    from costmodel.mapping.evaluate import evaluate
 
     chip = load_multi_node("kapla-edge", "released")
     layer = gemm("one", M=1, N=1, K=1)
@@ -175,7 +175,7 @@ def test_costs_must_be_chosen() -> None:
     ],
 )
 def test_wrong_files_are_named(tmp_path: Path, old: str, new: str, message: str) -> None:
-    import costmodel.multi_node as library
+    import costmodel.published.nn_dataflow.multi_node.library as library
 
     text = (library.FOLDER / "kapla-edge.yaml").read_text()
     path = tmp_path / "mine.yaml"

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.frontends.graph_json import read_graph
-from costmodel.networks import load_layer, load_network, network_names
-from costmodel.networks.inception import googlenet
-from costmodel.networks.transformer import bert_base
-from costmodel.workload import Network, convolution, distinct_layers, gemm
+from costmodel.formats.graph_json import read_graph
+from costmodel.formats.networks import load_layer, load_network
+from costmodel.formats.operator_networks import network_names
+from costmodel.workload.library.inception import googlenet
+from costmodel.workload.library.transformer import bert_base
+from costmodel.workload.network import Network, convolution, distinct_layers, gemm
 
 DATA = Path(__file__).parents[1] / "data"
 EXPORTED = {

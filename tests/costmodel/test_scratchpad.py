@@ -10,10 +10,16 @@ from pathlib import Path
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.networks import load_network
-from costmodel.scratchpad import GraphTensor, Operator, OperatorGraph, ScratchpadSettings, operator_graph
-from costmodel.scratchpad_plan import IDLE, Plan, Residency, TensorPlan, off_chip_bytes, violations
-from costmodel.workload import Network, Node, Value
+from costmodel.formats.networks import load_network
+from costmodel.scratchpad.graph import (
+    GraphTensor,
+    Operator,
+    OperatorGraph,
+    ScratchpadSettings,
+    operator_graph,
+)
+from costmodel.scratchpad.plan import IDLE, Plan, Residency, TensorPlan, off_chip_bytes, violations
+from costmodel.workload.network import Network, Node, Value
 
 DATA = Path(__file__).parents[1] / "data" / "scratchpad"
 OPTIMA = json.loads((DATA / "optima.json").read_text(encoding="utf-8"))

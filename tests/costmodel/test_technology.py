@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.architecture import Architecture, Compute, StorageLevel
 from costmodel.errors import InputError
-from costmodel.technology import (
+from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
+from costmodel.hardware.technology import (
     KINDS,
     SIMBA_LIKE_8BIT,
     TECHNOLOGIES,

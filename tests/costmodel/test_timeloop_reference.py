@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
-from costmodel.frontends.reference_problem import builtin_shapes
-from costmodel.frontends.timeloop_reference import (
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.cases.folder import (
     architecture_from_json,
     evaluated_line,
     layer_from_problem,
@@ -26,7 +25,8 @@ from costmodel.frontends.timeloop_reference import (
     read_cases,
     read_shapes,
 )
-from costmodel.workload import Layer, Tensor, batched_matmul, convolution, gemm
+from costmodel.formats.cases.problem import builtin_shapes
+from costmodel.workload.network import Layer, Tensor, batched_matmul, convolution, gemm
 
 Record = dict[str, Any]
 LAYERS = [

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.mapping import LevelMapping, Mapping
-from costmodel.traffic import (
+from costmodel.mapping.mapping import LevelMapping, Mapping
+from costmodel.mapping.traffic import (
     PlacedLoop,
     content_accesses,
     delivered_words,
@@ -20,7 +20,7 @@ from costmodel.traffic import (
     nest_of,
     tensor_traffic,
 )
-from costmodel.workload import Axis, Tensor, convolution
+from costmodel.workload.network import Axis, Tensor, convolution
 
 Vector = tuple[int, ...]
 

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.chip.layers import LayerGraph, NetworkLayer, Part, Read
-from costmodel.conventions.nn_dataflow.networks import FILE, graph_of, load_network, network_names
 from costmodel.errors import InputError
-from costmodel.frontends.layer_graph import layer_graph
-from costmodel.frontends.safe_json import load_json
-from costmodel.networks import load_layer
-from costmodel.networks import load_network as load_library_network
-from costmodel.networks.layer_graphs import layer_graph_names, load_layer_graph
-from costmodel.networks.training import training_graph
-from costmodel.workload import Layer, Tensor
+from costmodel.formats.layer_graphs import layer_graph_names, load_layer_graph
+from costmodel.formats.networks import load_layer
+from costmodel.formats.networks import load_network as load_library_network
+from costmodel.formats.nn_dataflow_networks import FILE, graph_of, load_network, network_names
+from costmodel.formats.safe_json import load_json
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer, Part, Read
+from costmodel.schedule.layer_graph.reader import layer_graph
+from costmodel.schedule.layer_graph.training import training_graph
+from costmodel.workload.network import Layer, Tensor
 
 CONTENT: dict[str, Any] = load_json(FILE)
 TRAINED = [name.removesuffix("_bp") for name in CONTENT if name.endswith("_bp")]

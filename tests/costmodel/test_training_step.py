@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.chip.layers import LayerGraph, NetworkLayer
-from costmodel.networks.training import training_graph
-from costmodel.workload import Layer
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.layer_graph.training import training_graph
+from costmodel.workload.network import Layer
 
 Array = np.ndarray[Any, Any]
 

@@ -9,17 +9,17 @@ from dataclasses import replace
 
 import pytest
 
-from costmodel.architecture import Architecture, Compute, StorageLevel
 from costmodel.errors import InputError
-from costmodel.evaluate import evaluate
-from costmodel.frontends.reference_mapping import any_mapping_from_json
-from costmodel.frontends.timeloop_export import mapping_text
-from costmodel.frontends.timeloop_reference import mapping_to_json
-from costmodel.latency import level_cycles
-from costmodel.mapping import LevelMapping, Loop, Mapping
-from costmodel.traffic import nest_of, tensor_traffic
-from costmodel.uneven import UnevenMapping, as_parts, simplest, split, violations
-from costmodel.workload import Layer, convolution, gemm
+from costmodel.formats.cases.folder import mapping_to_json
+from costmodel.formats.cases.mapping import any_mapping_from_json
+from costmodel.formats.timeloop.export import mapping_text
+from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
+from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.latency import level_cycles
+from costmodel.mapping.mapping import LevelMapping, Loop, Mapping
+from costmodel.mapping.traffic import nest_of, tensor_traffic
+from costmodel.mapping.uneven import UnevenMapping, as_parts, simplest, split, violations
+from costmodel.workload.network import Layer, convolution, gemm
 
 RandomMappings = Callable[[Architecture, Layer, int, int], Iterator[Mapping]]
 REGISTER = StorageLevel("Register", 60, 16, 0.5, 0.6, 0.7, fanout_x=2, fanout_y=2, read_bandwidth=2.5)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.attributes import Attributes
 from costmodel.errors import InputError
-from costmodel.workload import (
+from costmodel.workload.attributes import Attributes
+from costmodel.workload.network import (
     Layer,
     Network,
     Node,

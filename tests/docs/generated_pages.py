@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from results.schema import schema_markdown
-from sweep.command_line_schemas import FILES, file_schema
+from results.store.schema.tables import schema_markdown
+from sweep.cli.schemas import FILES, file_schema
 from tests.docs import notebook
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def pages() -> dict[Path, str]:
 def commands() -> str:
     """The command line as Typer describes it."""
     described = subprocess.run(
-        [sys.executable, "-m", "typer", "sweep.command_line", "utils", "docs", "--name", "archsweep"],
+        [sys.executable, "-m", "typer", "sweep.cli.main", "utils", "docs", "--name", "archsweep"],
         cwd=ROOT,
         capture_output=True,
         text=True,

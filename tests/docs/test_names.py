@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from results.schema import TABLES
+from results.store.schema.tables import TABLES
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -59,8 +59,8 @@ def test_names_of_the_code_are_there(page: Path) -> None:
 def test_names_that_are_not_there_are_found() -> None:
     assert resolves("costmodel")
     assert not resolves("costmodel.no_such_module")
-    assert not resolves("results.schema.no_such_name")
-    assert not resolves("results.schema.TABLES.no_such_name")
+    assert not resolves("results.store.schema.tables.no_such_name")
+    assert not resolves("results.store.schema.tables.TABLES.no_such_name")
 
 
 def test_the_glossary_names_classes_and_columns_that_are_there() -> None:

@@ -19,9 +19,9 @@ import pytest
 
 import archsweep
 from costmodel.errors import InputError
-from costmodel.frontends.file_keys import check_keys
-from costmodel.frontends.safe_yaml import load_yaml
-from sweep.command_line_schemas import FILES, file_schema
+from costmodel.formats.yaml.file_keys import check_keys
+from costmodel.formats.yaml.safe_yaml import load_yaml
+from sweep.cli.schemas import FILES, file_schema
 from tests.docs.generated_pages import ROOT, pages
 
 DOCS = ROOT / "docs"

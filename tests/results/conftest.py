@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from results.store import Buffering, RunWriter
+from results.store.folder import Buffering, RunWriter
 
 Row = dict[str, Any]
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from results.answers import StoredAnswers, answer_columns, find_answers
-from results.parts import list_parts
-from results.schema import LAYERS, SCRATCHPADS
-from results.store import Buffering, RunWriter
+from results.store.folder import Buffering, RunWriter
+from results.store.known_answers import StoredAnswers, answer_columns, find_answers
+from results.store.parts import list_parts
+from results.store.schema.tables import LAYERS, SCRATCHPADS
 
 Row = dict[str, Any]
 Make = Callable[..., Row]

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from results.certainty import certain_members, objective_bounds, possible_members
-from results.pareto import design_frame, front_mask
-from results.store import RunFolder, RunWriter
+from results.front.certainty import certain_members, objective_bounds, possible_members
+from results.front.pareto import design_frame, front_mask
+from results.store.folder import RunFolder, RunWriter
 
 Row = dict[str, Any]
 Make = Callable[..., Row]

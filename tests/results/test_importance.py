@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from results.importance import NotEnoughDesignsError, importance
+from results.front.importance import NotEnoughDesignsError, importance
 
 SIZES, SHAPES, KINDS = ("1", "2", "4"), ("8x8", "16x16"), ("a", "b", "c", "d")
 GRID = list(product(SIZES, SHAPES, KINDS))

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from results.errors import CannotWriteError
-from results.journal import Journal, journalled_rows
-from results.schema import LAYERS
-from results.store import Buffering, RunFolder, RunWriter
+from results.store.folder import Buffering, RunFolder, RunWriter
+from results.store.journal import Journal, journalled_rows
+from results.store.schema.tables import LAYERS
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,7 +46,7 @@ def row(number: int) -> dict[str, Any]:
 def write_and_die(folder: Path, count: int) -> None:
     code = (
         "import os, sys, signal; sys.path[:0] = sys.argv[1:3]\n"
-        "from pathlib import Path; from test_journal import row; from results.store import RunWriter\n"
+        "from pathlib import Path; from test_journal import row; from results.store.folder import RunWriter\n"
         "writer = RunWriter(Path(sys.argv[3]))\n"
         f"for n in range({count}): writer.append('layers', row(n))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from results.errors import CannotWriteError, UnsafeNameError
-from results.names import path_inside
-from results.parts import next_part
-from results.remote import RemoteFolder
+from results.store.names import path_inside
+from results.store.parts import next_part
+from results.store.remote.run_folder import RemoteFolder
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from results.errors import NotARunError, WrongRowError
-from results.pareto import (
+from results.front.pareto import (
     check_objectives,
     design_frame,
     front_mask,
@@ -26,7 +26,7 @@ from results.pareto import (
     objective_columns,
     reference_point,
 )
-from results.store import RunFolder, RunWriter
+from results.store.folder import RunFolder, RunWriter
 
 Point = tuple[float, ...]
 # few distinct values, so that equal points and equal coordinates are common

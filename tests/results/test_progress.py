@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from results.pareto import design_frame, hypervolume, objective_points
-from results.progress import finishing_order, progress
-from results.store import RunFolder, RunWriter
+from results.front.pareto import design_frame, hypervolume, objective_points
+from results.front.progress import finishing_order, progress
+from results.store.folder import RunFolder, RunWriter
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 OBJECTIVES = ("energy_pj", "cycles", "area_um2")

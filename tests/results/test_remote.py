@@ -10,10 +10,10 @@ import pytest
 from moto.server import ThreadedMotoServer
 from pyarrow.fs import LocalFileSystem, S3FileSystem
 
-from results import remote
 from results.errors import CannotWriteError, NotSentError
-from results.remote import RemoteFolder, is_uri, mirrored
-from results.store import Buffering, RunFolder, RunWriter
+from results.store.folder import Buffering, RunFolder, RunWriter
+from results.store.remote import run_folder as remote
+from results.store.remote.run_folder import RemoteFolder, is_uri, mirrored
 
 Row = dict[str, Any]
 EVERY_ROW = Buffering(rows=1)

@@ -18,17 +18,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from results.errors import DamagedFileError, NotARunError, WrongRowError
-from results.parts import list_parts
-from results.report import build_page, write_report
-from results.report_compare import hardware_rows
-from results.report_data import RunData, study_objectives
-from results.report_front import DISCARDED, INTERVALS, MANY_POINTS, pair_figure
-from results.report_html import Markup, chart_text, element, script_json, table
-from results.report_labels import label_places
-from results.report_layers import CERTIFICATE_HEADERS, design_layers
-from results.report_spending import MOST_DESIGNS, levels_figure, shown_designs
-from results.report_units import TIMES, byte_text, digits, percent, scale_for, seconds, value_order
-from results.store import RunWriter
+from results.report.data import RunData, study_objectives
+from results.report.html import Markup, chart_text, element, script_json, table
+from results.report.labels import label_places
+from results.report.page import build_page, write_report
+from results.report.sections.compare import hardware_rows
+from results.report.sections.front import DISCARDED, INTERVALS, MANY_POINTS, pair_figure
+from results.report.sections.layers import CERTIFICATE_HEADERS, design_layers
+from results.report.sections.spending import MOST_DESIGNS, levels_figure, shown_designs
+from results.store.folder import RunWriter
+from results.store.parts import list_parts
+from results.units import TIMES, byte_text, digits, percent, scale_for, seconds, value_order
 
 VERSION_1 = Path(__file__).parents[1] / "data" / "results" / "version_1"
 Row = dict[str, Any]

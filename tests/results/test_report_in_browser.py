@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-from results.pareto import front_table
-from results.report import write_report
-from results.report_front import INTERVALS
-from results.report_units import TIMES
-from results.store import RunFolder, RunWriter
+from results.front.pareto import front_table
+from results.report.page import write_report
+from results.report.sections.front import INTERVALS
+from results.store.folder import RunFolder, RunWriter
+from results.units import TIMES
 
 pytestmark = pytest.mark.slow
 

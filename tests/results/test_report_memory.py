@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from results import report_memory
-from results.report import build_page
-from results.report_data import RunData
-from results.report_memory import blocks, map_content, memory_section
-from results.report_run import headline
-from results.store import RunWriter
+from results.report.data import RunData
+from results.report.page import build_page
+from results.report.sections import memory as report_memory
+from results.report.sections.memory import blocks, map_content, memory_section
+from results.report.sections.run import headline
+from results.store.folder import RunWriter
 
 Row = dict[str, Any]
 Make = Callable[..., Row]

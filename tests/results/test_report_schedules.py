@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from results import schedule_chart
-from results.report import build_page
-from results.report_data import RunData
-from results.report_failures import failures_section
-from results.report_run import headline
-from results.report_schedules import schedules_section
-from results.report_units import TIMES
-from results.schedule_chart import acceptance, chart_content, rectangles, trajectory_content
-from results.schedule_text import text_chart
-from results.store import RunWriter
+from results.report import schedule_chart
+from results.report.data import RunData
+from results.report.page import build_page
+from results.report.schedule_chart import acceptance, chart_content, rectangles, trajectory_content
+from results.report.schedule_text import text_chart
+from results.report.sections.failures import failures_section
+from results.report.sections.run import headline
+from results.report.sections.schedules import schedules_section
+from results.store.folder import RunWriter
+from results.units import TIMES
 
 Row = dict[str, Any]
 Make = Callable[..., Row]

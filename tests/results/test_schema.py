@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from results.errors import WrongRowError
-from results.schema import ANSWERED, DESIGNS, LAYERS, TABLES, schema_markdown, table_named
-from results.schema_columns import SCHEMA_VERSION
+from results.store.schema.shared_columns import SCHEMA_VERSION
+from results.store.schema.tables import ANSWERED, DESIGNS, LAYERS, TABLES, schema_markdown, table_named
 
 
 def test_every_column_is_documented_once() -> None:

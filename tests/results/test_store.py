@@ -16,7 +16,6 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from results import parts, store
 from results.errors import (
     CannotWriteError,
     DamagedFileError,
@@ -24,8 +23,10 @@ from results.errors import (
     NotARunError,
     WrongRowError,
 )
-from results.schema_columns import SCHEMA_VERSION
-from results.store import Buffering, RunFolder, RunWriter
+from results.store import folder as store
+from results.store import parts
+from results.store.folder import Buffering, RunFolder, RunWriter
+from results.store.schema.shared_columns import SCHEMA_VERSION
 
 VERSION_1 = Path(__file__).parents[1] / "data" / "results" / "version_1"
 Row = dict[str, Any]
@@ -150,7 +151,7 @@ def test_a_writer_killed_at_any_time_leaves_a_readable_run(run_path: Path) -> No
     code = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[2])\n"
         "from conftest import layer_row\n"
-        "from results.store import Buffering, RunWriter\n"
+        "from results.store.folder import Buffering, RunWriter\n"
         "number, run = int(sys.argv[3]), RunWriter(Path(sys.argv[1]), Buffering(rows=3))\n"
         "while True:\n"
         "    run.append('layers', layer_row(number)); number += 1; print(number, flush=True)"
@@ -360,7 +361,7 @@ def test_two_writers_do_not_share_a_folder(run_path: Path) -> None:
 
 def test_the_lock_of_a_killed_process_is_taken_over(run_path: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from results.store import RunWriter\n"
+        "import sys, time; from pathlib import Path; from results.store.folder import RunWriter\n"
         "run = RunWriter(Path(sys.argv[1])); print('ready', flush=True); time.sleep(600)"
     )
     root = Path(store.__file__).parents[1]

@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from results import answers
-from results.answers import StoredAnswers, answer_columns
-from results.journal import journalled_rows
-from results.part_listing import PartListing
-from results.parts import list_parts, read_part
-from results.schema import ANSWERED, LAYERS, TABLES
-from results.store import Buffering, RunWriter, compact
+from results.store import known_answers as answers
+from results.store.folder import Buffering, RunWriter, compact
+from results.store.journal import journalled_rows
+from results.store.known_answers import StoredAnswers, answer_columns
+from results.store.part_listing import PartListing
+from results.store.parts import list_parts, read_part
+from results.store.schema.tables import ANSWERED, LAYERS, TABLES
 
 ROOT = Path(__file__).parents[2]
 Row = dict[str, Any]
@@ -274,7 +274,8 @@ def test_another_run_s_journal_is_read_whether_it_lives_or_was_killed(
 ) -> None:
     code = (
         "import os, signal, sys; sys.path[:0] = sys.argv[1:3]\n"
-        "from pathlib import Path; from conftest import layer_row; from results.store import RunWriter\n"
+        "from pathlib import Path; from conftest import layer_row\n"
+        "from results.store.folder import RunWriter\n"
         "writer = RunWriter(Path(sys.argv[3]))\n"
         "for n in range(5): writer.append('layers', layer_row(n, status='failed' if n == 2 else 'optimal'))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"

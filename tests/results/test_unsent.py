@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from results import mirror, remote
 from results.errors import CannotWriteError, FolderInUseError, NotSentError
-from results.mirror import Mirror
-from results.remote import RemoteFolder, mirrored
-from results.store import RunFolder, RunWriter
-from results.unsent import claimed, left_for, place_of, run_folder_at
+from results.store.folder import RunFolder, RunWriter
+from results.store.remote import mirror
+from results.store.remote import run_folder as remote
+from results.store.remote.mirror import Mirror
+from results.store.remote.run_folder import RemoteFolder, mirrored
+from results.store.remote.unsent import claimed, left_for, place_of, run_folder_at
 
 Row = dict[str, Any]
 MakeRow = Callable[..., Row]

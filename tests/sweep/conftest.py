@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from clusters.in_process import InProcessRuntime
-from clusters.ray_session import RaySession
+from clusters.ray.session import RaySession
 from clusters.runtime import RuntimeSettings
-from sweep.command_line import main
-from sweep.study import Study, load_study
+from sweep.cli.main import main
+from sweep.study.study import Study, load_study
 from tests.sweep.ended import Command, Ended
 
 TESTS = Path(__file__).parents[1]

@@ -24,14 +24,15 @@ from pathlib import Path
 from typing import Any
 
 from clusters.in_process import InProcessRuntime
-from clusters.ray_actors import RayRuntime
+from clusters.ray.actors import RayRuntime
 from clusters.runtime import RuntimeSettings
 from results.errors import CannotWriteError
-from results.store import Buffering, RunFolder, RunWriter
-from sweep.run import Observer, Run
-from sweep.search import designs, search_of
-from sweep.study import Study, load_study
-from sweep.task import content_hash, run_task
+from results.store.folder import Buffering, RunFolder, RunWriter
+from sweep.run.run import Observer, Run
+from sweep.search.search import designs, search_of
+from sweep.study.identity import content_hash
+from sweep.study.study import Study, load_study
+from sweep.tasks.mapping import run_task
 from tests.clusters.processes import MARK, PATIENCE, left_of, until
 
 SOLVES = 240

@@ -11,8 +11,8 @@ import signal
 import sys
 from typing import Any
 
-from sweep import command_line_run
-from sweep.command_line import main
+from sweep.cli import run as command_line_run
+from sweep.cli.main import main
 
 HELD = "held\n"
 """What it says on standard output."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from results.schema import ANSWER_TABLES, TABLES
-from sweep.answers import NEEDED, MappingAnswer, ScheduleAnswer, ScratchpadAnswer
-from sweep.epoch_needs import EpochNeeds
+from results.store.schema.tables import ANSWER_TABLES, TABLES
+from sweep.run.epoch_needs import EpochNeeds
+from sweep.tasks.answers import NEEDED, MappingAnswer, ScheduleAnswer, ScratchpadAnswer
 
 NO_TENSORS: Any = SimpleNamespace(planned=SimpleNamespace(graph=SimpleNamespace(tensors=())))
 READERS: dict[str, Callable[[Any], object]] = {

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from results.store import RunFolder, RunWriter
-from sweep.session import Place, run_study
-from sweep.study import load_study
+from results.store.folder import RunFolder, RunWriter
+from sweep.run.session import Place, run_study
+from sweep.study.study import load_study
 from tests.clusters.processes import line_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]

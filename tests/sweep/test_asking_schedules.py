@@ -15,29 +15,30 @@ from typing import Any
 import pytest
 
 from clusters.in_process import InProcessRuntime
-from costmodel.chip import LayerGraph, Tile
-from costmodel.chips import load_chip
-from costmodel.networks.layer_graphs import load_layer_graph
-from results.report import build_page
-from results.report_data import RunData
-from results.store import RunFolder, RunWriter
+from costmodel.formats.chips import load_chip
+from costmodel.formats.layer_graphs import load_layer_graph
+from costmodel.hardware.chip import Tile
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from results.report.data import RunData
+from results.report.page import build_page
+from results.store.folder import RunFolder, RunWriter
 from solvers.catalogue import solver
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem
-from solvers.schedule.tile_costs import solved_costs
-from solvers.schedule.tile_mapper import TileMapper
-from solvers.schedule.tile_shares import Pruning, Request, Share, batches_of, requested_shares
-from sweep.plan import plan
-from sweep.prediction import predict
-from sweep.run import Observer, Run
-from sweep.schedule_bounds import bounds_before
-from sweep.schedule_task import ScheduleSolve, ScheduleTask
-from sweep.search import designs, search_of
-from sweep.session import Place, run_study
-from sweep.study import MappingChoice, Study, load_study
-from sweep.work import answer_task
-from sweep.workload import workload_of
+from solvers.schedule.tiles.cost_table import solved_costs
+from solvers.schedule.tiles.layer_parts import Pruning, Request, Share, batches_of, requested_shares
+from solvers.schedule.tiles.mapper import TileMapper
+from sweep.forecast.plan import plan
+from sweep.forecast.prediction import predict
+from sweep.run.run import Observer, Run
+from sweep.run.schedule_bounds import bounds_before
+from sweep.run.session import Place, run_study
+from sweep.run.workload import workload_of
+from sweep.search.search import designs, search_of
+from sweep.study.study import MappingChoice, Study, load_study
+from sweep.tasks.kinds import answer_task
+from sweep.tasks.schedule import ScheduleSolve, ScheduleTask
 
 HERE = Place(in_process=True)
 MakeRuntime = Callable[[Callable[[Any], Any]], InProcessRuntime]

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.architectures import load_architecture
-from costmodel.evaluate import evaluate
-from costmodel.frontends.timeloop_reference import mapping_from_json
-from costmodel.networks import load_layer
-from results.store import RunFolder
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.cases.folder import mapping_from_json
+from costmodel.formats.networks import load_layer
+from costmodel.mapping.evaluate import evaluate
+from results.store.folder import RunFolder
 from tests.clusters.processes import PATIENCE, until
 from tests.sweep.ended import Command
 
@@ -120,7 +120,7 @@ def test_list_names_its_columns_and_what_it_leaves_out(command_line: Command, tm
 
 
 def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
-    code = "import sys, sweep.command_line; print(*sys.modules)"
+    code = "import sys, sweep.cli.main; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"numpy", "numba", "pandas", "pyarrow", "ray", "ortools", "plotly", "onnx", "pydantic", "yaml"}
     assert heavy & set(done.stdout.split()) == set()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.deployment import deployment_names, deployment_text
+from clusters.deployment.deployment import deployment_names, deployment_text
 
 Command = Callable[..., tuple[int, str, str]]
 

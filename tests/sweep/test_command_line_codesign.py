@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
-from costmodel.evaluate import evaluate
-from costmodel.frontends.timeloop_reference import mapping_from_json
-from costmodel.networks import load_layer
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.cases.folder import mapping_from_json
+from costmodel.formats.networks import load_layer
+from costmodel.mapping.evaluate import evaluate
 from solvers.budget import Budget
-from sweep.command_line_codesign import CodesignRequest, solve_codesign
+from sweep.cli.solve.codesign import CodesignRequest, solve_codesign
 
 PROBLEM = "problem: {shape: gemm-ABZ, instance: {M: 16, N: 12, K: 32}}"
 FAST = '{"judged": 1, "condensed": 0}'

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.frontends.safe_yaml import parse_yaml
+from costmodel.formats.yaml.safe_yaml import parse_yaml
 from tests.sweep.ended import Command
 
 DECODER = str(Path(__file__).parents[1] / "data/onnx/llama_script_eager_stripped.onnx")

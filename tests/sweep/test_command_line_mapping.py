@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.architectures import load_architecture
-from costmodel.evaluate import evaluate
-from costmodel.frontends.timeloop_reference import mapping_from_json
-from costmodel.workload import gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.cases.folder import mapping_from_json
+from costmodel.mapping.evaluate import evaluate
+from costmodel.workload.network import gemm
 from tests.sweep.ended import Command
 
 GEMM = '{"shape": "gemm", "dims": {"M": 7, "N": 12, "K": 16}}'

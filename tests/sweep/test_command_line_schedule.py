@@ -9,17 +9,18 @@ from typing import Any
 
 import pytest
 
-from costmodel.chips import FOLDER, load_chip
 from costmodel.errors import InputError
-from costmodel.frontends.file_keys import check_keys
-from costmodel.networks.layer_graphs import load_layer_graph
-from costmodel.ratree import leaves, parse_tree
-from results.report import build_page
-from results.report_data import RunData
-from results.store import RunFolder
-from solvers.schedule.tile_mapper import TileMapper
-from solvers.schedule.tile_shares import Share
-from sweep.schedule_choice import ScheduleChoice
+from costmodel.formats.chips import FOLDER, load_chip
+from costmodel.formats.layer_graphs import load_layer_graph
+from costmodel.formats.yaml.file_keys import check_keys
+from costmodel.schedule.tree.text import parse_tree
+from costmodel.schedule.tree.tree import leaves
+from results.report.data import RunData
+from results.report.page import build_page
+from results.store.folder import RunFolder
+from solvers.schedule.tiles.layer_parts import Share
+from solvers.schedule.tiles.mapper import TileMapper
+from sweep.study.schedule_choice import ScheduleChoice
 
 Command = Callable[..., tuple[int, str, str]]
 

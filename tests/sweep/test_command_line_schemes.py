@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from costmodel.errors import InputError
-from sweep.command_line import app
+from sweep.cli.main import app
 
 FILE = Path(__file__).parents[1] / "data/kapla/layer_schemes.jsonl.gz"
 

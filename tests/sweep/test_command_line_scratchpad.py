@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from costmodel.errors import InputError
-from sweep.command_line import app
+from sweep.cli.main import app
 
 GRAPH = str(Path(__file__).parents[1] / "data" / "scratchpad" / "resnet50.json.gz")
 KEYS = ["status", "objective_bytes", "bound_bytes", "gap", "cpu_seconds", "budget_bytes", "plan", "note"]

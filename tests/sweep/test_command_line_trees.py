@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from sweep.command_line import app
+from sweep.cli.main import app
 
 TREES = Path(__file__).parents[1] / "data/set/trees.json.gz"
 

@@ -16,9 +16,9 @@ import pytest
 from costmodel import compilation
 from costmodel.compilation import COMPILING, compiled_elsewhere, listen
 from solvers.catalogue import CATALOGUE
-from sweep import command_line_compiling
-from sweep.command_line_compiling import Reporter, said_of_workers
-from sweep.warm_up import SMALL, every_solver
+from sweep.cli import compiling as command_line_compiling
+from sweep.cli.compiling import Reporter, said_of_workers
+from sweep.tasks.warm_up import SMALL, every_solver
 
 ROOT = Path(__file__).parents[2]
 SAID = "machine code is being compiled, once for this machine"
@@ -38,7 +38,7 @@ def test_the_first_use_says_that_it_compiles_and_the_second_is_silent(tmp_path: 
     folder = tmp_path / "archsweep" / "machine_code"
     assert answer["folder"] == str(folder)
     (row,) = answer["solvers"]
-    assert row["compiled"] == ["costmodel.conventions.set_isca2023.intra_tile_kernel.best_nest"]
+    assert row["compiled"] == ["costmodel.schedule.nvdla_tile.mapper_kernel.best_nest"]
     assert len([*folder.rglob("*.nbc")]) == answer["compiled"] == 1
     assert not [*folder.rglob(f"*{COMPILING}")]
     assert first.stderr.count(SAID) == 1

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from sweep.answers import MappingAnswer
-from sweep.design_ledger import DesignLedger
-from sweep.layer_work import LayerWork, demands
-from sweep.search import design_space
-from sweep.study import NetworkChoice, Study
+from sweep.run.design_ledger import DesignLedger
+from sweep.run.layer_workload import LayerWork, demands
+from sweep.search.search import design_space
+from sweep.study.study import NetworkChoice, Study
+from sweep.tasks.answers import MappingAnswer
 
 
 def answer(**changes: Any) -> MappingAnswer:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import sweep.work
+import sweep.tasks.kinds
 from tests.sweep.ended import Command
 
 
@@ -16,7 +16,7 @@ def test_a_run_with_failed_solves_ends_with_status_1_and_the_reasons(
     command_line: Command,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    solve, seen = sweep.work.RUN["mapping"], list[object]()
+    solve, seen = sweep.tasks.kinds.RUN["mapping"], list[object]()
 
     def failing_once(content: object) -> object:
         seen.append(content)
@@ -24,7 +24,7 @@ def test_a_run_with_failed_solves_ends_with_status_1_and_the_reasons(
             raise ArithmeticError("no luck")
         return solve(content)
 
-    monkeypatch.setitem(sweep.work.RUN, "mapping", failing_once)
+    monkeypatch.setitem(sweep.tasks.kinds.RUN, "mapping", failing_once)
     study = write_study()
     run = ("run", str(study), "--in-process", "-o", str(study.parent / "runs" / "tiny"))
     ended = command_line(*run)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.ray_session import RaySession
+from clusters.ray.session import RaySession
 from clusters.runtime import POISONOUS, WALL_LIMIT
 from tests.sweep import fault_scenarios as faults
 

@@ -17,9 +17,9 @@ import pytest
 from moto.server import ThreadedMotoServer
 from pyarrow.fs import S3FileSystem
 
-from results.remote import RemoteFolder
-from results.store import RunFolder
-from results.unsent import left_for
+from results.store.folder import RunFolder
+from results.store.remote.run_folder import RemoteFolder
+from results.store.remote.unsent import left_for
 from tests.clusters.processes import PATIENCE, until
 from tests.sweep.faulty_store import Relay
 

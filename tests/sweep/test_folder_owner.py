@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from clusters.jobs import JobState
+from clusters.jobs.jobs import JobState
 from costmodel.errors import InputError
-from results.store import RunFolder
-from sweep.session import Place, run_study
-from sweep.study import Study, load_study
-from sweep.submit import bring_home
+from results.store.folder import RunFolder
+from sweep.cli.submit_job import bring_home
+from sweep.run.session import Place, run_study
+from sweep.study.study import Study, load_study
 from tests.sweep.ended import Command
 
 IN_PROCESS = Place(in_process=True)
@@ -81,7 +81,7 @@ def test_without_a_lock_file_that_can_be_read_the_rows_tell(
 def test_a_folder_that_another_study_takes_during_the_planning_is_refused(
     tiny: Study, other: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sweep import session
+    from sweep.run import session
 
     folder, planned = tmp_path / "runs" / "x", session.plan
 

@@ -10,9 +10,9 @@ import sys
 import time
 from pathlib import Path
 
-from results.journal import journalled_rows
-from results.schema import LAYERS
-from results.store import RunFolder
+from results.store.folder import RunFolder
+from results.store.journal import journalled_rows
+from results.store.schema.tables import LAYERS
 from tests.sweep.ended import Command
 
 ROOT = Path(__file__).parents[2]

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import sweep.plan
-from costmodel.architectures import load_architecture
+import sweep.forecast.plan
 from costmodel.errors import InputError
-from sweep.axis import Axis, NumberRange
-from sweep.command_line import app
-from sweep.plan import plan
-from sweep.search import check_feasible, design_space, search_of, warm_start
-from sweep.space import DesignSpace
-from sweep.study import MOST_DESIGNS, load_study
-from sweep.warm_start import RelaxedStart
+from costmodel.formats.architectures import load_architecture
+from sweep.cli.main import app
+from sweep.forecast.plan import plan
+from sweep.search.search import check_feasible, design_space, search_of, warm_start
+from sweep.search.warm_start import RelaxedStart
+from sweep.study.axis import Axis, NumberRange
+from sweep.study.design_space import DesignSpace
+from sweep.study.study import MOST_DESIGNS, load_study
 
 HUGE = 2**53
 """Values of the longest axis that a file can ask for: more than any memory holds."""
@@ -141,14 +141,14 @@ def test_a_baseline_in_other_words_is_the_member_of_the_family(write_study: Writ
 def test_more_solves_than_a_driver_holds_are_refused(
     write_study: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweep.plan, "MOST_SOLVES", 20)
+    monkeypatch.setattr(sweep.forecast.plan, "MOST_SOLVES", 20)
     text = study_text("{method: grid}", 5)
     with pytest.raises(InputError, match="axes: expected at most 20 different solves, found 21 of"):
         plan(load_study(str(write_study(text))))
 
 
 def test_the_count_of_a_large_family_is_told(write_study: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep.plan, "COUNTED_AT_ONCE", 10)
+    monkeypatch.setattr(sweep.forecast.plan, "COUNTED_AT_ONCE", 10)
     told: list[tuple[int, int]] = []
     plan(load_study(str(write_study(study_text("{method: grid}", 5)))), None, lambda *n: told.append(n))
     assert told == [(10, 25), (20, 25)]

@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
-from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
-from costmodel.evaluate import evaluate
-from costmodel.frontends.timeloop_reference import mapping_from_json
-from costmodel.workload import Layer, convolution, gemm
-from results.store import RunFolder
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.cases.folder import mapping_from_json
+from costmodel.mapping.evaluate import evaluate
+from costmodel.workload.network import Layer, convolution, gemm
+from results.store.folder import RunFolder
 from solvers.budget import Budget
 from solvers.catalogue import solver_names
-from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules
-from sweep.design_ledger import DesignLedger
-from sweep.layer_work import LayerWork, demands
-from sweep.mapping_space import check_rules, load_rules
-from sweep.session import Place, run_study
-from sweep.study import load_study
-from sweep.task import MappingTask, SolveSettings, run_task
+from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
+from sweep.run.design_ledger import DesignLedger
+from sweep.run.layer_workload import LayerWork, demands
+from sweep.run.session import Place, run_study
+from sweep.study.mapping_space import check_rules, load_rules
+from sweep.study.study import load_study
+from sweep.tasks.mapping import MappingTask, SolveSettings, run_task
 
 FULL = """
 keep: free

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import yaml
 
-import costmodel.architectures
-import costmodel.chips
-from costmodel.architectures import load_architecture
-from costmodel.chips import load_chip
+import costmodel.formats.architectures
+import costmodel.formats.chips
 from costmodel.errors import InputError
-from costmodel.networks import load_network
-from sweep.plan import plan
-from sweep.study import load_study
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.chips import load_chip
+from costmodel.formats.networks import load_network
+from sweep.forecast.plan import plan
+from sweep.study.study import load_study
 
 DATA = Path(__file__).parents[1] / "data"
 MISTAKES = yaml.safe_load((DATA / "mistakes" / "mistakes.yaml").read_text(encoding="utf-8"))
@@ -66,10 +66,10 @@ FILES: dict[str, tuple[str, Any, Callable[[str], object]]] = {
     "study of chips": ("study.yaml", STUDY_OF_CHIPS, lambda path: plan(load_study(path))),
     "architecture": (
         "architecture.yaml",
-        library(costmodel.architectures.FOLDER, "eyeriss"),
+        library(costmodel.formats.architectures.FOLDER, "eyeriss"),
         load_architecture,
     ),
-    "chip": ("chip.yaml", library(costmodel.chips.FOLDER, "set-edge"), load_chip),
+    "chip": ("chip.yaml", library(costmodel.formats.chips.FOLDER, "set-edge"), load_chip),
     "graph": ("graph.json", GRAPH, load_network),
 }
 """What is made wrong: the file's name, its right content, and how it is read."""

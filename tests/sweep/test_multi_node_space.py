@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from costmodel.mapping import Mapping
-from costmodel.multi_node import architecture, array_constraints, load_multi_node
-from costmodel.workload import Layer, convolution, gemm
+from costmodel.mapping.mapping import Mapping
+from costmodel.published.nn_dataflow.multi_node.derived import architecture, array_constraints
+from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
+from costmodel.workload.network import Layer, convolution, gemm
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.mapping.problem import MappingProblem, violations
-from sweep.mapping_space import load_rules
+from sweep.study.mapping_space import load_rules
 
 CONVOLUTION = convolution("c", K=8, C=8, P=8, Q=8, R=3, S=3)
 PRODUCT = gemm("g", M=8, N=16, K=16)

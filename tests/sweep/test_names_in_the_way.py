@@ -16,7 +16,7 @@ from sweep import PACKAGES
 
 HOUSE = Path(__file__).parents[2]
 OTHERS = [name for name in PACKAGES if name != "sweep"]
-START = "from clusters.ray_start import import_own; "
+START = "from clusters.ray.start import import_own; "
 
 
 def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -183,7 +183,7 @@ def test_ray_workers_solve_in_a_folder_of_such_names(write_study: Callable[[], P
         (study.parent / f"{name}.py").write_text("raise RuntimeError('not the package')\n")
     words = ["archsweep", "run", study.name, "--workers", "1"]
     code = f"import sys; sys.path.remove(''); sys.argv = {words!r}; "
-    ended = python(study.parent, "-c", f"{code}from sweep.command_line import main; main()")
+    ended = python(study.parent, "-c", f"{code}from sweep.cli.main import main; main()")
     assert ended.returncode == 0, ended.stderr
     assert "0 failed" in ended.stderr or "4 evaluated" in ended.stderr
 

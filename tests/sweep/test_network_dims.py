@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.frontends.safe_yaml import parse_yaml
-from results.store import RunFolder
-from sweep.layer_work import demands
-from sweep.lock import study_id
-from sweep.study import load_study
+from costmodel.formats.yaml.safe_yaml import parse_yaml
+from results.store.folder import RunFolder
+from sweep.run.layer_workload import demands
+from sweep.study.lock import study_id
+from sweep.study.study import load_study
 from tests.sweep.ended import Command
 
 DECODER = Path(__file__).parents[1] / "data/onnx/llama_dynamo_sdpa_stripped.onnx"

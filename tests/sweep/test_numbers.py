@@ -12,8 +12,8 @@ import pytest
 from costmodel.errors import InputError
 from solvers.budget import MOST_ITERATIONS, MOST_SECONDS, MOST_SEED, Budget
 from solvers.catalogue import CATALOGUE
-from sweep.space import Constraint, check_together
-from sweep.task import checked_params
+from sweep.study.design_space import Constraint, check_together
+from sweep.study.identity import checked_params
 from tests.sweep.ended import Command
 
 GEMM = Path(__file__).parents[1] / "data" / "problems" / "gemm.yaml"

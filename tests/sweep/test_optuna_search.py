@@ -13,17 +13,17 @@ import pytest
 from optuna.search_space import IntersectionSearchSpace
 
 from costmodel.errors import InputError
-from results.pareto import design_frame, front_of, hypervolume, recent_gain, reference_point
-from results.store import RunFolder, RunWriter
-from sweep.design_ledger import Row
-from sweep.optuna_search import OptunaProposals
-from sweep.plan import plan
-from sweep.run import Observer
-from sweep.search import design_space, search_of
-from sweep.session import Place, run_study
-from sweep.space import Design
-from sweep.study import Study, load_study
-from sweep.trial_journal import NAME
+from results.front.pareto import design_frame, front_of, hypervolume, recent_gain, reference_point
+from results.store.folder import RunFolder, RunWriter
+from sweep.forecast.plan import plan
+from sweep.run.design_ledger import Row
+from sweep.run.run import Observer
+from sweep.run.session import Place, run_study
+from sweep.search.optuna_search import OptunaProposals
+from sweep.search.search import design_space, search_of
+from sweep.search.trial_journal import NAME
+from sweep.study.design_space import Design
+from sweep.study.study import Study, load_study
 from tests.clusters.processes import line_of
 
 HERE = Place(in_process=True)
@@ -300,9 +300,9 @@ def test_a_baseline_that_breaks_a_constraint_is_refused(family: Study) -> None:
 KILLED = """
 import sys
 from pathlib import Path
-from sweep.run import Observer
-from sweep.session import Place, run_study
-from sweep.study import load_study
+from sweep.run.run import Observer
+from sweep.run.session import Place, run_study
+from sweep.study.study import load_study
 
 class Held(Observer):
     left = 12

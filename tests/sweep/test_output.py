@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from costmodel.errors import InputError
-from results.store import RunFolder
-from sweep.command_line import WorkFailedError
-from sweep.command_line_run import RunOptions, run_and_report, show_plan
-from sweep.output import name_of, read_from, written_to
-from sweep.run import Run
-from sweep.session import Place, run_folder
-from sweep.study import Study
-from sweep.work import Task
+from results.store.folder import RunFolder
+from sweep.cli.errors import WorkFailedError
+from sweep.cli.run import RunOptions, run_and_report, show_plan
+from sweep.run.output import name_of, read_from, written_to
+from sweep.run.run import Run
+from sweep.run.session import Place, run_folder
+from sweep.study.study import Study
+from sweep.tasks.kinds import Task
 
 WriteStudy = Callable[..., Path]
 HERE = Place(in_process=True)

@@ -11,15 +11,15 @@ import pytest
 from clusters.runtime import MemoryLimitError, RuntimeSettings
 from costmodel.errors import InputError
 from sweep import PACKAGES
-from sweep.run import Run
-from sweep.session import GRACE_SECONDS, Place, run_study
-from sweep.study import Study
-from sweep.warm_up import warm_up, with_members
+from sweep.run.run import Run
+from sweep.run.session import GRACE_SECONDS, Place, run_study
+from sweep.study.study import Study
+from sweep.tasks.warm_up import warm_up, with_members
 
 
 def test_limits_reach_the_workers(tiny: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[RuntimeSettings] = []
-    monkeypatch.setattr("clusters.ray_actors.RayRuntime", lambda work, settings: asked.append(settings))
+    monkeypatch.setattr("clusters.ray.actors.RayRuntime", lambda work, settings: asked.append(settings))
     Place("10.1.2.3:6379", workers=3, memory_limit_mib=512).runtime(tiny)
     Place().runtime(tiny)
     prepare = asked[0].prepare

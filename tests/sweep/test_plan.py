@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from costmodel.errors import InputError
-from sweep.pilot import PILOT_SOLVES
-from sweep.plan import plan
-from sweep.prediction import predict
-from sweep.search import designs
-from sweep.session import Place, run_study
-from sweep.study import AxisChoices, Study, load_study
+from sweep.forecast.pilot import PILOT_SOLVES
+from sweep.forecast.plan import plan
+from sweep.forecast.prediction import predict
+from sweep.run.session import Place, run_study
+from sweep.search.search import designs
+from sweep.study.study import AxisChoices, Study, load_study
 
 HERE = Place(in_process=True)
 

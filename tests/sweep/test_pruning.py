@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from results.pareto import design_frame, front_mask, front_of
-from results.store import RunFolder
-from sweep.layer_work import LayerWork
-from sweep.pruning import BoundsPruning, objective_bounds
-from sweep.search import design_space
-from sweep.search_choice import GridSearch
-from sweep.session import Place, run_study
-from sweep.study import Study, load_study
+from results.front.pareto import design_frame, front_mask, front_of
+from results.store.folder import RunFolder
+from sweep.run.layer_workload import LayerWork
+from sweep.run.pruning import BoundsPruning, objective_bounds
+from sweep.run.session import Place, run_study
+from sweep.search.search import design_space
+from sweep.study.search_choice import GridSearch
+from sweep.study.study import Study, load_study
 
 HERE = Place(in_process=True)
 FAMILY = """

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from results.store import RunFolder
-from sweep.session import Place, run_study
-from sweep.study import Study, load_study
+from results.store.folder import RunFolder
+from sweep.run.session import Place, run_study
+from sweep.study.study import Study, load_study
 from tests.clusters.processes import PATIENCE, line_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sweep.command_line import main
-from sweep.plan import plan
-from sweep.study import load_study
+from sweep.cli.main import main
+from sweep.forecast.plan import plan
+from sweep.study.study import load_study
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 

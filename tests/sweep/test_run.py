@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from clusters.in_process import InProcessRuntime
-from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
-from results import answers as answers_of_runs
-from results.pareto import design_frame
-from results.parts import read_part
-from results.store import RunFolder, RunWriter
-from sweep.run import Observer, Run
-from sweep.search import search_of
-from sweep.search_choice import OptunaSearch
-from sweep.session import Place, run_study
-from sweep.study import AxisChoices, Study
-from sweep.task import architecture_content, architecture_id, bare, run_task
+from costmodel.formats.architectures import load_architecture
+from results.front.pareto import design_frame
+from results.store import known_answers as answers_of_runs
+from results.store.folder import RunFolder, RunWriter
+from results.store.parts import read_part
+from sweep.run.run import Observer, Run
+from sweep.run.session import Place, run_study
+from sweep.search.search import search_of
+from sweep.study.search_choice import OptunaSearch
+from sweep.study.study import AxisChoices, Study
+from sweep.tasks.mapping import architecture_content, architecture_id, bare, run_task
 
 MakeRuntime = Callable[[Callable[[Any], Any]], InProcessRuntime]
 HERE = Place(in_process=True)

@@ -15,39 +15,40 @@ from typing import Any
 import pytest
 
 from clusters.in_process import InProcessRuntime
-from costmodel.chip import ChipEvaluator
-from costmodel.chips import FOLDER as CHIPS
-from costmodel.chips import TILES, load_chip
 from costmodel.errors import InputError
-from costmodel.networks.layer_graphs import load_layer_graph
-from costmodel.ratree import format_tree, parse_tree
-from results.pareto import front_table
-from results.report import build_page
-from results.report_data import RunData
-from results.store import RunFolder, RunWriter
+from costmodel.formats.chips import FOLDER as CHIPS
+from costmodel.formats.chips import load_chip
+from costmodel.formats.layer_graphs import load_layer_graph
+from costmodel.formats.tiles import TILES
+from costmodel.schedule.evaluate import ChipEvaluator
+from costmodel.schedule.tree.text import format_tree, parse_tree
+from results.front.pareto import front_table
+from results.report.data import RunData
+from results.report.page import build_page
+from results.store.folder import RunFolder, RunWriter
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem
-from solvers.schedule.ratree.exchange import anneal_together
-from solvers.schedule.ratree.search import Plan as Searching
-from solvers.schedule.set_annealing import Params
-from solvers.schedule.tile_costs import solved_costs
-from solvers.schedule.tile_mapper import TileMapper
-from solvers.schedule.tile_shares import Demand, Pruning
-from sweep.lock import lock_content
-from sweep.plan import plan
-from sweep.prediction import predict
-from sweep.run import Observer, Run
-from sweep.schedule_bounds import ideal_costs
-from sweep.schedule_task import ScheduleTask
-from sweep.schedule_work import tile_mapper
-from sweep.search import designs, search_of
-from sweep.session import Place, run_study
-from sweep.study import MappingChoice, Study, load_study
-from sweep.submit import stage_study
-from sweep.tile_task import TileTask
-from sweep.work import answer_task
-from sweep.workload import workload_of
+from solvers.schedule.set.exchange import anneal_together
+from solvers.schedule.set.search import Plan as Searching
+from solvers.schedule.set.solver import Params
+from solvers.schedule.tiles.cost_table import solved_costs
+from solvers.schedule.tiles.layer_parts import Demand, Pruning
+from solvers.schedule.tiles.mapper import TileMapper
+from sweep.cli.submit_job import stage_study
+from sweep.forecast.plan import plan
+from sweep.forecast.prediction import predict
+from sweep.run.run import Observer, Run
+from sweep.run.schedule_bounds import ideal_costs
+from sweep.run.schedule_workload import tile_mapper
+from sweep.run.session import Place, run_study
+from sweep.run.workload import workload_of
+from sweep.search.search import designs, search_of
+from sweep.study.lock import lock_content
+from sweep.study.study import MappingChoice, Study, load_study
+from sweep.tasks.kinds import answer_task
+from sweep.tasks.schedule import ScheduleTask
+from sweep.tasks.tile import TileTask
 
 HERE = Place(in_process=True)
 MakeRuntime = Callable[[Callable[[Any], Any]], InProcessRuntime]

@@ -15,24 +15,24 @@ from typing import Any
 import pytest
 
 from clusters.in_process import InProcessRuntime
-from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
-from costmodel.networks import load_network
-from costmodel.scratchpad import ScratchpadSettings, operator_graph
-from costmodel.scratchpad_plan import Plan, Residency, TensorPlan, violations
-from results.pareto import front_table
-from results.report import build_page
-from results.report_data import RunData
-from results.store import RunFolder, RunWriter
-from sweep.command_line import main
-from sweep.plan import plan
-from sweep.prediction import predict
-from sweep.run import Observer, Run
-from sweep.scratchpad_plans import off_chip_pj_per_byte
-from sweep.search import search_of
-from sweep.session import Place, run_study
-from sweep.study import Study, load_study
-from sweep.work import answer_task
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.networks import load_network
+from costmodel.scratchpad.graph import ScratchpadSettings, operator_graph
+from costmodel.scratchpad.plan import Plan, Residency, TensorPlan, violations
+from results.front.pareto import front_table
+from results.report.data import RunData
+from results.report.page import build_page
+from results.store.folder import RunFolder, RunWriter
+from sweep.cli.main import main
+from sweep.forecast.plan import plan
+from sweep.forecast.prediction import predict
+from sweep.run.run import Observer, Run
+from sweep.run.scratchpad_plans import off_chip_pj_per_byte
+from sweep.run.session import Place, run_study
+from sweep.search.search import search_of
+from sweep.study.study import Study, load_study
+from sweep.tasks.kinds import answer_task
 
 HERE = Place(in_process=True)
 KIB = 1024

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from costmodel.errors import InputError
-from results.report import write_report
-from results.store import RunFolder, RunWriter
-from sweep.session import Place, run_folder, run_study
-from sweep.study import load_study
+from results.report.page import write_report
+from results.store.folder import RunFolder, RunWriter
+from sweep.run.session import Place, run_folder, run_study
+from sweep.study.study import load_study
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("clusters", "costmodel", "results", "solvers", "sweep")
@@ -23,7 +23,7 @@ PICKLES = {"pickle", "cPickle", "cloudpickle", "dill", "joblib", "shelve", "mars
 PICKLES_PAYLOADS = {
     "clusters/execution.py",
     "clusters/in_process.py",
-    "clusters/ray_actors.py",
+    "clusters/ray/actors.py",
     "clusters/ledger.py",
 }
 """Between a driver and its own workers; a study is plain data long before."""

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from sweep.simulated_run import Cluster
-from sweep.simulation import MEASURED, forecast
+from sweep.forecast.simulated_run import Cluster
+from sweep.forecast.simulation import MEASURED, forecast
 
 FREE = replace(MEASURED, item=0.0, study=0.0, call=0.0, scan=0.0, latency=0.0, worker=0.0, start=0.0)
 ONLY_ITEMS = replace(FREE, item=1e-3)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
-from sweep.axis import Axis
-from sweep.space import Constraint, DesignSpace
+from costmodel.formats.architectures import load_architecture
+from sweep.study.axis import Axis
+from sweep.study.design_space import Constraint, DesignSpace
 
 SIZES = Axis("SRAM.size", ("32 KiB", "64 KiB", "128 KiB"))
 FANOUTS = Axis("SRAM.fanout", ([8, 8], [14, 12]))

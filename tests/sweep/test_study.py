@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from costmodel.errors import InputError
-from sweep.study import load_study, study_names, study_path
+from sweep.study.study import load_study, study_names, study_path
 
 GOOD = """
 name: small

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from clusters.job_pack import result_files
-from clusters.jobs import JobClient, JobState
+from clusters.jobs.job_pack import result_files
+from clusters.jobs.jobs import JobClient, JobState
 from costmodel.errors import InputError
-from results.schema import TABLES
-from sweep import VERSION, home_copy, submit
-from sweep.study import load_study
-from sweep.submit import Submission, bring_home, check_home, home_folder, job_request
+from results.store.schema.tables import TABLES
+from sweep import VERSION
+from sweep.cli import home_copy
+from sweep.cli import submit_job as submit
+from sweep.cli.submit_job import Submission, bring_home, check_home, home_folder, job_request
+from sweep.study.study import load_study
 
 WriteStudy = Callable[..., Path]
 
@@ -81,14 +83,14 @@ def test_the_checkout_travels_without_what_git_ignores(
     write_study: WriteStudy, stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkout = tmp_path / "checkout"
-    kept = {"sweep/run.py": "1", "sweep/data.json": "2", "costmodel/new.py": "3", "archsweep.py": "4"}
+    kept = {"sweep/run/run.py": "1", "sweep/data.json": "2", "costmodel/new.py": "3", "archsweep.py": "4"}
     ignored = {"sweep/__pycache__/run.pyc": "x", "sweep/secret.env": "x", "runs/a.parquet": "x"}
     other = {"pyproject.toml": "", ".gitignore": "__pycache__/\n*.env\n/runs/\n", "tests/test_run.py": "x"}
     for name, content in (kept | ignored | other).items():
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
         (checkout / name).write_text(content)
     subprocess.run(["git", "init", "-q"], cwd=checkout, check=True)
-    subprocess.run(["git", "add", "sweep/run.py"], cwd=checkout, check=True)
+    subprocess.run(["git", "add", "sweep/run/run.py"], cwd=checkout, check=True)
     monkeypatch.setattr(submit, "ROOT", checkout)
     path = write_study()
     job_request(load_study(str(path)), Submission(str(path)), stage)

@@ -17,10 +17,10 @@ from uuid import uuid4
 
 import pytest
 
-from results.store import RunFolder
-from sweep.session import Place, run_study
-from sweep.study import load_study
-from sweep.submit import CODE
+from results.store.folder import RunFolder
+from sweep.cli.submit_job import CODE
+from sweep.run.session import Place, run_study
+from sweep.study.study import load_study
 from tests.clusters.processes import PATIENCE, free_port, until
 from tests.sweep.faulty_store import Relay
 
@@ -29,7 +29,9 @@ ROOT = Path(__file__).parents[2]
 PYTHON = Path(sys.executable).parent
 SECRETS = (".env", ".env.production", "id_ed25519", "cloud.pem", "host.key")
 TOKEN = "0123456789abcdef" * 4
-PRINT_LOG = "import sys; from clusters.jobs import JobClient; print(JobClient(sys.argv[1]).log(sys.argv[2]))"
+PRINT_LOG = (
+    "import sys; from clusters.jobs.jobs import JobClient; print(JobClient(sys.argv[1]).log(sys.argv[2]))"
+)
 WriteStudy = Callable[..., Path]
 
 
@@ -298,7 +300,7 @@ def test_a_wrong_study_is_refused_before_anything_is_sent(head: Head, tmp_path: 
 
 FETCH_TWICE = """
 import hashlib, json, sys
-from clusters.jobs import JobClient
+from clusters.jobs.jobs import JobClient
 
 client, taken = JobClient(sys.argv[1]), {}
 

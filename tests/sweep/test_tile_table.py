@@ -10,17 +10,17 @@ import pytest
 
 from clusters.in_process import InProcessRuntime
 from clusters.runtime import RuntimeSettings
-from costmodel.chip import LayerGraph, NetworkLayer
-from costmodel.chips import load_chip
-from results.answers import StoredAnswers
-from results.store import RunFolder, RunWriter
+from costmodel.formats.chips import load_chip
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from results.store.folder import RunFolder, RunWriter
+from results.store.known_answers import StoredAnswers
 from solvers.mapping.kapla import filling
-from solvers.schedule.tile_costs import MissingShareError, solved_costs
-from solvers.schedule.tile_mapper import TileMapper
-from solvers.schedule.tile_shares import Demand, Pruning
-from sweep.tile_table import TileFiling, TileTable, fill, tile_source
-from sweep.tile_task import TileSource
-from sweep.work import answer_task
+from solvers.schedule.tiles.cost_table import MissingShareError, solved_costs
+from solvers.schedule.tiles.layer_parts import Demand, Pruning
+from solvers.schedule.tiles.mapper import TileMapper
+from sweep.run.tile_table import TileFiling, TileTable, fill, tile_source
+from sweep.tasks.kinds import answer_task
+from sweep.tasks.tile import TileSource
 
 MAPPER = TileMapper("cosa")
 SIZES = {"r": 1, "s": 1, "stride_h": 1, "stride_w": 1, "pad_h": 0, "pad_w": 0, "input_h": 4, "input_w": 4}

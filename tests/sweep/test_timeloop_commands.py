@@ -8,16 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
-from costmodel.networks import load_layer
-from costmodel.workload import convolution, gemm
-from results.store import RunFolder
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.networks import load_layer
+from costmodel.workload.network import convolution, gemm
+from results.store.folder import RunFolder
 from solvers.budget import Budget
 from solvers.mapping import exact
 from solvers.mapping.problem import MappingProblem
-from solvers.mapping.rules import LevelRules, SpaceRules
-from sweep.timeloop_space import constrained_by_timeloop, is_timeloop_constraints, with_timeloop_constraints
+from solvers.mapping.space.rules import LevelRules, SpaceRules
+from sweep.study.timeloop_space import (
+    constrained_by_timeloop,
+    is_timeloop_constraints,
+    with_timeloop_constraints,
+)
 from tests.sweep.ended import Command
 
 FILES = Path(__file__).parents[1] / "data" / "timeloop_files"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.ratree import leaves, parse_tree
+from costmodel.schedule.tree.text import parse_tree
+from costmodel.schedule.tree.tree import leaves
 
 Command = Callable[..., tuple[int, str, str]]
 GIVEN = ("solve", "schedule", "--chip", "set-edge", "--network", "net.json.training", "--batch", "2")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from results.errors import CannotWriteError, DamagedFileError
-from sweep.trial_journal import NAME, append_records, journal_in, mend
+from sweep.search.trial_journal import NAME, append_records, journal_in, mend
 
 RECORDS = [b'{"op_code": 0}\n', b'{"op_code": 4, "study_id": 0}\n', b'{"op_code": 5, "name": "x"}\n']
 

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
-from costmodel.evaluate import evaluate
-from costmodel.frontends.reference_mapping import any_mapping_from_json
-from costmodel.uneven import UnevenMapping
-from costmodel.workload import gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.cases.mapping import any_mapping_from_json
+from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.uneven import UnevenMapping
+from costmodel.workload.network import gemm
 from solvers.budget import Budget
-from solvers.mapping.rules import SpaceRules
-from sweep.layer_work import solve_settings
-from sweep.mapping_space import load_rules
-from sweep.study import load_study
-from sweep.task import MappingTask, SolveSettings, run_task
+from solvers.mapping.space.rules import SpaceRules
+from sweep.run.layer_workload import solve_settings
+from sweep.study.mapping_space import load_rules
+from sweep.study.study import load_study
+from sweep.tasks.mapping import MappingTask, SolveSettings, run_task
 
 SCORES = gemm("scores", M=197, N=197, K=64)
 STUDY = """

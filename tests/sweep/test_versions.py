@@ -9,14 +9,14 @@ import pytest
 
 from clusters.in_process import InProcessRuntime
 from clusters.runtime import WorkersUnavailableError
-from results.store import RunFolder, RunWriter
+from results.store.folder import RunFolder, RunWriter
 from solvers.catalogue import solver
 from sweep import VERSION
-from sweep.lock import lock_content
-from sweep.run import Observer, Run
-from sweep.search import search_of
-from sweep.study import Study, load_study
-from sweep.task import run_task
+from sweep.run.run import Observer, Run
+from sweep.search.search import search_of
+from sweep.study.lock import lock_content
+from sweep.study.study import Study, load_study
+from sweep.tasks.mapping import run_task
 
 Start = Callable[[Callable[[Any], Any]], InProcessRuntime]
 

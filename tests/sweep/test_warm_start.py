@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-import sweep.warm_start
+import sweep.search.warm_start
 from costmodel.errors import InputError
 from solvers.codesign.thistle import relaxed_optimum
-from sweep.plan import plan
-from sweep.search import design_space, search_of, warm_start
-from sweep.study import Study, load_study
-from sweep.trial_journal import NAME
+from sweep.forecast.plan import plan
+from sweep.search.search import design_space, search_of, warm_start
+from sweep.search.trial_journal import NAME
+from sweep.study.study import Study, load_study
 
 FAMILY = """
 name: family
@@ -47,7 +47,7 @@ def test_the_first_trials_are_the_members_nearest_to_the_optima(
         optima.append(relaxed_optimum(*arguments))
         return optima[-1]
 
-    monkeypatch.setattr(sweep.warm_start, "relaxed_optimum", recorded)
+    monkeypatch.setattr(sweep.search.warm_start, "relaxed_optimum", recorded)
     start = warm_start(family)
     assert start is not None
     points = start.points()
@@ -111,5 +111,5 @@ def test_optima_are_found_once_a_journal(
 ) -> None:
     first = search_of(family).ask()
     search_of(family, tmp_path / NAME)
-    monkeypatch.setattr(sweep.warm_start, "relaxed_optimum", None)
+    monkeypatch.setattr(sweep.search.warm_start, "relaxed_optimum", None)
     assert [d.values for d in search_of(family, tmp_path / NAME).ask()] == [d.values for d in first]

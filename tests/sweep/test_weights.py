@@ -21,15 +21,15 @@ import pandas
 import pytest
 import yaml
 
-from results.pareto import front_table
-from results.report import build_page
-from results.report_data import RunData
-from results.store import RunFolder
-from sweep.design_row import complete, whole_cycles
-from sweep.plan import plan
-from sweep.search import designs
-from sweep.session import Place, run_study
-from sweep.study import load_study
+from results.front.pareto import front_table
+from results.report.data import RunData
+from results.report.page import build_page
+from results.store.folder import RunFolder
+from sweep.forecast.plan import plan
+from sweep.run.design_row import complete, whole_cycles
+from sweep.run.session import Place, run_study
+from sweep.search.search import designs
+from sweep.study.study import load_study
 
 HERE = Place(in_process=True)
 Row = dict[str, Any]

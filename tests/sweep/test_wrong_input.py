@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sweep.study import load_study
+from sweep.study.study import load_study
 from tests.sweep.ended import Command
 
 LONG = "x" * 5000

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from costmodel.batch import BatchEvaluator
 from costmodel.errors import InputError
-from costmodel.evaluate import evaluate
-from costmodel.mapping import Mapping
+from costmodel.mapping.batch import BatchEvaluator
+from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.mapping import Mapping
 from solvers.budget import Budget, Stopwatch
-from solvers.mapping.obstacles import obstacle
-from solvers.mapping.padding import over_padded_sizes
 from solvers.mapping.polish import Polish
 from solvers.mapping.problem import MappingProblem, objective_of, objective_values
-from solvers.mapping.space import MappingSpace
-from solvers.mapping.space_bounds import space_bound
+from solvers.mapping.space.obstacles import obstacle
+from solvers.mapping.space.padding import over_padded_sizes
+from solvers.mapping.space.space import MappingSpace
+from solvers.mapping.space.space_bounds import space_bound
 from solvers.outcome import Outcome, Status, noting_limits
 
 VERSION = "1"

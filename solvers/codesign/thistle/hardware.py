@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 
-from costmodel.architecture import Architecture, StorageLevel
+from costmodel.hardware.architecture import Architecture, StorageLevel
 from solvers.codesign.family import ArchitectureFamily
 from solvers.codesign.thistle.geometric_program import Limit
 from solvers.mapping.thistle.signomial import Signomial, monomial, variable

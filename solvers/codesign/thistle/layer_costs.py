@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from costmodel.architecture import StorageLevel
-from costmodel.workload import Layer, Tensor
+from costmodel.hardware.architecture import StorageLevel
+from costmodel.workload.network import Layer, Tensor
 from solvers.codesign.thistle.geometric_program import Limit
 from solvers.codesign.thistle.hardware import Hardware
 from solvers.codesign.thistle.loops import Loops
@@ -122,7 +122,9 @@ class LayerCosts:
         return [self._tensor_traffic(tensor) for tensor in self.layer.tensors]
 
     def _tensor_traffic(self, tensor: Tensor) -> list[Traffic | None]:
-        """As :func:`costmodel.traffic.tensor_traffic` counts, level by level; None where it is bypassed."""
+        """As :func:`costmodel.mapping.traffic.tensor_traffic` counts, level by level; None where it is
+        bypassed.
+        """
         found: list[Traffic | None] = []
         through = self.expressions.compute_cycles()
         for index, level in enumerate(self.hardware.base.levels):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
-from costmodel.workload import Layer
+from costmodel.workload.network import Layer
 from solvers.codesign.thistle.hardware import Hardware
 from solvers.mapping.thistle.expressions import Block, Order
 from solvers.mapping.thistle.orders import OrderClasses, mirrored_dims

@@ -9,8 +9,8 @@ from functools import cached_property
 from itertools import product
 from math import floor, inf, log2, prod
 
-from costmodel.architecture import Architecture
-from costmodel.mapping import Mapping
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.mapping import Mapping
 from solvers.codesign.problem import CodesignProblem
 from solvers.codesign.thistle.hardware import FANOUT, SIZE, Hardware
 from solvers.codesign.thistle.layer_programs import RelaxedOptimum

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from costmodel.architecture import Architecture
-from costmodel.mapping import Mapping
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.mapping import Mapping
 from solvers.budget import Budget, OutOfTimeError, Stopwatch
 from solvers.catalogue import solver
 from solvers.codesign.bounds import lower_bound, smallest_member

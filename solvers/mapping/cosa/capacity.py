@@ -9,14 +9,14 @@ from functools import partial
 from itertools import islice, product
 from math import inf, log2, prod
 
-from costmodel.architecture import Architecture
+from costmodel.hardware.architecture import Architecture
 from costmodel.limits import limit_reached
-from costmodel.workload import Layer, Role, Tensor
+from costmodel.workload.network import Layer, Role, Tensor
 from solvers.mapping.cosa.linear import Row, added, value
 from solvers.mapping.cosa.params import Params
 from solvers.mapping.cosa.variables import Variables
-from solvers.mapping.rules import allowed_keeps
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.rules import allowed_keeps
+from solvers.mapping.space.space import MappingSpace
 
 Keep = tuple[frozenset[str], ...]
 """Per level, the names of the tensors it keeps."""

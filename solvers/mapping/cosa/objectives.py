@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log2
 
-from costmodel.architecture import Architecture
-from costmodel.workload import Tensor
+from costmodel.hardware.architecture import Architecture
+from costmodel.workload.network import Tensor
 from solvers.mapping.cosa.capacity import Buffer, Keep
 from solvers.mapping.cosa.linear import UNIT, Goal, Row, Terms, added, summed
 from solvers.mapping.cosa.params import Boundaries, Params

@@ -8,8 +8,8 @@ from functools import partial
 from math import inf
 from typing import Any, Literal
 
-from costmodel.architecture import ALL_ROLES, Architecture
-from costmodel.workload import Role
+from costmodel.hardware.architecture import ALL_ROLES, Architecture
+from costmodel.workload.network import Role
 from solvers.checks import check, check_choices, check_counts, check_switches, is_number
 
 EngineName = Literal["cp-sat", "highs"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import permutations
 
-from costmodel.mapping import Loop
-from costmodel.workload import Layer
+from costmodel.mapping.mapping import Loop
+from costmodel.workload.network import Layer
 
 
 @dataclass(frozen=True)

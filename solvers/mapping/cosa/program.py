@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, log2
 
-from costmodel.mapping import LevelMapping, Mapping
+from costmodel.mapping.mapping import LevelMapping, Mapping
 from solvers.budget import Stopwatch
 from solvers.mapping.cosa.capacity import Keep, buffers_of, cut_off, respect_capacity
+from solvers.mapping.cosa.factors import place_every_factor, respect_factor_rules, respect_fanouts
 from solvers.mapping.cosa.linear import UNIT, Engine, Goal, IntegerProgram
 from solvers.mapping.cosa.objectives import (
     Traffic,
@@ -20,9 +21,8 @@ from solvers.mapping.cosa.objectives import (
 )
 from solvers.mapping.cosa.params import Params
 from solvers.mapping.cosa.patterns import Pattern, reuse_patterns
-from solvers.mapping.cosa.placement import place_every_factor, respect_factor_rules, respect_fanouts
 from solvers.mapping.cosa.variables import Variables
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.space import MappingSpace
 
 
 @dataclass(frozen=True)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from costmodel.evaluate import evaluate
-from costmodel.mapping import LevelMapping, Mapping, loops
+from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.mapping import LevelMapping, Mapping, loops
 from solvers.budget import Budget, Stopwatch
-from solvers.mapping.answers import answer, infeasible, unknown
 from solvers.mapping.cosa.capacity import Keep, keep_choices, misfit
 from solvers.mapping.cosa.linear import Engine, Goal, IntegerProgram
 from solvers.mapping.cosa.params import Params
 from solvers.mapping.cosa.program import Program, Solved
-from solvers.mapping.obstacles import obstacle
-from solvers.mapping.padding import over_padded_sizes
+from solvers.mapping.outcomes import answer, infeasible, unknown
 from solvers.mapping.polish import Polish
 from solvers.mapping.problem import MappingProblem, objective_of, violations
-from solvers.mapping.space import MappingSpace
-from solvers.mapping.space_bounds import space_bound
-from solvers.mapping.starts import drawn
+from solvers.mapping.space.obstacles import obstacle
+from solvers.mapping.space.padding import over_padded_sizes
+from solvers.mapping.space.space import MappingSpace
+from solvers.mapping.space.space_bounds import space_bound
+from solvers.mapping.space.starts import drawn
 from solvers.outcome import Outcome, noting_limits
 
 VERSION = "3"

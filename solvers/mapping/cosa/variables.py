@@ -8,12 +8,12 @@ from itertools import product
 from math import inf, log2, prod
 from typing import Literal
 
-from costmodel.architecture import Architecture
-from costmodel.mapping import Loop, loops
-from costmodel.workload import Axis, Tensor
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.mapping import Loop, loops
+from costmodel.workload.network import Axis, Tensor
 from solvers.divisors import prime_powers
 from solvers.mapping.cosa.linear import IntegerProgram, Terms, summed
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.space import MappingSpace
 
 Kind = Literal["temporal", "x", "y"]
 

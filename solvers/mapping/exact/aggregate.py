@@ -17,14 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.batch_tables import Tables
-from costmodel.bounds import ROUNDING
 from costmodel.limits import limit_reached
+from costmodel.mapping.batch_tables import Tables
+from costmodel.mapping.bounds import ROUNDING
 from solvers.budget import InTime, OutOfTimeError, always_in_time
-from solvers.mapping.exact.bound import AT_ONCE, LEFT, bound_in_time
+from solvers.mapping.exact.bound import AT_ONCE, bound_in_time
+from solvers.mapping.exact.bound_steps import LEFT
 from solvers.mapping.exact.tables import Lattice, Space, assignment_room
 from solvers.mapping.problem import MappingProblem
-from solvers.mapping.space_bounds import space_bounds
+from solvers.mapping.space.space_bounds import space_bounds
 
 Array = NDArray[Any]
 MOST_KEEP_SETS = 64

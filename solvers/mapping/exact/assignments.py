@@ -154,7 +154,7 @@ class Assignments:
 
     def _bound_spreads(self, in_time: InTime) -> bool:
         """Fill the bounds of all spatial factors, unless that is done; False if time ends it."""
-        from solvers.mapping.exact.choice_kernel import spread_bounds
+        from solvers.mapping.exact.kernels.choice_kernel import spread_bounds
 
         while self._bounded < len(self._spreads):
             some = slice(self._bounded, self._bounded + SPREADS_AT_ONCE)
@@ -170,7 +170,7 @@ class Assignments:
 
     def _split(self, spread: int, limit: float) -> None:
         """Put the assignments of some spatial factors into the queue."""
-        from solvers.mapping.exact.choice_kernel import keep_bounds
+        from solvers.mapping.exact.kernels.choice_kernel import keep_bounds
 
         bounds = self._spread_bounds[spread : spread + 1]
         if len(self._keeps) > 1:

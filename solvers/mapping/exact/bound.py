@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from solvers.budget import InTime, OutOfTimeError
+from solvers.mapping.exact.bound_steps import DONE, LEFT
 
 if TYPE_CHECKING:
     from solvers.mapping.exact.tables import Assignment, Lattice, Space
 
 AT_ONCE = 1_000_000
 """Tiles between two looks at the clock: most layers have fewer, large ones need up to 0.1 s for so many."""
-
-DONE, LEFT = 0, 1
-"""The places of ``Lattice.steps``: how many steps of a bound are done (0: the next call begins anew), and how
-many more tiles are looked at before the next look at the clock."""
 
 
 def bound_in_time(
@@ -25,7 +22,7 @@ def bound_in_time(
 
     Raises OutOfTimeError where that ends it before the bound is known; ``lattice`` is then of no use.
     """
-    from solvers.mapping.exact.bound_kernel import bound_of_assignment
+    from solvers.mapping.exact.kernels.bound_kernel import bound_of_assignment
 
     steps = lattice.steps
     steps[DONE] = 0

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
-from costmodel.workload import Layer
+from costmodel.workload.network import Layer
 
 Order = tuple[int, ...]
 

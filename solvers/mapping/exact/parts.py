@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.mapping import Mapping
-from costmodel.uneven import AnyMapping, UnevenMapping, simplest, split
+from costmodel.mapping.mapping import Mapping
+from costmodel.mapping.uneven import AnyMapping, UnevenMapping, simplest, split
 from solvers.mapping.problem import MappingProblem
-from solvers.mapping.rules import most_parts
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.rules import most_parts
+from solvers.mapping.space.space import MappingSpace
 
 Array = NDArray[Any]
 

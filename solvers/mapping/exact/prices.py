@@ -6,7 +6,8 @@ from math import inf
 from typing import NamedTuple
 
 from solvers.budget import InTime, always_in_time
-from solvers.mapping.exact.bound import AT_ONCE, LEFT, bound_in_time
+from solvers.mapping.exact.bound import AT_ONCE, bound_in_time
+from solvers.mapping.exact.bound_steps import LEFT
 from solvers.mapping.exact.tables import Assignment, Lattice, Space
 
 SHARES = (0.0, *(2.0**power for power in range(-12, 3)))

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.architecture import Architecture, Compute, StorageLevel
-from costmodel.batch import BatchEvaluator, MappingBatch
-from costmodel.evaluate import evaluate
+from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
 from costmodel.limits import Reached, limit_reached, recording
-from costmodel.uneven import AnyMapping
-from costmodel.workload import gemm
+from costmodel.mapping.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.uneven import AnyMapping
+from costmodel.workload.network import gemm
 from solvers.budget import Budget, Deadline, Stopwatch
 from solvers.divisors import divisors
 from solvers.mapping.exact.aggregate import with_cycles
@@ -25,13 +25,13 @@ from solvers.mapping.exact.params import Params
 from solvers.mapping.exact.parts import PartSpace, part_space
 from solvers.mapping.exact.spatial import sides, spreads
 from solvers.mapping.exact.tables import Nodes, Space, lattice_room, nodes_room, space_of
-from solvers.mapping.obstacles import obstacle
-from solvers.mapping.padding import over_padded_sizes
 from solvers.mapping.problem import MappingProblem, objective_of, objective_values, violations
-from solvers.mapping.rules import SpaceRules
-from solvers.mapping.space import MappingSpace
-from solvers.mapping.space_bounds import space_bound
-from solvers.mapping.starts import drawn, serial
+from solvers.mapping.space.obstacles import obstacle
+from solvers.mapping.space.padding import over_padded_sizes
+from solvers.mapping.space.rules import SpaceRules
+from solvers.mapping.space.space import MappingSpace
+from solvers.mapping.space.space_bounds import space_bound
+from solvers.mapping.space.starts import drawn, serial
 from solvers.outcome import Outcome, Status, noting_limits, proven, with_limits
 from solvers.tolerance import SAME_COST, sufficient_bound
 
@@ -296,7 +296,7 @@ class Search:
 
     def _search_loops(self, in_time: Callable[[], bool], nodes_at_once: int = SLICE) -> bool:
         """Look for better mappings of the assignment loaded; whether that came to its end."""
-        from solvers.mapping.exact.search_kernel import begin
+        from solvers.mapping.exact.kernels.search_kernel import begin
 
         room, lattice, nodes = self._assignments.room, self._assignments.lattice, self._nodes
         if not self._visits:
@@ -316,7 +316,7 @@ class Search:
 
     def _explore(self, in_time: Callable[[], bool]) -> bool:
         """Search the loops until there are leaves to look at or the slice is over; False if time ends it."""
-        from solvers.mapping.exact.search_kernel import explore
+        from solvers.mapping.exact.kernels.search_kernel import explore
 
         room, lattice, nodes = self._assignments.room, self._assignments.lattice, self._nodes
         while not explore(self._tables, room, lattice, nodes, self._limit, self._visits):

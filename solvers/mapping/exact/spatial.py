@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.limits import limit_reached
-from solvers.mapping.space import MappingSpace, Slot
+from solvers.mapping.space.space import MappingSpace, Slot
 
 Array = NDArray[Any]
 MOST_SPREADS = 1_500_000

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.batch_tables import Tables, tables_of
-from costmodel.traffic import distinct_sums
-from costmodel.workload import Layer
+from costmodel.mapping.batch_tables import Tables, tables_of
+from costmodel.mapping.traffic import distinct_sums
+from costmodel.workload.network import Layer
 from solvers.mapping.exact.orders import Motion, looped_sets, motions_of, orders_of, runs_together
 from solvers.mapping.exact.parts import PartSpace
 from solvers.mapping.problem import OBJECTIVES, MappingProblem
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.space import MappingSpace
 
 Array = NDArray[Any]
 LEAVES = 256

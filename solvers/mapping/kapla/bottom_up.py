@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.batch import MappingBatch
+from costmodel.mapping.batch import MappingBatch
 from solvers.budget import InTime, always_in_time
 from solvers.mapping.kapla.estimate import Costs, Estimator
 from solvers.mapping.kapla.filling import Filling, ranks
@@ -19,7 +19,7 @@ from solvers.mapping.kapla.orders import stationary_orders
 from solvers.mapping.kapla.params import Params
 from solvers.mapping.kapla.schemes import Schemes
 from solvers.mapping.problem import MappingProblem
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.space import MappingSpace
 
 Array = NDArray[Any]
 

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.batch import BatchEvaluation, BatchEvaluator, MappingBatch
-from costmodel.workload import Layer
+from costmodel.mapping.batch import BatchEvaluation, BatchEvaluator, MappingBatch
+from costmodel.workload.network import Layer
 from solvers.mapping.kapla.ladders import Ladder
 from solvers.mapping.kapla.schemes import Schemes
 from solvers.mapping.problem import MappingProblem, objective_values
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.space import MappingSpace
 
 Array = NDArray[Any]
 ENDLESS = 2**60
@@ -71,7 +71,7 @@ class Estimator:
 
     def completed(self, schemes: Schemes, outer: int) -> tuple[MappingBatch, Array]:
         """The schemes with all open loops at ``outer``, and whether their spatial factors find sides [n]."""
-        from solvers.mapping.space_kernel import choose_sides, space_workspace
+        from solvers.mapping.space.space_kernel import choose_sides, space_workspace
 
         temporal = schemes.temporal.copy()
         temporal[:, outer] *= schemes.rest

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from solvers.budget import InTime, OutOfTimeError, always_in_time
 from solvers.mapping.kapla.schemes import Schemes
-from solvers.mapping.space import MappingSpace, Slot
+from solvers.mapping.space.space import MappingSpace, Slot
 
 Array = NDArray[Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 from typing import NamedTuple
 
-from costmodel.workload import Layer
+from costmodel.workload.network import Layer
 
 
 class StationaryOrder(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.mapping.space import MappingSpace, Slot
+from solvers.mapping.space.space import MappingSpace, Slot
 
 Array = NDArray[Any]
 

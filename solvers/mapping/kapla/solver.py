@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from costmodel.batch import MappingBatch
-from costmodel.mapping import Mapping
+from costmodel.mapping.batch import MappingBatch
+from costmodel.mapping.mapping import Mapping
 from solvers.budget import Budget, OutOfTimeError, Stopwatch
-from solvers.mapping.answers import answer, infeasible, unknown
 from solvers.mapping.kapla.bottom_up import BottomUp, load
 from solvers.mapping.kapla.params import Params
-from solvers.mapping.obstacles import obstacle
-from solvers.mapping.padding import over_padded_sizes
+from solvers.mapping.outcomes import answer, infeasible, unknown
 from solvers.mapping.polish import Polish
 from solvers.mapping.problem import MappingProblem
-from solvers.mapping.space import MappingSpace
-from solvers.mapping.space_bounds import space_bound
-from solvers.mapping.starts import drawn
+from solvers.mapping.space.obstacles import obstacle
+from solvers.mapping.space.padding import over_padded_sizes
+from solvers.mapping.space.space import MappingSpace
+from solvers.mapping.space.space_bounds import space_bound
+from solvers.mapping.space.starts import drawn
 from solvers.outcome import Outcome, noting_limits
 
 VERSION = "2"

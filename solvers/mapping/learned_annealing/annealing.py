@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.batch import MappingBatch
 from costmodel.limits import limit_reached
+from costmodel.mapping.batch import MappingBatch
 from solvers.mapping.learned_annealing.features_kernel import Place, sight
 from solvers.mapping.learned_annealing.measurements import joined
 from solvers.mapping.learned_annealing.params import Params
@@ -22,7 +22,7 @@ from solvers.mapping.learned_annealing.walk_kernel import (
     learn_of,
     walk,
 )
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.space import MappingSpace
 
 Array = NDArray[Any]
 

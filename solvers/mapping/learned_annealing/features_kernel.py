@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from costmodel.compiled import entry, inlined
 
 if TYPE_CHECKING:
-    from costmodel.batch_tables import Rows, Tables
-    from solvers.mapping.space import SpaceTables
+    from costmodel.mapping.batch_tables import Rows, Tables
+    from solvers.mapping.space.tables import SpaceTables
 
 Array = NDArray[Any]
 

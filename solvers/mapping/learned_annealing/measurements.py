@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.batch import BatchEvaluator, MappingBatch
 from solvers.mapping.learned_annealing.features_kernel import Place, describe_rows, feature_count, sight
 from solvers.mapping.learned_annealing.params import Params
 from solvers.mapping.problem import MappingProblem, objective_values
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.space import MappingSpace
 
 Array = NDArray[Any]
 

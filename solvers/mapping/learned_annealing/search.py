@@ -15,7 +15,7 @@ from solvers.mapping.learned_annealing.measurements import Measurements, joined
 from solvers.mapping.learned_annealing.params import Params
 from solvers.mapping.learned_annealing.regressor import chosen_rows, fit, logarithms, no_trees, trees_of
 from solvers.mapping.problem import MappingProblem
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.space import MappingSpace
 
 Array = NDArray[Any]
 

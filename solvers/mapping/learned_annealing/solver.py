@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from costmodel.mapping import Mapping
+from costmodel.mapping.mapping import Mapping
 from solvers.budget import Budget, Stopwatch
-from solvers.mapping.answers import answer, infeasible, unknown
 from solvers.mapping.learned_annealing.params import Params
 from solvers.mapping.learned_annealing.regressor import load_library
-from solvers.mapping.obstacles import obstacle
-from solvers.mapping.padding import over_padded_sizes
+from solvers.mapping.outcomes import answer, infeasible, unknown
 from solvers.mapping.problem import MappingProblem
-from solvers.mapping.space import MappingSpace
-from solvers.mapping.space_bounds import space_bound
+from solvers.mapping.space.obstacles import obstacle
+from solvers.mapping.space.padding import over_padded_sizes
+from solvers.mapping.space.space import MappingSpace
+from solvers.mapping.space.space_bounds import space_bound
 from solvers.outcome import Outcome, noting_limits
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from costmodel.compiled import called, entry, inlined
 from solvers.mapping.learned_annealing.features_kernel import describe
 
 if TYPE_CHECKING:
-    from costmodel.batch_tables import Rows
+    from costmodel.mapping.batch_tables import Rows
     from solvers.mapping.learned_annealing.features_kernel import Place, Sight
-    from solvers.mapping.space import SpaceTables
+    from solvers.mapping.space.tables import SpaceTables
 
 Array = NDArray[Any]
 Int = Any

@@ -9,7 +9,7 @@ from functools import cached_property
 from heapq import heappop, heappush
 from itertools import count
 
-from costmodel.workload import Tensor
+from costmodel.workload.network import Tensor
 from solvers.mapping.thistle import cones
 from solvers.mapping.thistle.costs import Costs
 from solvers.mapping.thistle.expressions import Order

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.architecture import Architecture, StorageLevel
-from costmodel.workload import Layer, Tensor
+from costmodel.hardware.architecture import Architecture, StorageLevel
+from costmodel.workload.network import Layer, Tensor
 from solvers.mapping.problem import Objective
 from solvers.mapping.thistle.expressions import Block, Order
 from solvers.mapping.thistle.program import Box, GeometricProgram, Posynomial

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from costmodel.workload import Axis, Layer, Tensor
+from costmodel.workload.network import Axis, Layer, Tensor
 from solvers.mapping.thistle.signomial import Signomial, monomial, product_of, variable
 
 Order = tuple[str, ...]
@@ -32,8 +32,8 @@ class Expressions:
     Variables are the trip counts that :meth:`Block.trips` names, one per block and dim, but for those that
     ``fixed`` gives as (name, value). ``unseen`` are (tensor, dim) pairs: temporal loops over the dim do not
     count for the tensor, which only a bound may claim. Where no two dims share an axis everything is as the
-    cost model counts it (``costmodel.traffic``), provided that the innermost relevant loop of each order
-    iterates; halos are too, along one direction and but for coincidences (item 3 of its list).
+    cost model counts it (``costmodel.mapping.traffic``), provided that the innermost relevant loop of each
+    order iterates; halos are too, along one direction and but for coincidences (item 3 of its list).
     """
 
     layer: Layer

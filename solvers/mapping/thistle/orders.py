@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import chain, combinations
 from typing import NamedTuple
 
-from costmodel.workload import Layer, Tensor
+from costmodel.workload.network import Layer, Tensor
 from solvers.mapping.thistle.expressions import Order
 
 

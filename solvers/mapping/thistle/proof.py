@@ -15,8 +15,8 @@ first mover did, so it costs the whole tile (or the same, if that never overlaps
 multiply. In G, loops over absent dims around the first mover put the tile back, which costs it whole, and
 multiply; so by induction over G, from ``W' = b W - (b - 1) (tile - cost)``, the words are at least these
 loops times what G costs without them, which is at least the union of the tile's positions
-(``costmodel.bounds``): as many words as G covers of the kept dim, times the other extents. So here too
-``tile * (seen loops from the first moving one outwards)`` is never above the count.
+(``costmodel.mapping.bounds``): as many words as G covers of the kept dim, times the other extents. So here
+too ``tile * (seen loops from the first moving one outwards)`` is never above the count.
 
 **Merged dims.** Dims that mean the same to every tensor become one. Loops in any order count at least as
 those of the merged dims in the order of their first appearance: there a tensor passes by all loops over a
@@ -47,11 +47,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from costmodel.limits import limit_reached
-from costmodel.workload import Axis, Layer, Tensor
+from costmodel.workload.network import Axis, Layer, Tensor
 from solvers.mapping.problem import MappingProblem, Objective
-from solvers.mapping.rules import SpaceRules
-from solvers.mapping.space import MappingSpace, Slot
-from solvers.mapping.space_bounds import space_bounds
+from solvers.mapping.space.rules import SpaceRules
+from solvers.mapping.space.space import MappingSpace, Slot
+from solvers.mapping.space.space_bounds import space_bounds
 from solvers.mapping.thistle.certificate import certified
 from solvers.mapping.thistle.class_search import Branching, ClassSearch
 from solvers.mapping.thistle.costs import Costs, Words

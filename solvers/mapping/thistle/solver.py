@@ -10,18 +10,18 @@ from math import ceil, inf, prod
 
 import numpy as np
 
-from costmodel.batch import BatchEvaluator, MappingBatch
 from costmodel.limits import limit_reached
-from costmodel.mapping import Mapping
+from costmodel.mapping.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.mapping import Mapping
 from solvers.budget import Budget, Stopwatch
-from solvers.mapping.answers import answer, infeasible, unknown
-from solvers.mapping.obstacles import obstacle
-from solvers.mapping.padding import over_padded_sizes
+from solvers.mapping.outcomes import answer, infeasible, unknown
 from solvers.mapping.polish import Polish
 from solvers.mapping.problem import MappingProblem, Objective, objective_of, objective_values
-from solvers.mapping.space import MappingSpace
-from solvers.mapping.space_bounds import space_bound, space_bounds
-from solvers.mapping.starts import drawn, serial
+from solvers.mapping.space.obstacles import obstacle
+from solvers.mapping.space.padding import over_padded_sizes
+from solvers.mapping.space.space import MappingSpace
+from solvers.mapping.space.space_bounds import space_bound, space_bounds
+from solvers.mapping.space.starts import drawn, serial
 from solvers.mapping.thistle.class_search import Branching, ClassSearch, Node
 from solvers.mapping.thistle.costs import Costs
 from solvers.mapping.thistle.orders import mirrored_dims

@@ -12,8 +12,8 @@ from math import log, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.workload import Layer
-from solvers.mapping.space import MappingSpace, Slot
+from costmodel.workload.network import Layer
+from solvers.mapping.space.space import MappingSpace, Slot
 from solvers.mapping.thistle.expressions import Block, Expressions
 
 Keep = tuple[frozenset[str], ...]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from math import inf
 
-from costmodel.workload import Tensor
+from costmodel.workload.network import Tensor
 from solvers.mapping.thistle.expressions import Expressions, Order
 from solvers.mapping.thistle.program import Posynomial
 from solvers.mapping.thistle.signomial import Signomial

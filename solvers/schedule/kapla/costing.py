@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from costmodel.chip import ChipEvaluator
-from costmodel.chip.tile_costs import TileCosts
-from costmodel.ratree import NotPossibleError
+from costmodel.schedule.evaluate import ChipEvaluator
+from costmodel.schedule.tile_cost import TileCosts
+from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Deadline
 from solvers.schedule.kapla.estimate import Cost
 from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import Scheme, Segment, Slicing
-from solvers.schedule.tile_costs import need
+from solvers.schedule.tiles.cost_table import need
 
 
 @dataclass

@@ -8,8 +8,8 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from costmodel.chip import Chip
-from costmodel.ratree import SegmentFlow, Wiring
+from costmodel.hardware.chip import Chip
+from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
 from solvers.schedule.kapla.floors import LayerFloor
 from solvers.schedule.kapla.leaf_floors import LeafFloor, LeafFloors, PlacedLeaf
 from solvers.schedule.kapla.regions import Region, Regions
@@ -71,8 +71,9 @@ class Estimates:
     def may_fit(self, scheme: Scheme) -> bool:
         """Whether the least data that has to be on tiles at once fits the buffers of those tiles together.
 
-        What is held when is the chip model's (``costmodel.chip.buffers``). Cutting K repeats inputs, cutting
-        anything else repeats weights (:meth:`LayerFloor.held_bytes`); uneven parts and halos only take more.
+        What is held when is the chip model's (``costmodel.schedule.buffers``). Cutting K repeats inputs,
+        cutting anything else repeats weights (:meth:`LayerFloor.held_bytes`); uneven parts and halos only
+        take more.
         And each layer for itself has a partition that fits. So no valid segment is refused.
         """
         segment, size = scheme.segment, self.chip.tile.buffer.size_bytes

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from costmodel.chip import Chip
-from costmodel.chip.layers import LayerGraph, NetworkLayer
+from costmodel.hardware.chip import Chip
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from solvers.divisors import divisors
 
 

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.chip import Chip
-from costmodel.chip.geometry import same_shapes
-from costmodel.chip.layers import LayerGraph
+from costmodel.hardware.chip import Chip
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.leaf.geometry import same_shapes
 from solvers.schedule.kapla.floors import LayerFloor
-from solvers.schedule.partition_ranking import held_weights, least_inputs
-from solvers.schedule.tile_shares import factorization_array
+from solvers.schedule.tiles.layer_parts import factorization_array
+from solvers.schedule.tiles.partition_ranking import held_weights, least_inputs
 
 Array = NDArray[Any]
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from costmodel.chip.allocation import allocate
+from costmodel.schedule.allocation import allocate
 from solvers.schedule.kapla.segments import Scheme, Segment, Slicing
-from solvers.schedule.tile_shares import Request
+from solvers.schedule.tiles.layer_parts import Request
 
 
 class Region(NamedTuple):

@@ -8,7 +8,8 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
-from costmodel.ratree import Cut, Leaf, Node, SegmentFlow, Wiring
+from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
+from costmodel.schedule.tree.tree import Cut, Leaf, Node
 from solvers.divisors import divisors
 from solvers.schedule.kapla.params import Params
 from solvers.schedule.problem import ScheduleProblem

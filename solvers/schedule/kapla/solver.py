@@ -7,8 +7,8 @@ from functools import lru_cache
 from math import inf
 from typing import Any
 
-from costmodel.chip import ChipEvaluator
 from costmodel.errors import InputError
+from costmodel.schedule.evaluate import ChipEvaluator
 from solvers.budget import Budget, Deadline
 from solvers.divisors import divisors
 from solvers.outcome import Outcome, noting_limits
@@ -22,9 +22,9 @@ from solvers.schedule.kapla.params import Params
 from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import Scheme, Slicing
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
-from solvers.schedule.ratree.solving import MOST_FOR_RECOUNT
-from solvers.schedule.tile_costs import need, offers_alone
-from solvers.schedule.tile_shares import Request
+from solvers.schedule.set.solving import MOST_FOR_RECOUNT
+from solvers.schedule.tiles.cost_table import need, offers_alone
+from solvers.schedule.tiles.layer_parts import Request
 
 VERSION = "5"
 DEFAULT = Params()

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import permutations, product
 
-from costmodel.chip import Chip
-from costmodel.mapping import Loop, Mapping
-from costmodel.workload import Layer, Tensor
+from costmodel.hardware.chip import Chip
+from costmodel.mapping.mapping import Loop, Mapping
+from costmodel.workload.network import Layer, Tensor
 from tests.costmodel.chip.chip_counts import Link, path, tree
 
 Point = dict[str, int]

@@ -8,27 +8,16 @@ from itertools import islice
 from math import prod
 from random import Random
 
-from costmodel.architecture import Architecture, Compute, StorageLevel
-from costmodel.chip import (
-    AloneCost,
-    Chip,
-    Dram,
-    LayerGraph,
-    NetworkLayer,
-    Noc,
-    Tile,
-    TileBuffer,
-    TileFloor,
-    TileRows,
-    alone_cost,
-    local_alone_cost,
-    table_floor,
-    whole_architecture,
-)
-from costmodel.chip.partitions import factorizations
-from costmodel.mapping import LevelMapping, Loop, Mapping, violations
-from costmodel.ratree import Cut, Leaf, Node
-from costmodel.workload import Layer
+from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
+from costmodel.hardware.chip import Chip, Dram, Noc, Tile, TileBuffer
+from costmodel.hardware.whole_chip import whole_architecture
+from costmodel.mapping.mapping import LevelMapping, Loop, Mapping, violations
+from costmodel.schedule.alone import AloneCost, alone_cost, local_alone_cost
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.leaf.partitions import factorizations
+from costmodel.schedule.tile_cost import TileFloor, TileRows, table_floor
+from costmodel.schedule.tree.tree import Cut, Leaf, Node
+from costmodel.workload.network import Layer
 
 
 def chip(columns: int = 2, rows: int = 2, buffer: int = 1 << 20, **changes: int) -> Chip:

@@ -11,8 +11,14 @@ from collections.abc import Iterator
 from fractions import Fraction
 from math import ceil
 
-from costmodel.chip import Chip, ChipEvaluation, LayerGraph, NetworkLayer, NodeCost, TileCosts
-from costmodel.ratree import Cut, DataFlow, Leaf, Rectangle, leaves
+from costmodel.hardware.chip import Chip
+from costmodel.schedule.evaluation import ChipEvaluation
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.segment import NodeCost
+from costmodel.schedule.tile_cost import TileCosts
+from costmodel.schedule.tree.data_flow import DataFlow
+from costmodel.schedule.tree.spatial_temporal import Rectangle
+from costmodel.schedule.tree.tree import Cut, Leaf, leaves
 
 Element = tuple[int, int, int, int]
 """Channel, sample, row, column."""

@@ -8,26 +8,22 @@ from random import Random
 
 import pytest
 
-from costmodel.chip import (
-    AloneCost,
-    Chip,
-    ChipEvaluator,
-    LayerGraph,
-    TileRows,
-    alone_cost,
-    local_alone_cost,
-    whole_architecture,
-)
-from costmodel.chip.compulsory import layers_traffic
-from costmodel.chip.whole_chip import counted_architecture
-from costmodel.chips import chip_names, load_chip
 from costmodel.errors import InputError
-from costmodel.evaluate import evaluate
-from costmodel.mapping import LevelMapping, Mapping
-from costmodel.multi_node import architecture, load_multi_node
-from costmodel.networks.training import training_graph
-from costmodel.ratree import Leaf
-from costmodel.workload import Layer, convolution, gemm
+from costmodel.formats.chips import chip_names, load_chip
+from costmodel.hardware.chip import Chip
+from costmodel.hardware.whole_chip import counted_architecture, whole_architecture
+from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.mapping import LevelMapping, Mapping
+from costmodel.published.nn_dataflow.multi_node.derived import architecture
+from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
+from costmodel.schedule.alone import AloneCost, alone_cost, local_alone_cost
+from costmodel.schedule.compulsory import layers_traffic
+from costmodel.schedule.evaluate import ChipEvaluator
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.layer_graph.training import training_graph
+from costmodel.schedule.tile_cost import TileRows
+from costmodel.schedule.tree.tree import Leaf
+from costmodel.workload.network import Layer, convolution, gemm
 from tests.costmodel.chip.alone_counts import AloneCounts, all_placements
 from tests.costmodel.chip.chip_cases import (
     FormulaCosts,

@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from costmodel.chip import AloneCost, ChipEvaluator, LayerGraph
-from costmodel.chip.evaluation import ChipEvaluation
-from costmodel.networks.training import training_graph
-from costmodel.ratree import Cut, Leaf, Node, NotPossibleError
+from costmodel.schedule.alone import AloneCost
+from costmodel.schedule.evaluate import ChipEvaluator
+from costmodel.schedule.evaluation import ChipEvaluation
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.layer_graph.training import training_graph
+from costmodel.schedule.tree.tree import Cut, Leaf, Node
+from costmodel.schedule.tree.validity import NotPossibleError
 from tests.costmodel.chip.chip_cases import FormulaCosts, chain, chip, strided
 
 BATCH = 4

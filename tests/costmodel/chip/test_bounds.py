@@ -6,10 +6,14 @@ from random import Random
 
 import pytest
 
-from costmodel.chip import Chip, ChipEvaluator, LayerGraph, lower_bounds
-from costmodel.chip.compulsory import compulsory
-from costmodel.networks.training import training_graph
-from costmodel.ratree import NotPossibleError, parse_tree
+from costmodel.hardware.chip import Chip
+from costmodel.schedule.bounds import lower_bounds
+from costmodel.schedule.compulsory import compulsory
+from costmodel.schedule.evaluate import ChipEvaluator
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.layer_graph.training import training_graph
+from costmodel.schedule.tree.text import parse_tree
+from costmodel.schedule.tree.validity import NotPossibleError
 from tests.costmodel.chip.chip_cases import (
     FormulaCosts,
     MappedCosts,

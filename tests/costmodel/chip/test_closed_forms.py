@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.chip import (
-    Chip,
-    ChipEvaluation,
-    ChipEvaluator,
-    Granularity,
-    LayerGraph,
-    Schedule,
-    granularity_violations,
-)
 from costmodel.errors import InputError
-from costmodel.ratree import NotPossibleError, broken_formulas, node_attributes, parse_tree
-from costmodel.ratree.data_flow import DataFlow
+from costmodel.hardware.chip import Chip
+from costmodel.schedule.evaluate import ChipEvaluator
+from costmodel.schedule.evaluation import ChipEvaluation
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.schedule import Granularity, Schedule, granularity_violations
+from costmodel.schedule.tree.attributes import broken_formulas, node_attributes
+from costmodel.schedule.tree.data_flow import DataFlow
+from costmodel.schedule.tree.text import parse_tree
+from costmodel.schedule.tree.validity import NotPossibleError
 from tests.costmodel.chip.chip_cases import FormulaCosts, chain, chip, layer
 
 ROOMY = chip(1, 1, dram=1_000_000, link=1_000_000)

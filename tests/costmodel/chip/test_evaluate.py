@@ -9,8 +9,14 @@ from random import Random
 
 import pytest
 
-from costmodel.chip import Chip, ChipEvaluation, ChipEvaluator, LayerGraph, NodeCost
-from costmodel.ratree import Cut, DataFlow, Leaf, Node, NotPossibleError
+from costmodel.hardware.chip import Chip
+from costmodel.schedule.evaluate import ChipEvaluator
+from costmodel.schedule.evaluation import ChipEvaluation
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.segment import NodeCost
+from costmodel.schedule.tree.data_flow import DataFlow
+from costmodel.schedule.tree.tree import Cut, Leaf, Node
+from costmodel.schedule.tree.validity import NotPossibleError
 from tests.costmodel.chip.chip_cases import FormulaCosts, chip, cut_off, every_kind, random_tree, read_in_part
 from tests.costmodel.chip.chip_counts import Counts, cycles, energy_pj, most_held, recount, recount_leaf
 

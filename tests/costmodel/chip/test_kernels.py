@@ -27,10 +27,10 @@ def source(module: ModuleType) -> bytes:
 @pytest.mark.parametrize(
     "name",
     [
-        "costmodel.chip.leaf_kernel",
-        "costmodel.chip.volumes_kernel",
-        "costmodel.conventions.set_isca2023.leaf_kernel",
-        "costmodel.conventions.set_isca2023.intra_tile_kernel",
+        "costmodel.schedule.leaf.leaf_kernel",
+        "costmodel.schedule.leaf.volumes_kernel",
+        "costmodel.published.set_isca2023.leaf_kernel",
+        "costmodel.schedule.nvdla_tile.mapper_kernel",
     ],
 )
 def test_machine_code_is_renewed_with_what_kernels_inline(name: str) -> None:
@@ -40,5 +40,5 @@ def test_machine_code_is_renewed_with_what_kernels_inline(name: str) -> None:
 
 
 def test_the_conventions_kernels_are_found_through_those_that_they_call() -> None:
-    found = inlined(import_module("costmodel.conventions.set_isca2023.leaf_kernel"))
-    assert {"costmodel.chip.mesh_kernel", "costmodel.chip.ranges_kernel"} < found
+    found = inlined(import_module("costmodel.published.set_isca2023.leaf_kernel"))
+    assert {"costmodel.schedule.mesh.mesh_kernel", "costmodel.schedule.leaf.ranges_kernel"} < found

@@ -8,11 +8,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from costmodel.chip import Granularity, LayerGraph, Schedule, TileBuffer, TileRows, table_floor
-from costmodel.chip.partitions import factorizations, utilization, well_used
-from costmodel.chip.streams import Stream, streams_of
 from costmodel.errors import InputError
-from costmodel.ratree import Leaf
+from costmodel.hardware.chip import TileBuffer
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.leaf.partitions import factorizations, utilization, well_used
+from costmodel.schedule.leaf.streams import Stream, streams_of
+from costmodel.schedule.schedule import Granularity, Schedule
+from costmodel.schedule.tile_cost import TileRows, table_floor
+from costmodel.schedule.tree.tree import Leaf
 from tests.costmodel.chip.chip_cases import FormulaCosts, chain, chip, layer
 
 

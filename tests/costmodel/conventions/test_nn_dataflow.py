@@ -14,24 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.conventions.nn_dataflow import (
-    LEVELS,
-    LOOPS,
-    TENSORS,
-    Blocking,
-    LayerShape,
-    NotFittingError,
-    SchemeCase,
-    processing_passes,
-    read_schemes,
-    scheme_cost,
-    scheme_directives,
-)
-from costmodel.conventions.nn_dataflow.blocking import OFM, fetched
-from costmodel.conventions.nn_dataflow.cases import evaluated_line, is_scheme_file
-from costmodel.conventions.nn_dataflow.row_stationary import fold
-from costmodel.directives import LayerScheme, accesses, cycles, parallelism
 from costmodel.errors import InputError
+from costmodel.published.nn_dataflow.as_directives import scheme_directives
+from costmodel.published.nn_dataflow.blocking import OFM, Blocking, NotFittingError, fetched, scheme_cost
+from costmodel.published.nn_dataflow.cases import SchemeCase, evaluated_line, is_scheme_file, read_schemes
+from costmodel.published.nn_dataflow.directives.counts import accesses, cycles, parallelism
+from costmodel.published.nn_dataflow.directives.values import LayerScheme
+from costmodel.published.nn_dataflow.layers import LEVELS, LOOPS, TENSORS, LayerShape
+from costmodel.published.nn_dataflow.row_stationary import fold, processing_passes
 
 FILE = Path(__file__).parents[2] / "data/kapla/layer_schemes.jsonl.gz"
 CASES = list(read_schemes(FILE))

@@ -9,23 +9,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.conventions.nn_dataflow import (
-    Blocking,
-    Delivery,
-    Hardware,
-    LayerShape,
-    Partition,
-    corner_layout,
-    partitions,
-    processing_passes,
-    scheme_cost,
-    share,
-    unit_hops,
-)
-from costmodel.conventions.nn_dataflow.hops import Layout, distance, tree_hops
-from costmodel.conventions.nn_dataflow.partition import BATP, INPP, OFMP, OUTP, nearly_divides, piece, words
 from costmodel.errors import InputError
-from costmodel.multi_node import load_multi_node
+from costmodel.published.nn_dataflow.blocking import Blocking, Delivery, scheme_cost
+from costmodel.published.nn_dataflow.hardware import Hardware
+from costmodel.published.nn_dataflow.hops import Layout, corner_layout, distance, tree_hops, unit_hops
+from costmodel.published.nn_dataflow.layers import LayerShape
+from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
+from costmodel.published.nn_dataflow.partition import (
+    BATP,
+    INPP,
+    OFMP,
+    OUTP,
+    Partition,
+    nearly_divides,
+    partitions,
+    piece,
+    share,
+    words,
+)
+from costmodel.published.nn_dataflow.row_stationary import processing_passes
 
 CONV = LayerShape("convolution", 4, 8, 8, 8, 3, 3)
 STRIDED = LayerShape("convolution", 6, 4, 6, 4, 3, 2, 2, 2)

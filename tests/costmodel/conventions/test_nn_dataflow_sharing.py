@@ -7,24 +7,13 @@ from math import inf, prod
 
 import pytest
 
-from costmodel.conventions.nn_dataflow import (
-    Blocking,
-    Delivery,
-    Group,
-    Hardware,
-    LayerShape,
-    NotFittingError,
-    Partition,
-    ProcessingPass,
-    best_rotation,
-    partitions,
-    processing_passes,
-    scheme_cost,
-    share,
-    sharing_groups,
-)
-from costmodel.conventions.nn_dataflow.sharing import _BufferNest
-from costmodel.multi_node import load_multi_node
+from costmodel.published.nn_dataflow.blocking import Blocking, Delivery, NotFittingError, scheme_cost
+from costmodel.published.nn_dataflow.hardware import Hardware
+from costmodel.published.nn_dataflow.layers import LayerShape
+from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
+from costmodel.published.nn_dataflow.partition import Partition, partitions, share
+from costmodel.published.nn_dataflow.row_stationary import ProcessingPass, processing_passes
+from costmodel.published.nn_dataflow.sharing import Group, _BufferNest, best_rotation, sharing_groups
 
 LAYER, BATCH = LayerShape("convolution", 16, 32, 14, 14, 3, 3), 4
 HARDWARE = Hardware.of(load_multi_node("kapla-4x4", "released"))

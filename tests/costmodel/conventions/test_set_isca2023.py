@@ -12,31 +12,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.chip.layers import LayerGraph
-from costmodel.chip.partitions import factorizations
-from costmodel.chip.streams import Place
-from costmodel.conventions.set_isca2023 import (
-    PLATFORMS,
-    NodeCost,
-    Platform,
-    TileTables,
-    TreeEvaluator,
-    load_graph,
-    spatial_temporal,
-)
-from costmodel.conventions.set_isca2023 import tile_tables as tables_module
-from costmodel.conventions.set_isca2023.allocation import allocate
-from costmodel.conventions.set_isca2023.cases import TreeCase, evaluated_line, is_tree_file, read_trees
-from costmodel.conventions.set_isca2023.evaluator import ENERGY_PARTS
-from costmodel.conventions.set_isca2023.hardware import Tile
-from costmodel.conventions.set_isca2023.intra_tile import Share, TileMapper
-from costmodel.conventions.set_isca2023.layers import LIBRARY, graph_from_json
-from costmodel.conventions.set_isca2023.leaf import LeafCost, LeafSearch
-from costmodel.conventions.set_isca2023.partitions import admitted
 from costmodel.errors import InputError
-from costmodel.frontends.safe_json import load_json
-from costmodel.networks.training import training_graph
-from costmodel.ratree import Cut, Leaf, NotPossibleError, format_tree, parse_tree
+from costmodel.formats.layer_graph_json import LIBRARY, graph_from_json, load_graph
+from costmodel.formats.safe_json import load_json
+from costmodel.published.set_isca2023 import tile_tables as tables_module
+from costmodel.published.set_isca2023.allocation import allocate
+from costmodel.published.set_isca2023.cases import TreeCase, evaluated_line, is_tree_file, read_trees
+from costmodel.published.set_isca2023.evaluator import ENERGY_PARTS, NodeCost, TreeEvaluator, spatial_temporal
+from costmodel.published.set_isca2023.hardware import PLATFORMS, Platform
+from costmodel.published.set_isca2023.leaf import LeafCost, LeafSearch
+from costmodel.published.set_isca2023.partitions import admitted
+from costmodel.published.set_isca2023.tile_tables import TileTables
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.layer_graph.training import training_graph
+from costmodel.schedule.leaf.partitions import factorizations
+from costmodel.schedule.leaf.streams import Place
+from costmodel.schedule.nvdla_tile.hardware import Tile
+from costmodel.schedule.nvdla_tile.mapper import Share, TileMapper
+from costmodel.schedule.tree.text import format_tree, parse_tree
+from costmodel.schedule.tree.tree import Cut, Leaf
+from costmodel.schedule.tree.validity import NotPossibleError
 
 DATA = Path(__file__).parents[2] / "data/set"
 CASES = list(read_trees(DATA / "trees.json.gz"))

@@ -7,10 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.conventions.nn_dataflow import SchemeCase, read_schemes, scheme_directives
-from costmodel.directives import LayerScheme, accesses, cost, parse_layers, transfers, violations
 from costmodel.errors import InputError
-from costmodel.multi_node import MultiNode, UnitCosts, architecture, load_multi_node
+from costmodel.published.nn_dataflow.as_directives import scheme_directives
+from costmodel.published.nn_dataflow.cases import SchemeCase, read_schemes
+from costmodel.published.nn_dataflow.directives import cost
+from costmodel.published.nn_dataflow.directives.cost import transfers, violations
+from costmodel.published.nn_dataflow.directives.counts import accesses
+from costmodel.published.nn_dataflow.directives.text import parse_layers
+from costmodel.published.nn_dataflow.directives.values import LayerScheme
+from costmodel.published.nn_dataflow.multi_node.derived import architecture
+from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
+from costmodel.published.nn_dataflow.multi_node.template import MultiNode, UnitCosts
 
 CASES = read_schemes(Path(__file__).parents[2] / "data/kapla/layer_schemes.jsonl.gz")
 

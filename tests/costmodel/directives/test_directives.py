@@ -9,22 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.directives import (
+from costmodel.errors import InputError
+from costmodel.published.nn_dataflow.directives.counts import (
+    Transfers,
+    accesses,
+    cycles,
+    iterations,
+    parallelism,
+)
+from costmodel.published.nn_dataflow.directives.pipeline import mismatches
+from costmodel.published.nn_dataflow.directives.text import format_layers, parse_layers
+from costmodel.published.nn_dataflow.directives.values import (
     LayerScheme,
     LevelScheme,
     Stack,
     TensorTile,
-    Transfers,
     Update,
-    accesses,
-    cycles,
-    format_layers,
-    iterations,
-    mismatches,
-    parallelism,
-    parse_layers,
 )
-from costmodel.errors import InputError
 
 LISTING_1 = """\
 CONV:
@@ -255,7 +256,7 @@ def test_what_a_buffer_takes_is_what_it_did_not_hold(
 
     With two iterations each, as the cost model looks at.
     """
-    from costmodel.directives.counts import _Move, brought_words
+    from costmodel.published.nn_dataflow.directives.counts import _Move, brought_words
 
     moves = [_Move((step, 0) if on_x else (0, step), trips) for step, trips, on_x in updates]
     region = (frozenset(range(width)), frozenset(range(height)))
@@ -277,7 +278,7 @@ def test_what_a_buffer_takes_is_what_it_did_not_hold(
 
 @given(SIZES, st.integers(1, 6), SIZES)
 def test_a_window_takes_what_it_slides_over(step: int, trips: int, width: int) -> None:
-    from costmodel.directives.counts import _Move, brought_words
+    from costmodel.published.nn_dataflow.directives.counts import _Move, brought_words
 
     reached = {step * number + position for number in range(trips) for position in range(width)}
     assert brought_words((frozenset(range(width)),), [_Move((step,), trips)]) == len(reached)

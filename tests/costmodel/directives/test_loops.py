@@ -8,13 +8,15 @@ from math import prod
 
 import pytest
 
-from costmodel.architecture import Architecture, Compute, StorageLevel
-from costmodel.chip.layers import NetworkLayer
-from costmodel.directives import accesses, cycles, directives_of, format_layers, mapping_of, parse_layers
 from costmodel.errors import InputError
-from costmodel.evaluate import evaluate
-from costmodel.mapping import LevelMapping, Mapping, violations
-from costmodel.workload import Layer, convolution, gemm
+from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
+from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.mapping import LevelMapping, Mapping, violations
+from costmodel.published.nn_dataflow.directives.counts import accesses, cycles
+from costmodel.published.nn_dataflow.directives.loops import directives_of, mapping_of
+from costmodel.published.nn_dataflow.directives.text import format_layers, parse_layers
+from costmodel.schedule.layer_graph.graph import NetworkLayer
+from costmodel.workload.network import Layer, convolution, gemm
 
 LEVELS = ("REGF", "GBUF", "DRAM")
 MACHINE = Architecture(

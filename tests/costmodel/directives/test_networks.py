@@ -6,10 +6,13 @@ from math import prod
 
 import pytest
 
-from costmodel.chip.layers import LayerGraph, NetworkLayer
-from costmodel.conventions.set_isca2023 import load_graph
-from costmodel.directives import LayerScheme, accesses, memory_level, parallelism, parse_layers
-from costmodel.networks.training import training_graph
+from costmodel.formats.layer_graph_json import load_graph
+from costmodel.published.nn_dataflow.directives.counts import accesses, parallelism
+from costmodel.published.nn_dataflow.directives.networks import memory_level
+from costmodel.published.nn_dataflow.directives.text import parse_layers
+from costmodel.published.nn_dataflow.directives.values import LayerScheme
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.layer_graph.training import training_graph
 
 BATCH = 4
 ROLES = ("inputs", "weights", "outputs")

@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from costmodel.chip.layers import LayerGraph, NetworkLayer
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 
 Array = Any
 

@@ -12,11 +12,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.architecture import Architecture, Compute, StorageLevel
 from costmodel.errors import InputError
-from costmodel.frontends import architecture_yaml
-from costmodel.frontends.architecture_yaml import architecture_from_document
-from costmodel.technology import THISTLE_45NM
+from costmodel.formats.yaml import architecture as architecture_yaml
+from costmodel.formats.yaml.architecture import architecture_from_document
+from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
+from costmodel.hardware.technology import THISTLE_45NM
 
 FAMILY = """
 name: family

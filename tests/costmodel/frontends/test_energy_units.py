@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from costmodel.architectures import load_architecture
-from costmodel.chips import load_chip
 from costmodel.errors import InputError
-from sweep.axis import Axis, meaning
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.chips import load_chip
+from sweep.study.axis import Axis, meaning
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.frontends.graph_json import network_of_graph, read_graph
-from costmodel.networks import counting_warnings, uncounted_rows
-from costmodel.workload import convolution, distinct_layers, gemm
+from costmodel.formats.graph_json import network_of_graph, read_graph
+from costmodel.workload.counting import counting_warnings, uncounted_rows
+from costmodel.workload.network import convolution, distinct_layers, gemm
 
 GRAPHS = Path(__file__).parents[2] / "data" / "graphs"
 

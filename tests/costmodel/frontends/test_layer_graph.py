@@ -10,18 +10,19 @@ from typing import Any
 import onnx
 import pytest
 
-from costmodel.attributes import Attributes
-from costmodel.chip.layers import LayerGraph, NetworkLayer
-from costmodel.conventions.set_isca2023.layers import load_graph
 from costmodel.errors import InputError
-from costmodel.frontends.graph_json import read_graph
-from costmodel.frontends.layer_graph import layer_graph
-from costmodel.networks import load_network, network_names
-from costmodel.networks.builder import Convolution, NetworkBuilder, Pool
-from costmodel.networks.inception import googlenet
-from costmodel.networks.layer_graphs import layer_graph_names, load_layer_graph
-from costmodel.networks.transformer import bert_base
-from costmodel.workload import Network, Node, Pooling, Value, batched_matmul, convolution, gemm
+from costmodel.formats.graph_json import read_graph
+from costmodel.formats.layer_graph_json import load_graph
+from costmodel.formats.layer_graphs import layer_graph_names, load_layer_graph
+from costmodel.formats.networks import load_network
+from costmodel.formats.operator_networks import network_names
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.layer_graph.reader import layer_graph
+from costmodel.workload.attributes import Attributes
+from costmodel.workload.library.builder import Convolution, NetworkBuilder, Pool
+from costmodel.workload.library.inception import googlenet
+from costmodel.workload.library.transformer import bert_base
+from costmodel.workload.network import Network, Node, Pooling, Value, batched_matmul, convolution, gemm
 
 DATA = Path(__file__).parents[2] / "data"
 

@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from costmodel.chip.layers import NetworkLayer
 from costmodel.errors import InputError
-from costmodel.frontends.graph_json import network_of_graph
-from costmodel.frontends.layer_graph import layer_graph
-from costmodel.frontends.onnx import read_onnx
+from costmodel.formats.graph_json import network_of_graph
+from costmodel.formats.onnx.reader import read_onnx
+from costmodel.schedule.layer_graph.graph import NetworkLayer
+from costmodel.schedule.layer_graph.reader import layer_graph
 from tests.costmodel.frontends.layer_graph_runs import Made, number, run
 
 

@@ -11,10 +11,10 @@ import pytest
 from onnx import TensorProto, helper
 
 from costmodel.errors import InputError
-from costmodel.frontends.graph_json import read_graph
-from costmodel.frontends.onnx import read_onnx
-from costmodel.networks import counting_warnings, uncounted_rows
-from costmodel.workload import Layer, Network, convolution, distinct_layers, gemm
+from costmodel.formats.graph_json import read_graph
+from costmodel.formats.onnx.reader import read_onnx
+from costmodel.workload.counting import counting_warnings, uncounted_rows
+from costmodel.workload.network import Layer, Network, convolution, distinct_layers, gemm
 
 DATA = Path(__file__).parents[2] / "data"
 

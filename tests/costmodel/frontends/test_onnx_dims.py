@@ -9,9 +9,10 @@ import pytest
 from onnx import TensorProto, helper
 
 from costmodel.errors import InputError
-from costmodel.frontends.onnx import read_onnx
-from costmodel.frontends.onnx_symbols import symbols_of, value_of
-from costmodel.networks import counting_warnings, load_layer, load_network
+from costmodel.formats.networks import load_layer, load_network
+from costmodel.formats.onnx.reader import read_onnx
+from costmodel.formats.onnx.symbols import symbols_of, value_of
+from costmodel.workload.counting import counting_warnings
 
 DATA = Path(__file__).parents[2] / "data" / "onnx"
 BLOCKS = sorted(path.name for path in DATA.glob("llama_*.onnx"))

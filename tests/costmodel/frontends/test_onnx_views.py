@@ -11,12 +11,12 @@ import onnx
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from costmodel.frontends.onnx_attributes import attributes_of
-from costmodel.frontends.onnx_constants import constants_of
-from costmodel.frontends.onnx_shapes import shapes_of
-from costmodel.frontends.onnx_views import Views
-from costmodel.frontends.views import View
-from costmodel.workload import Node
+from costmodel.formats.onnx.attributes import attributes_of
+from costmodel.formats.onnx.constants import constants_of
+from costmodel.formats.onnx.shapes import shapes_of
+from costmodel.formats.onnx.views import Views
+from costmodel.workload.network import Node
+from costmodel.workload.views import View
 
 OPSET = 18
 

@@ -9,16 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.errors import InputError
-from costmodel.frontends.quantities import (
-    AREA,
-    BANDWIDTH,
-    ENERGY,
-    FREQUENCY,
-    LEAKAGE,
-    SIZE,
-    Units,
-    reader,
-)
+from costmodel.formats.yaml.quantities import AREA, BANDWIDTH, ENERGY, FREQUENCY, LEAKAGE, SIZE, Units, reader
 
 
 @pytest.mark.parametrize(

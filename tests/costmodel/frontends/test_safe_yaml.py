@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.frontends.safe_yaml import MOST_BYTES, MOST_NODES, load_yaml, parse_yaml
+from costmodel.formats.yaml.safe_yaml import MOST_BYTES, MOST_NODES, load_yaml, parse_yaml
 
 
 def refusal(text: str) -> str:

@@ -12,12 +12,12 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from costmodel.errors import InputError
-from costmodel.frontends.graph_json import network_of_graph
-from costmodel.frontends.onnx import read_onnx
-from costmodel.frontends.onnx_shapes import load_model
-from costmodel.networks import counting_warnings
-from costmodel.scratchpad import operator_graph
-from costmodel.workload import Layer, Network
+from costmodel.formats.graph_json import network_of_graph
+from costmodel.formats.onnx.reader import read_onnx
+from costmodel.formats.onnx.shapes import load_model
+from costmodel.scratchpad.graph import operator_graph
+from costmodel.workload.counting import counting_warnings
+from costmodel.workload.network import Layer, Network
 
 HEADS, PAIRS, ROWS, WIDTH = 8, 2, 5, 3
 GROUP = HEADS // PAIRS

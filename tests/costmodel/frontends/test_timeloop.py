@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.frontends.timeloop import read_problem
-from costmodel.workload import Layer, convolution, gemm
+from costmodel.formats.timeloop.problem import read_problem
+from costmodel.workload.network import Layer, convolution, gemm
 
 OLD = """
 problem:

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
-from costmodel.evaluate import evaluate
-from costmodel.frontends.timeloop_architecture import FanOutStep, TimeloopArchitecture, timeloop_architecture
-from costmodel.frontends.timeloop_case import problem_of, read_timeloop_case
-from costmodel.frontends.timeloop_constraints import read_constraints
-from costmodel.frontends.timeloop_export import VERSIONS, Version, mapping_text
-from costmodel.frontends.timeloop_files import TimeloopFiles, read_timeloop
-from costmodel.technology import THISTLE_45NM
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.timeloop.architecture import FanOutStep, TimeloopArchitecture, timeloop_architecture
+from costmodel.formats.timeloop.case import problem_of, read_timeloop_case
+from costmodel.formats.timeloop.constraints import read_constraints
+from costmodel.formats.timeloop.export import VERSIONS, Version, mapping_text
+from costmodel.formats.timeloop.files import TimeloopFiles, read_timeloop
+from costmodel.hardware.technology import THISTLE_45NM
+from costmodel.mapping.evaluate import evaluate
 from solvers.budget import Budget
 from solvers.mapping import exact, exhaustive
 from solvers.mapping.problem import MappingProblem, violations
-from solvers.mapping.rules import LevelRules, SpaceRules
+from solvers.mapping.space.rules import LevelRules, SpaceRules
 from solvers.outcome import Status
 
 FILES = Path(__file__).parents[2] / "data" / "timeloop_files"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.frontends.timeloop_case import read_timeloop_case
+from costmodel.formats.timeloop.case import read_timeloop_case
 
 FILES = Path(__file__).parents[2] / "data" / "timeloop_files"
 V03 = [FILES / "v03" / f"{name}.yaml" for name in ("arch", "ERT", "problem", "constraints", "mapping")]

@@ -13,23 +13,23 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.architecture import Architecture
-from costmodel.architectures import architecture_names, load_architecture
 from costmodel.errors import InputError
-from costmodel.evaluate import evaluate
-from costmodel.frontends.timeloop_architecture import FanOut, TimeloopArchitecture, timeloop_architecture
-from costmodel.frontends.timeloop_case import problem_of, read_timeloop_case
-from costmodel.frontends.timeloop_constraints import LevelConstraint, read_constraints
-from costmodel.frontends.timeloop_energy import NotCountedWarning
-from costmodel.frontends.timeloop_export import VERSIONS, mapping_text
-from costmodel.frontends.timeloop_files import read_timeloop
-from costmodel.frontends.timeloop_mapping import read_mapping
-from costmodel.frontends.timeloop_reference import Case, read_cases
-from costmodel.mapping import LevelMapping, Mapping
-from costmodel.technology import THISTLE_45NM
-from costmodel.workload import Layer, batched_matmul, convolution, gemm
+from costmodel.formats.architectures import architecture_names, load_architecture
+from costmodel.formats.cases.folder import Case, read_cases
+from costmodel.formats.timeloop.architecture import FanOut, TimeloopArchitecture, timeloop_architecture
+from costmodel.formats.timeloop.case import problem_of, read_timeloop_case
+from costmodel.formats.timeloop.constraints import LevelConstraint, read_constraints
+from costmodel.formats.timeloop.energy import NotCountedWarning
+from costmodel.formats.timeloop.export import VERSIONS, mapping_text
+from costmodel.formats.timeloop.files import read_timeloop
+from costmodel.formats.timeloop.mapping import read_mapping
+from costmodel.hardware.architecture import Architecture
+from costmodel.hardware.technology import THISTLE_45NM
+from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.mapping import LevelMapping, Mapping
+from costmodel.workload.network import Layer, batched_matmul, convolution, gemm
 from solvers.mapping.problem import MappingProblem, violations
-from solvers.mapping.rules import LevelRules, SpaceRules
+from solvers.mapping.space.rules import LevelRules, SpaceRules
 
 FILES = Path(__file__).parents[2] / "data" / "timeloop_files"
 V03 = [FILES / "v03" / f"{name}.yaml" for name in ("arch", "ERT", "problem", "constraints", "mapping")]

@@ -13,10 +13,11 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from costmodel.errors import InputError
-from costmodel.frontends.onnx import read_onnx
-from costmodel.networks import counting_warnings, load_layer, mapped_layers, size_warnings, uncounted_rows
-from costmodel.scratchpad import operator_graph
-from costmodel.workload import Network
+from costmodel.formats.networks import load_layer
+from costmodel.formats.onnx.reader import read_onnx
+from costmodel.scratchpad.graph import operator_graph
+from costmodel.workload.counting import counting_warnings, mapped_layers, size_warnings, uncounted_rows
+from costmodel.workload.network import Network
 
 Shapes = dict[str, tuple[int, ...]]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.frontends.views import Digit, View, chained, combined, paired, stacked, whole
+from costmodel.workload.views import Digit, View, chained, combined, paired, stacked, whole
 
 Elements = np.ndarray[Any, np.dtype[np.int64]]
 

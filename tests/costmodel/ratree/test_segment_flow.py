@@ -6,7 +6,9 @@ from random import Random
 
 import pytest
 
-from costmodel.ratree import Cut, DataFlow, Leaf, Node, SegmentFlow, Wiring
+from costmodel.schedule.tree.data_flow import DataFlow
+from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
+from costmodel.schedule.tree.tree import Cut, Leaf, Node
 
 PRODUCERS: dict[str, tuple[str, ...]] = {
     "a": (),

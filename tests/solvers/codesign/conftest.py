@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.workload import convolution, gemm
+from costmodel.workload.network import convolution, gemm
 from solvers.codesign.family import ArchitectureFamily
 from solvers.codesign.problem import CodesignProblem
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
-from costmodel.technology import THISTLE_45NM
+from costmodel.formats.architectures import load_architecture
+from costmodel.hardware.technology import THISTLE_45NM
 from solvers.codesign.family import ArchitectureFamily
 
 FIXED = """

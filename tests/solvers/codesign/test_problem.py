@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.evaluate import evaluate
-from costmodel.technology import THISTLE_45NM
-from costmodel.workload import gemm
+from costmodel.hardware.technology import THISTLE_45NM
+from costmodel.mapping.evaluate import evaluate
+from costmodel.workload.network import gemm
 from solvers.budget import Budget
 from solvers.codesign.bounds import lower_bound, smallest_member
 from solvers.codesign.family import ArchitectureFamily

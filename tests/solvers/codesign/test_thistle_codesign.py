@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.networks import load_layer
-from costmodel.workload import gemm
+from costmodel.formats.networks import load_layer
+from costmodel.workload.network import gemm
 from solvers.budget import Budget
 from solvers.codesign import thistle
 from solvers.codesign.bounds import lower_bound, smallest_member

@@ -8,9 +8,9 @@ from math import prod
 
 import pytest
 
-from costmodel.evaluate import Evaluation, evaluate
-from costmodel.mapping import LevelMapping, Mapping, loops
-from costmodel.workload import Layer, batched_matmul, convolution, gemm
+from costmodel.mapping.evaluate import Evaluation, evaluate
+from costmodel.mapping.mapping import LevelMapping, Mapping, loops
+from costmodel.workload.network import Layer, batched_matmul, convolution, gemm
 from solvers.codesign.family import ArchitectureFamily
 from solvers.codesign.problem import CodesignProblem
 from solvers.codesign.thistle.hardware import FANOUT, SIZE, Hardware

@@ -12,23 +12,29 @@ from dataclasses import astuple, replace
 from itertools import islice
 from random import Random
 
-from costmodel.architecture import Architecture
-from costmodel.batch import BatchEvaluator, MappingBatch
-from costmodel.bounds import lower_bounds
-from costmodel.chip import ChipEvaluation, ChipEvaluator, NodeCost
-from costmodel.chip.bounds import lower_bounds as chip_bounds
-from costmodel.chip.layers import LayerGraph
-from costmodel.conventions.set_isca2023 import TreeEvaluator, load_graph, load_platform
-from costmodel.conventions.set_isca2023.tile_tables import TileTables
-from costmodel.evaluate import Evaluation, evaluate
-from costmodel.mapping import Mapping
-from costmodel.ratree import Node, NotPossibleError, format_tree
-from costmodel.scratchpad import OperatorGraph, ScratchpadSettings
-from costmodel.scratchpad_plan import IDLE, Plan, Residency, TensorPlan, off_chip_bytes, violations
-from costmodel.sharing import allocations
-from costmodel.uneven import UnevenMapping, split
-from costmodel.uneven import violations as mapping_violations
-from costmodel.workload import Layer
+from costmodel.formats.layer_graph_json import load_graph
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.bounds import lower_bounds
+from costmodel.mapping.evaluate import Evaluation, evaluate
+from costmodel.mapping.mapping import Mapping
+from costmodel.mapping.sharing import allocations
+from costmodel.mapping.uneven import UnevenMapping, split
+from costmodel.mapping.uneven import violations as mapping_violations
+from costmodel.published.set_isca2023.evaluator import TreeEvaluator
+from costmodel.published.set_isca2023.hardware import load_platform
+from costmodel.published.set_isca2023.tile_tables import TileTables
+from costmodel.schedule.bounds import lower_bounds as chip_bounds
+from costmodel.schedule.evaluate import ChipEvaluator
+from costmodel.schedule.evaluation import ChipEvaluation
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.segment import NodeCost
+from costmodel.schedule.tree.text import format_tree
+from costmodel.schedule.tree.tree import Node
+from costmodel.schedule.tree.validity import NotPossibleError
+from costmodel.scratchpad.graph import OperatorGraph, ScratchpadSettings
+from costmodel.scratchpad.plan import IDLE, Plan, Residency, TensorPlan, off_chip_bytes, violations
+from costmodel.workload.network import Layer
 from tests.costmodel.chip import chip_cases
 from tests.solvers.golden.problems import (
     LAYERS,

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from itertools import islice, product
 from typing import Any
 
-from costmodel.uneven import AnyMapping
+from costmodel.mapping.uneven import AnyMapping
 from solvers.budget import Budget
 from solvers.catalogue import Entry
 from solvers.mapping.problem import OBJECTIVES, MappingProblem
-from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules
+from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
 from solvers.outcome import Outcome
 from tests.solvers.golden.problems import (
     ENOUGH,

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from costmodel.architecture import Architecture
-from costmodel.architectures import load_architecture
-from costmodel.uneven import AnyMapping, UnevenMapping
-from costmodel.workload import Layer, Role, Tensor, batched_matmul, convolution, gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.uneven import AnyMapping, UnevenMapping
+from costmodel.workload.network import Layer, Role, Tensor, batched_matmul, convolution, gemm
 from solvers.budget import Budget
 from solvers.outcome import Outcome
 

@@ -7,12 +7,16 @@ from dataclasses import astuple, replace
 from itertools import product
 from typing import Any
 
-from costmodel.chip.layers import LayerGraph
-from costmodel.chips import load_chip, load_tile
-from costmodel.conventions.set_isca2023 import load_graph, load_platform
-from costmodel.conventions.set_isca2023.tile_costs import NvdlaTileCosts, chip_of
-from costmodel.networks.training import training_graph
-from costmodel.workload import batched_matmul, convolution, gemm
+from released_model import ReleasedModel
+
+from costmodel.formats.chips import load_chip
+from costmodel.formats.layer_graph_json import load_graph
+from costmodel.formats.tiles import load_tile
+from costmodel.published.set_isca2023.hardware import load_platform
+from costmodel.published.set_isca2023.tile_costs import NvdlaTileCosts, chip_of
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.layer_graph.training import training_graph
+from costmodel.workload.network import batched_matmul, convolution, gemm
 from solvers.budget import Budget
 from solvers.catalogue import Entry
 from solvers.codesign.family import ArchitectureFamily
@@ -22,10 +26,9 @@ from solvers.outcome import Outcome
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem
-from solvers.schedule.released_model import ReleasedModel
-from solvers.schedule.tile_costs import solved_costs
-from solvers.schedule.tile_mapper import TileMapper, TileProblem
-from solvers.schedule.tile_shares import Demand, Pruning, Share
+from solvers.schedule.tiles.cost_table import solved_costs
+from solvers.schedule.tiles.layer_parts import Demand, Pruning, Share
+from solvers.schedule.tiles.mapper import TileMapper, TileProblem
 from tests.costmodel.chip.chip_cases import FormulaCosts, chain, chip, every_kind, layer, strided
 from tests.solvers.golden.problems import ENOUGH, Answer, Case, digest, nine_digits, numbers
 

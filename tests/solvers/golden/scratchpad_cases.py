@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from costmodel.networks import load_network
-from costmodel.scratchpad import OperatorGraph, ScratchpadSettings, operator_graph
-from costmodel.scratchpad_plan import Plan
+from costmodel.formats.networks import load_network
+from costmodel.scratchpad.graph import OperatorGraph, ScratchpadSettings, operator_graph
+from costmodel.scratchpad.plan import Plan
 from solvers.budget import Budget
 from solvers.catalogue import Entry
 from solvers.outcome import Outcome

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from costmodel.architecture import Architecture, Compute, StorageLevel
-from costmodel.workload import convolution, gemm
+from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
+from costmodel.workload.network import convolution, gemm
 from solvers.mapping.problem import MappingProblem
 
 

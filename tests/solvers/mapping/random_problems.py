@@ -9,15 +9,15 @@ from math import inf
 
 import numpy as np
 
-from costmodel.architecture import ALL_ROLES, Architecture, Compute, StorageLevel
-from costmodel.architectures import architecture_names, load_architecture
-from costmodel.batch import BatchEvaluation, BatchEvaluator, MappingBatch
-from costmodel.mapping import Mapping
-from costmodel.workload import Layer, Tensor, batched_matmul, convolution, gemm
-from solvers.mapping.neighbours import Neighbourhood
+from costmodel.formats.architectures import architecture_names, load_architecture
+from costmodel.hardware.architecture import ALL_ROLES, Architecture, Compute, StorageLevel
+from costmodel.mapping.batch import BatchEvaluation, BatchEvaluator, MappingBatch
+from costmodel.mapping.mapping import Mapping
+from costmodel.workload.network import Layer, Tensor, batched_matmul, convolution, gemm
 from solvers.mapping.problem import OBJECTIVES, MappingProblem
-from solvers.mapping.rules import FactorRule, KeepRule, LevelRules, SpaceRules
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.neighbours import Neighbourhood
+from solvers.mapping.space.rules import FactorRule, KeepRule, LevelRules, SpaceRules
+from solvers.mapping.space.space import MappingSpace
 
 KEEPS: tuple[KeepRule, ...] = ("fitting", "free", "all")
 

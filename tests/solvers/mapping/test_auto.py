@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
-from costmodel.mapping import Mapping
-from costmodel.networks import load_layer
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.networks import load_layer
+from costmodel.mapping.mapping import Mapping
 from solvers.budget import Budget
 from solvers.catalogue import Entry
 from solvers.mapping import auto, cosa
 from solvers.mapping.auto import BESIDE, FIRST_TURN, LEADER, MEMBERS, SHARES, Params, Portfolio
 from solvers.mapping.problem import MappingProblem, violations
-from solvers.mapping.space_bounds import space_bound
+from solvers.mapping.space.space_bounds import space_bound
 from solvers.outcome import Outcome, Status
 
 NOTHING = Mapping(())

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from costmodel.architecture import Architecture
-from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
-from costmodel.evaluate import evaluate
-from costmodel.mapping import Mapping
-from costmodel.workload import convolution, gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.mapping import Mapping
+from costmodel.workload.network import convolution, gemm
 from solvers.budget import Budget
 from solvers.catalogue import CATALOGUE, Entry
 from solvers.mapping.exhaustive import solve as look_at_all
@@ -24,7 +24,7 @@ from solvers.mapping.problem import (
     objective_of,
     violations,
 )
-from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules
+from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
 from solvers.outcome import Outcome, Status
 
 ENTRIES = [entry for entry in CATALOGUE if entry.family == "mapping"]

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from costmodel.architecture import Architecture, StorageLevel
-from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
-from costmodel.evaluate import evaluate
-from costmodel.networks import load_network
-from costmodel.workload import Layer, Tensor, batched_matmul, convolution, distinct_layers, gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.networks import load_network
+from costmodel.hardware.architecture import Architecture, StorageLevel
+from costmodel.mapping.evaluate import evaluate
+from costmodel.workload.network import Layer, Tensor, batched_matmul, convolution, distinct_layers, gemm
 from solvers.budget import Budget
 from solvers.mapping.cosa import Params, solve
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_of, violations
-from solvers.mapping.rules import SpaceRules
+from solvers.mapping.space.rules import SpaceRules
 from solvers.outcome import Status
 
 CONVOLUTION = convolution("conv", K=64, C=32, P=14, Q=14, R=3, S=3, stride=(2, 2))

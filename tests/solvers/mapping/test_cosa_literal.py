@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from ortools.sat.python import cp_model
 
-from costmodel.architecture import ALL_ROLES, Architecture, Compute, StorageLevel
-from costmodel.architectures import load_architecture
-from costmodel.workload import Layer, Role, Tensor, batched_matmul, convolution, gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.hardware.architecture import ALL_ROLES, Architecture, Compute, StorageLevel
+from costmodel.workload.network import Layer, Role, Tensor, batched_matmul, convolution, gemm
 from solvers.mapping.cosa import Params
 from solvers.mapping.cosa.capacity import Keep, keep_choices
 from solvers.mapping.cosa.cp_sat import CpSat
@@ -27,7 +27,7 @@ from solvers.mapping.cosa.linear import value
 from solvers.mapping.cosa.objectives import network_level
 from solvers.mapping.cosa.params import Boundaries
 from solvers.mapping.cosa.program import Program
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.space import MappingSpace
 
 SCALE = 1_000_000
 PARAMS = Params(compute_weight=3.0, utilisation_weight=0.0, traffic_weight=1.0, sharing="even")

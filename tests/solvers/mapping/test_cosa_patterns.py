@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from costmodel.workload import Layer, batched_matmul, convolution, gemm
+from costmodel.workload.network import Layer, batched_matmul, convolution, gemm
 from solvers.mapping.cosa.patterns import reuse_patterns
 
 CONVOLUTION = convolution("conv", K=4, C=3, P=2, Q=5, R=3, S=3)

@@ -8,10 +8,10 @@ from math import log2, prod
 
 import pytest
 
-from costmodel.architecture import Architecture, Compute, StorageLevel
-from costmodel.architectures import load_architecture
-from costmodel.mapping import LevelMapping, Mapping, violations
-from costmodel.workload import Layer, batched_matmul, convolution, gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
+from costmodel.mapping.mapping import LevelMapping, Mapping, violations
+from costmodel.workload.network import Layer, batched_matmul, convolution, gemm
 from solvers.mapping.cosa import Params
 from solvers.mapping.cosa.capacity import Buffer, cut_off, keep_choices, respect_capacity
 from solvers.mapping.cosa.cp_sat import CpSat
@@ -20,7 +20,7 @@ from solvers.mapping.cosa.linear import Engine, Goal, IntegerProgram, Row, value
 from solvers.mapping.cosa.params import Surrogate
 from solvers.mapping.cosa.program import Program
 from solvers.mapping.cosa.variables import Variables, prime_groups
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.space import MappingSpace
 
 ENGINES = [CpSat, Highs]
 STRIDED = convolution("strided", K=2, C=1, P=6, Q=2, R=3, S=2, stride=(2, 1), dilation=(1, 3))

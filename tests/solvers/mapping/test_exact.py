@@ -7,12 +7,12 @@ from math import inf
 
 import pytest
 
-from costmodel.architecture import Architecture, StorageLevel
-from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
-from costmodel.evaluate import evaluate
-from costmodel.networks import load_layer
-from costmodel.workload import Layer, Tensor, batched_matmul, convolution, gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.networks import load_layer
+from costmodel.hardware.architecture import Architecture, StorageLevel
+from costmodel.mapping.evaluate import evaluate
+from costmodel.workload.network import Layer, Tensor, batched_matmul, convolution, gemm
 from solvers.budget import Budget, InTime
 from solvers.mapping import exhaustive
 from solvers.mapping.exact import Params, Solving, solve
@@ -22,8 +22,8 @@ from solvers.mapping.exact.prices import Prices, Which
 from solvers.mapping.exact.tables import LEAVES
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, Objective, objective_of, violations
 from solvers.mapping.random_search import solve as search_randomly
-from solvers.mapping.rules import FactorRule, KeepRule, LevelRules, SpaceRules
-from solvers.mapping.space_bounds import space_bound
+from solvers.mapping.space.rules import FactorRule, KeepRule, LevelRules, SpaceRules
+from solvers.mapping.space.space_bounds import space_bound
 from solvers.outcome import Outcome, Status
 
 LAYERS = (

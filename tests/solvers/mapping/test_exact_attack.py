@@ -6,10 +6,10 @@ from itertools import islice
 
 import pytest
 
-from costmodel.architectures import load_architecture
-from costmodel.bounds import lower_bounds
-from costmodel.evaluate import evaluate
-from costmodel.networks import load_layer
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.networks import load_layer
+from costmodel.mapping.bounds import lower_bounds
+from costmodel.mapping.evaluate import evaluate
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.mapping import exact, exhaustive

@@ -7,9 +7,9 @@ from math import prod
 import numpy as np
 import pytest
 
-from costmodel.architectures import load_architecture
-from costmodel.batch import BatchEvaluator
-from costmodel.workload import Layer, convolution, gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.mapping.batch import BatchEvaluator
+from costmodel.workload.network import Layer, convolution, gemm
 from solvers.budget import Budget, always_in_time
 from solvers.mapping import exact
 from solvers.mapping.exact import spatial
@@ -19,8 +19,8 @@ from solvers.mapping.exact.parts import part_space
 from solvers.mapping.exact.spatial import spreads
 from solvers.mapping.exact.tables import assignment_room, lattice_room, space_of
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_values
-from solvers.mapping.rules import SpaceRules
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.rules import SpaceRules
+from solvers.mapping.space.space import MappingSpace
 from solvers.outcome import Status
 
 LAYERS = (

@@ -6,17 +6,19 @@ from typing import Any
 
 import pytest
 
-from costmodel.architectures import load_architecture
-from costmodel.workload import convolution, gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.workload.network import convolution, gemm
 from solvers.budget import Budget, OutOfTimeError, always_in_time
 from solvers.mapping.exact import bound as exact_bound
-from solvers.mapping.exact import choice_kernel, solve
-from solvers.mapping.exact.bound import LEFT, bound_in_time
+from solvers.mapping.exact import solve
+from solvers.mapping.exact.bound import bound_in_time
+from solvers.mapping.exact.bound_steps import LEFT
+from solvers.mapping.exact.kernels import choice_kernel
 from solvers.mapping.exact.parts import part_space
 from solvers.mapping.exact.spatial import spreads
 from solvers.mapping.exact.tables import assignment_room, lattice_room, space_of
 from solvers.mapping.problem import MappingProblem
-from solvers.mapping.rules import SpaceRules
+from solvers.mapping.space.rules import SpaceRules
 from solvers.outcome import Status
 
 LARGE = convolution("large", K=5040, C=720, P=60, Q=60, R=3, S=3)
@@ -65,7 +67,7 @@ def test_a_bound_ends_when_the_time_does() -> None:
 @pytest.mark.parametrize("looks", [3, 20, 40, 60])
 def test_little_is_done_when_the_time_is_up(looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All bounds of spatial factors and the tables of one assignment are 50 such pieces of work."""
-    from solvers.mapping.exact import bound_kernel
+    from solvers.mapping.exact.kernels import bound_kernel
 
     problem = MappingProblem(load_architecture("B_simba_like"), LARGE)
     solve(MappingProblem(load_architecture("B_simba_like"), gemm("small", M=8, N=8, K=8)), Budget())

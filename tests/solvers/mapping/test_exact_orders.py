@@ -7,8 +7,8 @@ from itertools import permutations
 
 import pytest
 
-from costmodel.traffic import PlacedLoop, delivered_words
-from costmodel.workload import Layer, Tensor, convolution, gemm
+from costmodel.mapping.traffic import PlacedLoop, delivered_words
+from costmodel.workload.network import Layer, Tensor, convolution, gemm
 from solvers.mapping.exact.orders import motions_of, orders_of, runs_together
 
 TRANSPOSED = Layer(

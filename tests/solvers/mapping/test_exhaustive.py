@@ -9,16 +9,16 @@ from math import prod
 
 import pytest
 
-from costmodel.architecture import Architecture
 from costmodel.errors import InputError
-from costmodel.evaluate import evaluate
-from costmodel.mapping import LevelMapping, Loop, Mapping, violations
-from costmodel.workload import Layer, convolution, gemm
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.mapping import LevelMapping, Loop, Mapping, violations
+from costmodel.workload.network import Layer, convolution, gemm
 from solvers.budget import Budget
 from solvers.mapping.exhaustive import Params, Search, solve
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_of
 from solvers.mapping.problem import violations as problem_violations
-from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules
+from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
 from solvers.outcome import Status
 
 Cost = tuple[int, float]

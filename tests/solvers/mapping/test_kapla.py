@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.architecture import Architecture
-from costmodel.architectures import load_architecture
-from costmodel.evaluate import evaluate
-from costmodel.mapping import LevelMapping, Mapping, loops
-from costmodel.mapping import violations as mapping_violations
-from costmodel.workload import Layer, convolution, gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.mapping import LevelMapping, Mapping, loops
+from costmodel.mapping.mapping import violations as mapping_violations
+from costmodel.workload.network import Layer, convolution, gemm
 from solvers.budget import Budget, OutOfTimeError
 from solvers.mapping import exact, kapla
 from solvers.mapping.kapla import ladders as kapla_ladders
@@ -26,8 +26,8 @@ from solvers.mapping.kapla.ladders import ladders
 from solvers.mapping.kapla.orders import stationary_orders
 from solvers.mapping.kapla.schemes import Schemes
 from solvers.mapping.problem import MappingProblem, violations
-from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
+from solvers.mapping.space.space import MappingSpace
 
 CONVOLUTION = convolution("c", N=2, K=8, C=4, P=6, Q=6, R=3, S=3)
 PAPER = kapla.Params.paper()

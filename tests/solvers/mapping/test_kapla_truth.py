@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from costmodel.architectures import load_architecture
-from costmodel.multi_node import array_constraints, load_multi_node
-from costmodel.workload import Layer, convolution, gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.published.nn_dataflow.multi_node.derived import array_constraints
+from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
+from costmodel.workload.network import Layer, convolution, gemm
 from solvers.budget import Budget
 from solvers.mapping import exact, exhaustive, kapla
 from solvers.mapping.problem import MappingProblem, violations
-from solvers.mapping.rules import LevelRules, SpaceRules
+from solvers.mapping.space.rules import LevelRules, SpaceRules
 from solvers.outcome import Status
 
 LAYERS = (

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from costmodel.architecture import Architecture, Compute, StorageLevel
-from costmodel.architectures import load_architecture
-from costmodel.batch import BatchEvaluator
 from costmodel.errors import InputError
-from costmodel.mapping import Mapping
-from costmodel.workload import Tensor, convolution, gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
+from costmodel.mapping.batch import BatchEvaluator
+from costmodel.mapping.mapping import Mapping
+from costmodel.workload.network import Tensor, convolution, gemm
 from solvers.budget import Budget
 from solvers.mapping import exhaustive, random_search
 from solvers.mapping.learned_annealing import Params, solve
@@ -26,8 +26,8 @@ from solvers.mapping.learned_annealing.measurements import Measurements
 from solvers.mapping.learned_annealing.regressor import chosen_rows, fit, no_trees, targets, trees_of
 from solvers.mapping.learned_annealing.walk_kernel import Trees
 from solvers.mapping.problem import MappingProblem
-from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
+from solvers.mapping.space.space import MappingSpace
 from solvers.outcome import Status
 
 LIGHT = Params(batches=4, trees=8)

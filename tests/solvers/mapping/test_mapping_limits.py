@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from costmodel import sharing
-from costmodel.architecture import Architecture, Compute, StorageLevel
-from costmodel.bounds import lower_bounds
-from costmodel.workload import Layer, convolution, gemm
+from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
+from costmodel.mapping import sharing
+from costmodel.mapping.bounds import lower_bounds
+from costmodel.workload.network import Layer, convolution, gemm
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.mapping import exhaustive
 from solvers.mapping.exact import spatial
 from solvers.mapping.problem import MappingProblem
-from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules
+from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
 from solvers.outcome import Outcome, Status
 from tests.solvers.mapping import random_problems
 
@@ -90,16 +90,16 @@ class Case:
 
 DRAWN = (("learn", False), ("batch", 8), ("steps", 4))
 CASES = [
-    Case("costmodel.sharing.MOST_ALLOCATIONS", 1, "ways to spend the fan-outs", "random_search"),
+    Case("costmodel.mapping.sharing.MOST_ALLOCATIONS", 1, "ways to spend the fan-outs", "random_search"),
     Case(
-        "costmodel.sharing.MOST_EXACT_FANOUT",
+        "costmodel.mapping.sharing.MOST_EXACT_FANOUT",
         1,
         "instances of a fan-out that are shared out exactly",
         "random_search",
         rules=PADDED,
     ),
     Case(
-        "solvers.mapping.starts.DRAWN_BLOCKS",
+        "solvers.mapping.space.starts.DRAWN_BLOCKS",
         0,
         "blocks of drawn mappings",
         "thistle",
@@ -107,7 +107,7 @@ CASES = [
         budget=AT_ONCE,
     ),
     Case(
-        "solvers.mapping.space.ATTEMPTS",
+        "solvers.mapping.space.space.ATTEMPTS",
         1,
         "draws of a row's spatial factors until they fit",
         "random_search",
@@ -170,7 +170,7 @@ CASES = [
         below=SpaceRules("all"),
     ),
     Case(
-        "solvers.mapping.padding.SHARES",
+        "solvers.mapping.space.padding.SHARES",
         (),
         "solves of a padded size",
         "exact",
@@ -222,14 +222,14 @@ def test_a_portfolio_says_what_its_members_reached_once(monkeypatch: pytest.Monk
 
 
 LOWERED = {
-    "costmodel.sharing.MOST_ALLOCATIONS": 1,
-    "costmodel.sharing.MOST_EXACT_FANOUT": 1,
+    "costmodel.mapping.sharing.MOST_ALLOCATIONS": 1,
+    "costmodel.mapping.sharing.MOST_EXACT_FANOUT": 1,
     "solvers.mapping.exact.aggregate.MOST_KEEP_SETS": 0,
     "solvers.mapping.exact.assignments.MOST_WAITING": 3,
     "solvers.mapping.thistle.proof.MOST_PROGRAMS": 2,
     "solvers.mapping.thistle.proof.MOST_PIECES": 1,
     "solvers.mapping.kapla.filling.MOST_PRODUCTS": 1,
-    "solvers.mapping.space.ATTEMPTS": 1,
+    "solvers.mapping.space.space.ATTEMPTS": 1,
 }
 SEARCHES: dict[str, Callable[[], Any]] = {
     "exact": lambda: solver("exact").load().Params(),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costmodel.architecture import Architecture
-from costmodel.batch import BatchEvaluator, MappingBatch
-from costmodel.mapping import LevelMapping, Mapping, violations
-from costmodel.workload import Layer, convolution
-from solvers.mapping.neighbours import Neighbourhood
-from solvers.mapping.rules import SpaceRules
-from solvers.mapping.space import MappingSpace
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.mapping import LevelMapping, Mapping, violations
+from costmodel.workload.network import Layer, convolution
+from solvers.mapping.space.neighbours import Neighbourhood
+from solvers.mapping.space.rules import SpaceRules
+from solvers.mapping.space.space import MappingSpace
 
 LAYER = convolution("layer", K=4, C=6, P=4, Q=2, R=3, S=1)
 ALL = frozenset({"Weights", "Inputs", "Outputs"})

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from costmodel.architecture import Architecture
-from costmodel.architectures import load_architecture
-from costmodel.workload import gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.hardware.architecture import Architecture
+from costmodel.workload.network import gemm
 from solvers.mapping.exhaustive import Search
-from solvers.mapping.obstacles import obstacle
 from solvers.mapping.problem import MappingProblem
-from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.obstacles import obstacle
+from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
+from solvers.mapping.space.space import MappingSpace
 
 LAYER = gemm("g", M=8, N=4, K=4)
 

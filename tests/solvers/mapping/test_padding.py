@@ -8,19 +8,20 @@ from itertools import islice, product
 
 import pytest
 
-from costmodel.architecture import Architecture
-from costmodel.architectures import load_architecture
-from costmodel.evaluate import evaluate
-from costmodel.mapping import Mapping
-from costmodel.workload import gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.mapping import Mapping
+from costmodel.workload.network import gemm
 from solvers.budget import Budget
 from solvers.divisors import prime_powers
-from solvers.mapping import cosa, exact, exhaustive, padded_sizes, padding, random_search
-from solvers.mapping.padded_sizes import OpenBoxes, at_sizes, count_sizes, promising_sizes
-from solvers.mapping.padding import over_padded_sizes
+from solvers.mapping import cosa, exact, exhaustive, random_search
 from solvers.mapping.problem import MappingProblem, executed_layer, objective_of, padded_dims, violations
-from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules
-from solvers.mapping.space_bounds import space_bound
+from solvers.mapping.space import padded_sizes, padding
+from solvers.mapping.space.padded_sizes import OpenBoxes, at_sizes, count_sizes, promising_sizes
+from solvers.mapping.space.padding import over_padded_sizes
+from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
+from solvers.mapping.space.space_bounds import space_bound
 from solvers.outcome import Outcome, Status
 from tests.solvers.mapping.random_problems import problems
 

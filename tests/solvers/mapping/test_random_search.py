@@ -6,18 +6,18 @@ from math import inf
 
 import pytest
 
-from costmodel.architecture import Architecture
-from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
-from costmodel.evaluate import evaluate
-from costmodel.mapping import Mapping
-from costmodel.workload import convolution, gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.mapping import Mapping
+from costmodel.workload.network import convolution, gemm
 from solvers.budget import Budget
 from solvers.mapping import exhaustive
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_of, violations
 from solvers.mapping.random_search import BLOCK_ROWS, Params, solve
-from solvers.mapping.rules import KeepRule, SpaceRules
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.rules import KeepRule, SpaceRules
+from solvers.mapping.space.space import MappingSpace
 from solvers.outcome import Status
 
 

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.architecture import Architecture
-from costmodel.architectures import load_architecture
-from costmodel.batch import BatchEvaluator, MappingBatch
 from costmodel.errors import InputError
-from costmodel.mapping import LevelMapping, Mapping
-from costmodel.workload import convolution, gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.mapping import LevelMapping, Mapping
+from costmodel.workload.network import convolution, gemm
 from solvers.mapping.problem import MappingProblem, executed_layer, padded_dims, violations
-from solvers.mapping.rule_violations import rule_violations
-from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules, allowed_keeps
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.rule_violations import rule_violations
+from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules, allowed_keeps
+from solvers.mapping.space.space import MappingSpace
 
 GEMM = gemm("g", M=8, N=4, K=4)
 ALL = frozenset("ABZ")

@@ -9,21 +9,21 @@ from math import prod
 import numpy as np
 import pytest
 
-from costmodel.architecture import Architecture
-from costmodel.architectures import load_architecture
-from costmodel.batch import BatchEvaluator
-from costmodel.evaluate import evaluate
-from costmodel.frontends.operators import Window, convolution_of, reading_once
-from costmodel.frontends.products import matmul_of
-from costmodel.frontends.views import whole
-from costmodel.mapping import Mapping
-from costmodel.workload import Layer, Tensor
+from costmodel.formats.architectures import load_architecture
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.batch import BatchEvaluator
+from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.mapping import Mapping
+from costmodel.workload.network import Layer, Tensor
+from costmodel.workload.operators import Window, convolution_of, reading_once
+from costmodel.workload.products import matmul_of
+from costmodel.workload.views import whole
 from solvers.budget import Budget
 from solvers.catalogue import solver, solver_names
 from solvers.mapping import exhaustive
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, violations
-from solvers.mapping.rules import SpaceRules
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.rules import SpaceRules
+from solvers.mapping.space.space import MappingSpace
 from solvers.outcome import Status
 
 

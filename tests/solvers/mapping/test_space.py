@@ -14,20 +14,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.architecture import Architecture, Compute, StorageLevel
-from costmodel.architectures import load_architecture
-from costmodel.batch import BatchEvaluator
 from costmodel.errors import InputError
-from costmodel.evaluate import evaluate
-from costmodel.mapping import LevelMapping, Loop, Mapping, loops, violations
-from costmodel.workload import Layer, convolution, gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
+from costmodel.mapping.batch import BatchEvaluator
+from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.mapping import LevelMapping, Loop, Mapping, loops, violations
+from costmodel.workload.network import Layer, convolution, gemm
 from solvers.budget import Budget
 from solvers.mapping import exact
-from solvers.mapping.loop_orders import LoopOrders
-from solvers.mapping.obstacles import obstacle
 from solvers.mapping.problem import MappingProblem
-from solvers.mapping.rules import KeepRule, SpaceRules
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.loop_orders import LoopOrders
+from solvers.mapping.space.obstacles import obstacle
+from solvers.mapping.space.rules import KeepRule, SpaceRules
+from solvers.mapping.space.space import MappingSpace
 
 
 def level(name: str, words: int | None, x: int = 1, y: int = 1, **other: Any) -> StorageLevel:

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.architectures import load_architecture
-from costmodel.batch import BatchEvaluator
-from costmodel.bounds import lower_bounds
-from costmodel.workload import Layer, convolution, gemm
-from solvers.mapping.padded_sizes import at_sizes
+from costmodel.formats.architectures import load_architecture
+from costmodel.mapping.batch import BatchEvaluator
+from costmodel.mapping.bounds import lower_bounds
+from costmodel.workload.network import Layer, convolution, gemm
 from solvers.mapping.problem import MappingProblem
-from solvers.mapping.rules import LevelRules, SpaceRules
-from solvers.mapping.space import MappingSpace
-from solvers.mapping.space_bounds import innermost_levels, space_bounds
+from solvers.mapping.space.padded_sizes import at_sizes
+from solvers.mapping.space.rules import LevelRules, SpaceRules
+from solvers.mapping.space.space import MappingSpace
+from solvers.mapping.space.space_bounds import innermost_levels, space_bounds
 
 LAYERS = [
     gemm("g", M=17, N=24, K=18),

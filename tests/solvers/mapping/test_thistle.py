@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from costmodel.architecture import Architecture
-from costmodel.architectures import load_architecture
-from costmodel.networks import load_network
-from costmodel.workload import Layer, convolution, gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.networks import load_network
+from costmodel.hardware.architecture import Architecture
+from costmodel.workload.network import Layer, convolution, gemm
 from solvers.budget import Budget
 from solvers.mapping import thistle
 from solvers.mapping.problem import MappingProblem, violations
-from solvers.mapping.rules import FactorRule, LevelRules, SpaceRules
+from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
 from solvers.outcome import Status
 
 

@@ -8,16 +8,16 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from costmodel.architecture import Architecture, Compute, StorageLevel
-from costmodel.architectures import load_architecture
-from costmodel.batch import BatchEvaluator
-from costmodel.workload import Layer, Tensor, batched_matmul, convolution, gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
+from costmodel.mapping.batch import BatchEvaluator
+from costmodel.workload.network import Layer, Tensor, batched_matmul, convolution, gemm
 from solvers.budget import Budget
 from solvers.mapping import exact, exhaustive, thistle
-from solvers.mapping.obstacles import obstacle
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, Objective, objective_values
-from solvers.mapping.rules import SpaceRules
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.obstacles import obstacle
+from solvers.mapping.space.rules import SpaceRules
+from solvers.mapping.space.space import MappingSpace
 from solvers.mapping.thistle.proof import least_layer, proven_bound
 from solvers.mapping.thistle.solver import keep_choices
 from tests.solvers.mapping import random_problems

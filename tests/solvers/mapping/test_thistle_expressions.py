@@ -8,12 +8,12 @@ from math import prod
 import numpy as np
 import pytest
 
-from costmodel.architecture import Architecture
-from costmodel.architectures import load_architecture
-from costmodel.mapping import Mapping
-from costmodel.traffic import nest_of, tensor_traffic
-from costmodel.workload import Layer, batched_matmul, convolution, gemm
-from solvers.mapping.space import MappingSpace
+from costmodel.formats.architectures import load_architecture
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.mapping import Mapping
+from costmodel.mapping.traffic import nest_of, tensor_traffic
+from costmodel.workload.network import Layer, batched_matmul, convolution, gemm
+from solvers.mapping.space.space import MappingSpace
 from solvers.mapping.thistle.expressions import Block, Expressions
 from solvers.mapping.thistle.orders import OrderClasses, mirrored_dims
 from solvers.mapping.thistle.signomial import Signomial, monomial, variable

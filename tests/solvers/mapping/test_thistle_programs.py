@@ -9,10 +9,10 @@ from math import exp, log
 import numpy as np
 import pytest
 
-from costmodel.architectures import load_architecture
-from costmodel.workload import Layer, convolution, gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.workload.network import Layer, convolution, gemm
 from solvers.mapping.problem import OBJECTIVES, Objective
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.space import MappingSpace
 from solvers.mapping.thistle import cones
 from solvers.mapping.thistle.certificate import certified, least_in_box
 from solvers.mapping.thistle.class_search import Branching, ClassSearch, Orders

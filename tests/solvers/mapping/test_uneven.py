@@ -9,10 +9,10 @@ from math import prod
 import numpy as np
 import pytest
 
-from costmodel.architectures import load_architecture
 from costmodel.errors import InputError
-from costmodel.uneven import UnevenMapping
-from costmodel.workload import Layer, convolution, gemm
+from costmodel.formats.architectures import load_architecture
+from costmodel.mapping.uneven import UnevenMapping
+from costmodel.workload.network import Layer, convolution, gemm
 from solvers.budget import Budget, always_in_time
 from solvers.catalogue import CATALOGUE, Entry
 from solvers.mapping.auto import solve as solve_automatically
@@ -22,7 +22,7 @@ from solvers.mapping.exact.parts import part_space
 from solvers.mapping.exact.spatial import spreads
 from solvers.mapping.exact.tables import assignment_room, lattice_room, space_of
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, violations
-from solvers.mapping.rules import FactorRule, KeepRule, LevelRules, SpaceRules
+from solvers.mapping.space.rules import FactorRule, KeepRule, LevelRules, SpaceRules
 from solvers.outcome import Status
 from tests.solvers.mapping.uneven_enumeration import least, problems, random_costs
 

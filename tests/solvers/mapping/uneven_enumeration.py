@@ -10,16 +10,16 @@ from math import inf
 
 import numpy as np
 
-from costmodel.architecture import StorageLevel
-from costmodel.architectures import architecture_names, load_architecture
-from costmodel.batch import BatchEvaluator, MappingBatch
-from costmodel.evaluate import evaluate
-from costmodel.uneven import AnyMapping, UnevenMapping, simplest, split
-from costmodel.workload import Layer, convolution, gemm
+from costmodel.formats.architectures import architecture_names, load_architecture
+from costmodel.hardware.architecture import StorageLevel
+from costmodel.mapping.batch import BatchEvaluator, MappingBatch
+from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.uneven import AnyMapping, UnevenMapping, simplest, split
+from costmodel.workload.network import Layer, convolution, gemm
 from solvers.mapping import exhaustive
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_of, objective_values
-from solvers.mapping.rules import SpaceRules, allowed_keeps, most_parts
-from solvers.mapping.space import MappingSpace
+from solvers.mapping.space.rules import SpaceRules, allowed_keeps, most_parts
+from solvers.mapping.space.space import MappingSpace
 from tests.solvers.mapping import random_problems
 
 LAYERS = (

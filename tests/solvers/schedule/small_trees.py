@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from costmodel.ratree import Cut, Leaf, Node
+from costmodel.schedule.tree.tree import Cut, Leaf, Node
 
 
 def every_tree(names: tuple[str, ...], batch: int) -> Iterator[Node]:

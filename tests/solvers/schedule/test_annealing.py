@@ -7,26 +7,32 @@ from itertools import permutations
 from random import Random
 
 import pytest
+from released_model import ReleasedModel
 
-from costmodel.chip.layers import LayerGraph
-from costmodel.conventions.set_isca2023 import TileTables, TreeEvaluator, load_graph, load_platform
-from costmodel.conventions.set_isca2023.incremental import IncrementalEvaluator
 from costmodel.errors import InputError
-from costmodel.ratree import Node, NotPossibleError, format_tree, violations
+from costmodel.formats.layer_graph_json import load_graph
+from costmodel.published.set_isca2023.evaluator import TreeEvaluator
+from costmodel.published.set_isca2023.hardware import load_platform
+from costmodel.published.set_isca2023.incremental import IncrementalEvaluator
+from costmodel.published.set_isca2023.tile_tables import TileTables
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.tree.text import format_tree
+from costmodel.schedule.tree.tree import Node
+from costmodel.schedule.tree.validity import NotPossibleError, violations
 from solvers.budget import Budget
 from solvers.catalogue import solver, solver_names
 from solvers.outcome import Status
-from solvers.schedule import set_annealing
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution
 from solvers.schedule.problem import violations as solution_violations
-from solvers.schedule.ratree import TreeSpace, sequential_tree
-from solvers.schedule.ratree.annealing import Cooling
-from solvers.schedule.ratree.exchange import anneal_together, exchanged, run_epoch
-from solvers.schedule.ratree.operators import WEIGHTS, Current, Operators
-from solvers.schedule.ratree.params import PatternParams, SetParams
-from solvers.schedule.ratree.search import Plan, Search, SearchState
-from solvers.schedule.released_model import ReleasedModel
+from solvers.schedule.set import solver as set_annealing
+from solvers.schedule.set.annealing import Cooling
+from solvers.schedule.set.canonical import sequential_tree
+from solvers.schedule.set.exchange import anneal_together, exchanged, run_epoch
+from solvers.schedule.set.operators import WEIGHTS, Current, Operators
+from solvers.schedule.set.params import PatternParams, SetParams
+from solvers.schedule.set.search import Plan, Search, SearchState
+from solvers.schedule.set.space import TreeSpace
 from tests.solvers.schedule.small_trees import every_tree
 
 EDGE = ReleasedModel.named("edge")

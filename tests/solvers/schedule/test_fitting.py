@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from costmodel.chip import ChipEvaluator, LayerGraph, NetworkLayer
-from costmodel.chips import load_chip
-from costmodel.networks.layer_graphs import load_layer_graph
-from costmodel.ratree import Cut, Leaf
+from costmodel.formats.chips import load_chip
+from costmodel.formats.layer_graphs import load_layer_graph
+from costmodel.schedule.evaluate import ChipEvaluator
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.tree.tree import Cut, Leaf
 from solvers.schedule.fitting import fitted
-from solvers.schedule.tile_costs import solved_costs
-from solvers.schedule.tile_mapper import TileMapper
-from solvers.schedule.tile_shares import Demand
+from solvers.schedule.tiles.cost_table import solved_costs
+from solvers.schedule.tiles.layer_parts import Demand
+from solvers.schedule.tiles.mapper import TileMapper
 
 EDGE = load_chip("set-edge")
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.chip.alone import AloneCost
-from costmodel.chip.layers import LayerGraph, NetworkLayer
-from costmodel.chip.tile_costs import TileCosts
-from costmodel.chips import load_chip
 from costmodel.errors import InputError
-from costmodel.networks.training import training_graph
-from costmodel.ratree import Cut, Leaf
-from costmodel.sharing import largest_product
+from costmodel.formats.chips import load_chip
+from costmodel.mapping.sharing import largest_product
+from costmodel.schedule.alone import AloneCost
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.layer_graph.training import training_graph
+from costmodel.schedule.tile_cost import TileCosts
+from costmodel.schedule.tree.tree import Cut, Leaf
 from solvers.budget import Budget
 from solvers.outcome import Outcome
 from solvers.schedule import kapla
@@ -25,11 +25,11 @@ from solvers.schedule.kapla.estimate import Accesses, Cost, Estimate
 from solvers.schedule.kapla.pareto import undominated
 from solvers.schedule.kapla.segments import Scheme, Segment
 from solvers.schedule.layers_alone import LayersAlone, NestShape
-from solvers.schedule.partition_ranking import busy_macs
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, violations
-from solvers.schedule.tile_costs import TabledTileCosts, TileCostsNeeded, solved_costs
-from solvers.schedule.tile_mapper import ShareCost, TileMapper, architecture_of
-from solvers.schedule.tile_shares import Demand, Pruning, Request, Share, requested_shares
+from solvers.schedule.tiles.cost_table import TabledTileCosts, TileCostsNeeded, solved_costs
+from solvers.schedule.tiles.layer_parts import Demand, Pruning, Request, Share, requested_shares
+from solvers.schedule.tiles.mapper import ShareCost, TileMapper, architecture_of
+from solvers.schedule.tiles.partition_ranking import busy_macs
 
 CHIP = load_chip("kapla-16x16-released", {"mesh": [2, 2], "stripe": 2})
 MAPPER = TileMapper("random_search", budget=Budget(iterations=60))

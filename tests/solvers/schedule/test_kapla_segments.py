@@ -9,13 +9,15 @@ from itertools import product
 from random import Random
 
 import pytest
+from released_model import ReleasedModel
 
-from costmodel.chip import Chip
-from costmodel.chip.layers import LayerGraph
-from costmodel.conventions.set_isca2023 import load_graph, load_platform
-from costmodel.conventions.set_isca2023.tile_costs import NvdlaTileCosts, chip_of
 from costmodel.errors import InputError
-from costmodel.ratree import NotPossibleError
+from costmodel.formats.layer_graph_json import load_graph
+from costmodel.hardware.chip import Chip
+from costmodel.published.set_isca2023.hardware import load_platform
+from costmodel.published.set_isca2023.tile_costs import NvdlaTileCosts, chip_of
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget
 from solvers.outcome import Status
 from solvers.schedule import kapla
@@ -27,7 +29,6 @@ from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import Scheme, Segment, Slicing
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, violations
-from solvers.schedule.released_model import ReleasedModel
 
 EDGE = load_platform("edge")
 OBJECTIVES = [Objective(1, 0), Objective(0, 1), Objective(1, 1), Objective(1, 2)]

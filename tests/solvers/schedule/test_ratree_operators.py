@@ -8,10 +8,12 @@ from random import Random
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.ratree import Cut, Leaf, Node, format_tree, leaves, parse_tree
-from solvers.schedule.ratree import SPACES, SpaceName, TreeSpace, sequential_tree
-from solvers.schedule.ratree.editing import with_batch, with_subbatches
-from solvers.schedule.ratree.operators import OPERATORS, WEIGHTS, Current, Operators
+from costmodel.schedule.tree.text import format_tree, parse_tree
+from costmodel.schedule.tree.tree import Cut, Leaf, Node, leaves
+from solvers.schedule.set.canonical import sequential_tree
+from solvers.schedule.set.editing import with_batch, with_subbatches
+from solvers.schedule.set.operators import OPERATORS, WEIGHTS, Current, Operators
+from solvers.schedule.set.space import SPACES, SpaceName, TreeSpace
 from tests.solvers.schedule.small_trees import every_tree
 
 DIAMOND = {"a": (), "b": ("a",), "c": ("a",), "d": ("b", "c"), "e": ("d", "a")}

@@ -6,21 +6,15 @@ from itertools import permutations
 
 import pytest
 
-from costmodel.conventions.set_isca2023 import PLATFORMS, TileTables, TreeEvaluator, load_graph
 from costmodel.errors import InputError
-from costmodel.ratree import Cut, Leaf, Node, leaves
-from solvers.schedule.ratree import (
-    GROWTH,
-    SPACES,
-    Segment,
-    SpaceName,
-    TreeSpace,
-    layer_pipeline,
-    layer_sequential,
-    order_count,
-    sequential_tree,
-    tree_count,
-)
+from costmodel.formats.layer_graph_json import load_graph
+from costmodel.published.set_isca2023.evaluator import TreeEvaluator
+from costmodel.published.set_isca2023.hardware import PLATFORMS
+from costmodel.published.set_isca2023.tile_tables import TileTables
+from costmodel.schedule.tree.tree import Cut, Leaf, Node, leaves
+from solvers.schedule.set.canonical import Segment, layer_pipeline, layer_sequential, sequential_tree
+from solvers.schedule.set.size import GROWTH, order_count, tree_count
+from solvers.schedule.set.space import SPACES, SpaceName, TreeSpace
 from tests.solvers.schedule.small_trees import every_tree
 
 

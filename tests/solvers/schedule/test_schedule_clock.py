@@ -8,23 +8,23 @@ from typing import Any
 
 import pytest
 
-from costmodel.chips import load_chip
-from costmodel.networks.layer_graphs import load_layer_graph
+from costmodel.formats.chips import load_chip
+from costmodel.formats.layer_graphs import load_layer_graph
 from solvers.budget import Budget
 from solvers.catalogue import solver, solver_names
 from solvers.outcome import Outcome, Status
-from solvers.schedule import set_annealing
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.fitting import fitted
 from solvers.schedule.kapla import chains
 from solvers.schedule.kapla.segments import Segment, Slicing
 from solvers.schedule.problem import ScheduleProblem, violations
-from solvers.schedule.ratree.epochs import EpochOf, solve_epoch
-from solvers.schedule.ratree.params import SetParams
-from solvers.schedule.ratree.search import Plan
-from solvers.schedule.tile_costs import TabledTileCosts, solved_costs
-from solvers.schedule.tile_mapper import ShareCost, TileMapper
-from solvers.schedule.tile_shares import Demand, Share
+from solvers.schedule.set import solver as set_annealing
+from solvers.schedule.set.epochs import EpochOf, solve_epoch
+from solvers.schedule.set.params import SetParams
+from solvers.schedule.set.search import Plan
+from solvers.schedule.tiles.cost_table import TabledTileCosts, solved_costs
+from solvers.schedule.tiles.layer_parts import Demand, Share
+from solvers.schedule.tiles.mapper import ShareCost, TileMapper
 
 CHIP = load_chip("set-edge")
 BUDGET = Budget(wall_seconds=5)

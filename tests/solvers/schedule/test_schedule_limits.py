@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from costmodel.chip.layers import LayerGraph
-from costmodel.chips import load_chip
-from costmodel.conventions.set_isca2023 import load_graph
+from costmodel.formats.chips import load_chip
+from costmodel.formats.layer_graph_json import load_graph
+from costmodel.schedule.layer_graph.graph import LayerGraph
 from solvers.budget import Budget
 from solvers.catalogue import solver, solver_names
 from solvers.outcome import Outcome
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.problem import ScheduleProblem
-from solvers.schedule.ratree import annealing
-from solvers.schedule.ratree.epochs import EpochOf, solve_epoch
-from solvers.schedule.ratree.search import Plan
-from solvers.schedule.set_annealing import Params, spaces_of
-from solvers.schedule.tile_costs import TabledTileCosts, solved_costs
-from solvers.schedule.tile_mapper import TileMapper
-from solvers.schedule.tile_shares import Demand, Pruning
+from solvers.schedule.set import annealing
+from solvers.schedule.set.epochs import EpochOf, solve_epoch
+from solvers.schedule.set.search import Plan
+from solvers.schedule.set.solver import Params, spaces_of
+from solvers.schedule.tiles.cost_table import TabledTileCosts, solved_costs
+from solvers.schedule.tiles.layer_parts import Demand, Pruning
+from solvers.schedule.tiles.mapper import TileMapper
 
 GRAPH = LayerGraph("resnet3", load_graph("resnet").layers[:3])
 CHIP = load_chip("set-edge")

@@ -11,20 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.architecture import Architecture
-from costmodel.chip.hardware import Tile
-from costmodel.chip.layers import LayerGraph, NetworkLayer
-from costmodel.chip.partitions import factorizations, utilization
-from costmodel.chips import load_chip, load_tile
-from costmodel.conventions.set_isca2023 import PLATFORMS, load_graph
-from costmodel.conventions.set_isca2023.tile_costs import NvdlaTileCosts
 from costmodel.errors import InputError
+from costmodel.formats.chips import load_chip
+from costmodel.formats.layer_graph_json import load_graph
+from costmodel.formats.tiles import load_tile
+from costmodel.hardware.architecture import Architecture
+from costmodel.hardware.chip import Tile
+from costmodel.published.set_isca2023.hardware import PLATFORMS
+from costmodel.published.set_isca2023.tile_costs import NvdlaTileCosts
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.leaf.partitions import factorizations, utilization
 from solvers.budget import Budget
-from solvers.schedule.nvdla_tile import Params, nvdla_tile
-from solvers.schedule.partition_ranking import least_inputs
-from solvers.schedule.tile_costs import TabledTileCosts, solved_costs
-from solvers.schedule.tile_mapper import ShareCost, TileMapper, TileProblem
-from solvers.schedule.tile_shares import (
+from solvers.schedule.tiles.cost_table import TabledTileCosts, solved_costs
+from solvers.schedule.tiles.layer_parts import (
     Demand,
     Pruning,
     Share,
@@ -33,6 +32,9 @@ from solvers.schedule.tile_shares import (
     useful_partitions,
     vector_operations,
 )
+from solvers.schedule.tiles.mapper import ShareCost, TileMapper, TileProblem
+from solvers.schedule.tiles.nvdla import Params, nvdla_tile
+from solvers.schedule.tiles.partition_ranking import least_inputs
 
 EDGE = load_chip("set-edge").tile
 PLAIN: dict[str, Any] = {"r": 1, "s": 1, "stride_h": 1, "stride_w": 1, "pad_h": 0, "pad_w": 0}

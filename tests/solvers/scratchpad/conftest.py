@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from costmodel.networks import load_network
-from costmodel.scratchpad import OperatorGraph, ScratchpadSettings, operator_graph
+from costmodel.formats.networks import load_network
+from costmodel.scratchpad.graph import OperatorGraph, ScratchpadSettings, operator_graph
 
 DATA = Path(__file__).parents[2] / "data" / "scratchpad"
 

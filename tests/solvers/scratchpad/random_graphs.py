@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations, pairwise
 from random import Random
 
-from costmodel.scratchpad import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
+from costmodel.scratchpad.graph import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
 
 LITERAL = ScratchpadSettings()
 

@@ -6,12 +6,12 @@ import pickle
 
 import pytest
 
-from costmodel.scratchpad import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
-from costmodel.scratchpad_plan import Plan
+from costmodel.scratchpad.graph import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
+from costmodel.scratchpad.plan import Plan
 from solvers.budget import Budget, Deadline
 from solvers.catalogue import CATALOGUE, Entry
 from solvers.outcome import Outcome, Status
-from solvers.scratchpad import cosma_ilp
+from solvers.scratchpad.cosma import integer_program as cosma_ilp
 from solvers.scratchpad.problem import ScratchpadProblem, objective_of, violations
 from tests.solvers.scratchpad import random_graphs
 

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.scratchpad import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
+from costmodel.scratchpad.graph import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
 from solvers.budget import Budget
 from solvers.outcome import Status
-from solvers.scratchpad import cosma, cosma_ilp, fixed_schedule
+from solvers.scratchpad import fixed_schedule
 from solvers.scratchpad.budgets import NAMES, budget_bytes
+from solvers.scratchpad.cosma import integer_program as cosma_ilp
+from solvers.scratchpad.cosma import solver as cosma
 from solvers.scratchpad.problem import ScratchpadProblem, violations
 from tests.solvers.scratchpad import random_graphs
 

@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from costmodel.scratchpad import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
-from solvers.scratchpad.estimate import Estimate
+from costmodel.scratchpad.graph import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
+from solvers.scratchpad.cosma.estimate import Estimate
+from solvers.scratchpad.cosma.moves import Moves, State
+from solvers.scratchpad.cosma.search import Reached, Search, Switches, start
 from solvers.scratchpad.masks import GraphMasks, bits
-from solvers.scratchpad.moves import Moves, State
-from solvers.scratchpad.search import Reached, Search, Switches, start
 from tests.solvers.scratchpad import random_graphs
 
 PLAIN = Switches(safe_moves=False, safe_chains=False, estimate=False)

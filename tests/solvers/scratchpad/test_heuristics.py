@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.scratchpad import OperatorGraph
+from costmodel.scratchpad.graph import OperatorGraph
 from solvers.budget import Budget
 from solvers.scratchpad import comparison, divide, fixed_schedule, packed
 from solvers.scratchpad.arena import Arena

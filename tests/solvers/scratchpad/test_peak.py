@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.scratchpad import OperatorGraph, ScratchpadSettings
+from costmodel.scratchpad.graph import OperatorGraph, ScratchpadSettings
 from solvers.budget import Budget, Deadline, InTime
 from solvers.outcome import Status
 from solvers.scratchpad import peak

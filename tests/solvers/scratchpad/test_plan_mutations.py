@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from costmodel.scratchpad import OperatorGraph, ScratchpadSettings
-from costmodel.scratchpad_plan import IDLE, Plan, Residency, TensorPlan, off_chip_bytes
+from costmodel.scratchpad.graph import OperatorGraph, ScratchpadSettings
+from costmodel.scratchpad.plan import IDLE, Plan, Residency, TensorPlan, off_chip_bytes
 from solvers.budget import Budget
-from solvers.scratchpad import cosma
+from solvers.scratchpad.cosma import solver as cosma
 from solvers.scratchpad.problem import ScratchpadProblem, violations
 from tests.solvers.scratchpad import random_graphs
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from costmodel.scratchpad import Operator, OperatorGraph, ScratchpadSettings
+from costmodel.scratchpad.graph import Operator, OperatorGraph, ScratchpadSettings
 from solvers import scratchpad
 from solvers.budget import Budget, Deadline
 from solvers.catalogue import solver
 from solvers.outcome import Outcome, Status
+from solvers.scratchpad.cosma.search import Search
 from solvers.scratchpad.masks import GraphMasks
 from solvers.scratchpad.problem import ScratchpadProblem, violations
-from solvers.scratchpad.search import Search
 from tests.solvers.scratchpad import random_graphs
 
 NAMES = ("cosma", "divide", "fixed_schedule", "peak", "comparison")

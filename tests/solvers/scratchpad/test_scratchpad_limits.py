@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from costmodel.scratchpad import OperatorGraph
+from costmodel.scratchpad.graph import OperatorGraph
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.outcome import Outcome, Status
 from solvers.scratchpad.problem import ScratchpadProblem
 from tests.solvers.scratchpad import random_graphs
 
-SEARCH, ESTIMATE = "solvers.scratchpad.search.MOST_ENTRIES", "solvers.scratchpad.estimate.REACH"
-TRIES, ORDERS = "solvers.scratchpad.packed.TRIES_PER_SCHEDULE", "solvers.scratchpad.cosma.OTHER_ORDERS"
+SEARCH, ESTIMATE = "solvers.scratchpad.cosma.search.MOST_ENTRIES", "solvers.scratchpad.cosma.estimate.REACH"
+TRIES, ORDERS = "solvers.scratchpad.packed.TRIES_PER_SCHEDULE", "solvers.scratchpad.cosma.solver.OTHER_ORDERS"
 IDLE = "solvers.scratchpad.divide.IDLE_ROUNDS"
 SECONDS = "solvers.scratchpad.divide.REPLACEMENT_SECONDS"
 CASES: list[tuple[str, dict[str, float], str, str]] = [

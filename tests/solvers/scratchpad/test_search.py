@@ -6,10 +6,10 @@ from itertools import product
 
 import pytest
 
-from costmodel.scratchpad import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
+from costmodel.scratchpad.graph import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
+from solvers.scratchpad.cosma.moves import Moves, State
+from solvers.scratchpad.cosma.search import Search, Switches, operators_of
 from solvers.scratchpad.masks import GraphMasks
-from solvers.scratchpad.moves import Moves, State
-from solvers.scratchpad.search import Search, Switches, operators_of
 from tests.solvers.scratchpad import random_graphs
 
 SETTINGS = (

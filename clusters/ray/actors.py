@@ -1,0 +1,155 @@
+"""The runtime on Ray: batches small items, ends long ones, and re-queues what a lost worker left behind."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections import deque
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self
+
+from clusters.execution import ItemReport, completion_of, wall_limit_failure
+from clusters.ledger import Item, Ledger
+from clusters.pace import DISPATCH_SECONDS, pace_for
+from clusters.ray.pool import Actor, Answer, Loss, RayPool
+from clusters.ray.session import RaySession
+from clusters.runtime import POISONOUS, Completion, Failure, RuntimeSettings, Work
+
+TICK_SECONDS = 0.25
+"""Longest wait for a result before limits and the number of workers are looked at again."""
+
+
+class RayRuntime:
+    """Runs items on one actor per CPU of a Ray cluster (a local one unless settings.address names it).
+
+    Everything happens in the thread that iterates as_completed; while that one is busy elsewhere, workers
+    go on with the calls they hold, and wall limits are looked at when it returns.
+    """
+
+    def __init__(self, work: Work, settings: RuntimeSettings | None = None) -> None:
+        self._settings = settings = settings or RuntimeSettings()
+        self._ledger = Ledger(pace_for(settings.workers or 1, settings.window, settings.target_seconds))
+        self._completions: deque[Completion] = deque()
+        self._session = RaySession(settings.address, settings.workers)
+        self._closed = False
+        try:
+            ray = self._session.ray
+            pickled = ray.cloudpickle.dumps(work)
+            self._pool = RayPool(ray, pickled, settings)
+        except BaseException:
+            self._session.close()
+            raise
+
+    def submit(self, key: str, payload: Any) -> None:
+        if self._closed:
+            raise RuntimeError("this runtime is closed")
+        self._ledger.accept(key, pickle.dumps(payload, protocol=pickle.HIGHEST_PROTOCOL))
+
+    @property
+    def pending(self) -> int:
+        return len(self._ledger) + len(self._completions)
+
+    @property
+    def workers(self) -> int:
+        return max(1, self._pool.target)
+
+    @property
+    def capacity(self) -> int:
+        return max(0, self._ledger.room(self._pool.target) - len(self._completions))
+
+    def as_completed(self) -> Iterator[Completion]:
+        while self.pending:
+            dispatched = time.monotonic()
+            while self._completions:
+                yield self._completions.popleft()
+                if time.monotonic() - dispatched > DISPATCH_SECONDS:
+                    self._dispatch()
+                    dispatched = time.monotonic()
+            if len(self._ledger):
+                self._advance()
+
+    def _advance(self) -> None:
+        """One round: hand out work, take in what is ready, end what is overdue."""
+        self._pool.tend()
+        settings = self._settings
+        self._ledger.pace = pace_for(self._pool.target, settings.window, settings.target_seconds)
+        patience = 2 * self._ledger.pace.target_seconds
+        if not self._ledger.queued:
+            # the last items need not wait behind a long one while other workers have nothing to do
+            self._ledger.put_back(self._pool.stuck_items(patience))
+        self._dispatch()
+        for event in self._pool.collect(TICK_SECONDS):
+            if isinstance(event, Answer):
+                self._answered(event)
+            else:
+                self._lost(event)
+        limit = settings.wall_limit_seconds
+        if limit is not None:
+            for actor in self._pool.overdue(limit):
+                self._end_overdue(actor, limit)
+
+    def _dispatch(self) -> None:
+        calls, patience = self._ledger.calls_per_worker, 2 * self._ledger.pace.target_seconds
+        while self._ledger.queued and (free := self._pool.with_room(calls, patience)):
+            for actor in free:
+                if actor.calls and self._ledger.next_is_suspect:
+                    return
+                if batch := self._ledger.take_batch(self._pool.target):
+                    self._pool.send(actor, batch)
+
+    def _answered(self, answer: Answer) -> None:
+        actor, item, report = answer
+        self._complete(item, actor, report, timed=True)
+
+    def _lost(self, loss: Loss) -> None:
+        """Queue again what the worker had not answered; the item it was running gets a strike."""
+        self._pool.end(loss.actor)
+        self._ledger.put_back(loss.actor.not_started())
+        running = loss.actor.running()
+        if running is None:
+            return
+        running.strikes += not loss.blameless
+        if running.strikes >= self._settings.max_strikes:
+            self._give_up(running, loss)
+        else:
+            running.attempts += 1
+            self._ledger.put_back([running])
+
+    def _give_up(self, item: Item, loss: Loss) -> None:
+        message = (
+            f"the worker died {item.strikes} times while running it; the last time: {loss.reason[:1000]}"
+        )
+        self._complete(item, loss.actor, ItemReport(None, Failure(POISONOUS, message), 0.0, 0.0))
+
+    def _end_overdue(self, actor: Actor, limit: float) -> None:
+        self._pool.end(actor)
+        self._ledger.put_back(actor.not_started())
+        if running := actor.running():
+            self._complete(running, actor, ItemReport(None, wall_limit_failure(limit), limit, 0.0))
+
+    def _complete(self, item: Item, actor: Actor, report: ItemReport, timed: bool = False) -> None:
+        if self._ledger.finish(item, report.wall_seconds if timed else None):
+            self._completions.append(completion_of(item.key, report, actor.name, item.attempts))
+
+    def cancel_queued(self) -> list[str]:
+        return self._ledger.drop_queued()
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._ledger.clear()
+        self._completions.clear()
+        try:
+            self._pool.close()
+        finally:
+            self._session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,217 @@
+"""The actors of one runtime: started, fed with calls, listened to, and replaced when they die."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from clusters.execution import ItemReport
+from clusters.ledger import Item
+from clusters.ray import start as ray_start
+from clusters.ray.session import signals_pass
+from clusters.ray.worker import HEADROOM_BYTES
+from clusters.runtime import MemoryLimitError, RuntimeSettings, WorkersUnavailableError
+
+CHECK_SECONDS = 2.0
+"""How often the number of actors is fitted to the cluster's CPUs, and how soon a failed start is repeated."""
+
+MOST_FAILED_STARTS = 4
+"""Actors that may die before they ever answered, in a row and with no other at work, before giving up."""
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """One batch at one actor: the stream of its reports, and the items not yet answered, in order."""
+
+    stream: Any
+    waiting: deque[Item]
+
+    def held(self) -> list[Item]:
+        """The items this call is still responsible for."""
+        return [item for item in self.waiting if item.holder is self]
+
+
+@dataclass(slots=True, eq=False)
+class Actor:
+    """One worker. It is starting until it has a name; then the first item of its first call is running."""
+
+    handle: Any
+    started: Any
+    name: str = ""
+    node: str = ""
+    calls: deque[_Call] = field(default_factory=deque)
+    running_since: float = 0.0
+
+    def takes_calls(self) -> bool:
+        """Started, and not at a suspect: what runs there must be blamed for a death without doubt."""
+        running = self.running()
+        return bool(self.name) and not (running and running.strikes)
+
+    def running(self) -> Item | None:
+        """The item it is at, unless another call has become responsible for that one."""
+        call = self.calls[0] if self.calls else None
+        return call.waiting[0] if call and call.waiting[0].holder is call else None
+
+    def not_started(self) -> list[Item]:
+        """The items it holds behind the running one."""
+        running = self.running()
+        return [item for call in self.calls for item in call.held() if item is not running]
+
+
+class Answer(NamedTuple):
+    actor: Actor
+    item: Item
+    report: ItemReport
+
+
+class Loss(NamedTuple):
+    """An actor that is gone. blameless: its node went, or Ray cannot reach it; no item is to be suspected."""
+
+    actor: Actor
+    reason: str
+    blameless: bool
+
+
+class RayPool:
+    """As many actors as asked for, or one for each CPU the cluster has at the moment.
+
+    Ray's restarts and retries are off: they cannot tell which item of a batch killed a worker, and they run
+    out while a node is unreachable. What a lost actor had not answered is handed back to the caller instead.
+    """
+
+    def __init__(self, ray: Any, work: bytes, settings: RuntimeSettings) -> None:
+        self._ray, self._workers = ray, settings.workers
+        ray.cloudpickle.register_pickle_by_value(ray_start)
+        self._class = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(ray_start.Start)
+        prepare = ray.cloudpickle.dumps(settings.prepare)
+        self._memory_limit = settings.memory_limit_bytes
+        self._arguments = (settings.packages, work, settings.memory_limit_bytes, prepare)
+        self._actors: list[Actor] = []
+        self._checked = float("-inf")
+        self._failed_starts = 0
+        self._no_start_before = float("-inf")
+        self.target = 0
+        self.tend()
+
+    def tend(self) -> None:
+        """Fit the number of actors to the target; asks the cluster for its CPUs only now and then."""
+        if time.monotonic() - self._checked > CHECK_SECONDS:
+            self._checked = time.monotonic()
+            # one pending actor even without a CPU: the demand an autoscaler needs to see
+            cpus = int(self._ray.cluster_resources().get("CPU", 0))
+            self.target = self._workers or max(1, cpus)
+        if time.monotonic() > self._no_start_before:
+            while len(self._actors) < self.target:
+                self._start()
+        surplus = max(0, len(self._actors) - self.target)
+        for actor in [actor for actor in self._actors if not actor.name][:surplus]:
+            self.end(actor)
+
+    def _start(self) -> None:
+        handle = self._class.remote(*self._arguments)
+        self._actors.append(Actor(handle, handle.identity.remote()))
+
+    def with_room(self, calls: int, seconds: float) -> list[Actor]:
+        """Started actors with fewer calls than this, idle ones first; none whose item ran for longer."""
+        stuck = set(self.overdue(seconds))
+        free = [a for a in self._actors if a.takes_calls() and len(a.calls) < calls and a not in stuck]
+        return sorted(free, key=lambda actor: len(actor.calls))
+
+    def send(self, actor: Actor, items: Sequence[Item]) -> None:
+        stream = actor.handle.run.options(num_returns="streaming").remote([item.payload for item in items])
+        if not actor.calls:
+            actor.running_since = time.monotonic()
+        call = _Call(stream, deque(items))
+        for item in items:
+            item.holder = call
+        actor.calls.append(call)
+
+    def collect(self, timeout: float) -> list[Answer | Loss]:
+        """What happened since the last call; waits up to timeout seconds for something to happen."""
+        awaited = {}
+        for actor in self._actors:
+            if not actor.name:
+                awaited[actor.started] = actor
+            elif actor.calls:
+                awaited[actor.calls[0].stream] = actor
+        with signals_pass():
+            ready, _ = self._ray.wait(list(awaited), num_returns=1, timeout=timeout)
+            if ready and len(awaited) > 1:
+                ready, _ = self._ray.wait(list(awaited), num_returns=len(awaited), timeout=0)
+        happened: list[Answer | Loss] = []
+        for reference in ready:
+            actor = awaited[reference]
+            try:
+                with signals_pass():
+                    self._listen(actor, happened)
+            except self._ray.exceptions.RayError as error:
+                happened.append(self._lost(actor, error))
+        return happened
+
+    def _listen(self, actor: Actor, happened: list[Answer | Loss]) -> None:
+        """Take all reports that are ready; raises RayError when the actor is lost."""
+        if not actor.name:
+            name, node, taken = self._ray.get(actor.started)
+            self._check_memory(taken)
+            actor.name, actor.node = name, node
+            self._failed_starts = 0
+            return
+        call = actor.calls[0]
+        while call.waiting:
+            report = self._ray.get(next(call.stream))
+            happened.append(Answer(actor, call.waiting.popleft(), report))
+            if not call.stream.next_ready():
+                break
+        if not call.waiting:
+            actor.calls.popleft()
+        # the next item started earlier than this, if the caller was busy: late is lenient, never unjust
+        actor.running_since = time.monotonic()
+
+    def _check_memory(self, taken: int) -> None:
+        """Raises MemoryLimitError where a prepared worker has too little left below the limit."""
+        least = taken + HEADROOM_BYTES
+        if self._memory_limit is not None and self._memory_limit < least:
+            raise MemoryLimitError(self._memory_limit, taken, least)
+
+    def _lost(self, actor: Actor, error: Exception) -> Loss:
+        if not actor.name:
+            self._start_failed(error)
+        exceptions = self._ray.exceptions
+        blameless = isinstance(error, exceptions.ActorUnavailableError) or (
+            isinstance(error, exceptions.RayActorError) and (error.preempted or not self._alive(actor.node))
+        )
+        return Loss(actor, str(error), blameless)
+
+    def _start_failed(self, error: Exception) -> None:
+        self._failed_starts += 1
+        self._no_start_before = time.monotonic() + CHECK_SECONDS
+        if self._failed_starts >= MOST_FAILED_STARTS and not any(actor.name for actor in self._actors):
+            raise WorkersUnavailableError(
+                f"{self._failed_starts} workers in a row died while starting; the last one said: {error}"
+            ) from error
+
+    def _alive(self, node: str) -> bool:
+        return any(entry["Alive"] and entry["NodeID"] == node for entry in self._ray.nodes())
+
+    def overdue(self, seconds: float) -> list[Actor]:
+        """Actors whose running item has been running for longer than this."""
+        now = time.monotonic()
+        return [actor for actor in self._actors if actor.calls and now - actor.running_since > seconds]
+
+    def stuck_items(self, seconds: float) -> list[Item]:
+        """If an actor is idle: the items that others hold behind one that has run for longer than this."""
+        if all(actor.calls or not actor.name for actor in self._actors):
+            return []
+        return [item for actor in self.overdue(seconds) for item in actor.not_started()]
+
+    def end(self, actor: Actor) -> None:
+        """Kill the actor. What it held is the caller's to queue again, before or after."""
+        self._actors.remove(actor)
+        self._ray.kill(actor.handle, no_restart=True)
+
+    def close(self) -> None:
+        for actor in list(self._actors):
+            self.end(actor)

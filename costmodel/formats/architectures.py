@@ -1,0 +1,114 @@
+"""The library of architectures, and loading one by name or from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from costmodel.errors import InputError, NotFoundError, did_you_mean
+from costmodel.hardware.architecture import Architecture
+
+FOLDER = Path(__file__).parents[1] / "hardware" / "architectures"
+
+
+def architecture_names() -> list[str]:
+    """The library's names, sorted."""
+    return list(_library())
+
+
+@lru_cache(maxsize=1)
+def _library() -> tuple[str, ...]:
+    """The same, looked up once: a study loads its architecture for every design."""
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
+
+
+def load_architecture(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> Architecture:
+    """The architecture that a library name or a file describes.
+
+    A file is our YAML (or the same as JSON; see :mod:`costmodel.formats.yaml.architecture`), a Timeloop
+    file (``arch.yaml``, or several as one: ``arch.yaml+ERT.yaml``), or a JSON in the form of the Timeloop
+    cases: one architecture, or several by name with ``FILE.json#NAME``.
+
+    ``overrides`` replace values of our files before any law is evaluated, so that ``{"SRAM.size": "64 KiB"}``
+    moves capacity, energy and area together; an energy or area that the file states stays as it is stated.
+    Raises InputError for an unknown name, a file that cannot be read or is wrong, and an override of a key
+    that does not exist or of a file in the form of the Timeloop cases.
+    """
+    name = str(name_or_path)
+    if name in _library():
+        return _from_yaml(FOLDER / f"{name}.yaml", f"architecture {name}", overrides)
+    path, _, member = name.partition("#")
+    if path.endswith(".json"):
+        return _from_json(path, member, overrides)
+    if path.endswith((".yaml", ".yml")):
+        return _from_yaml(Path(path), path, overrides)
+    remedy = did_you_mean(name, architecture_names()) or "A file's name ends in .yaml, .yml or .json"
+    expected = f"a file, or one of {', '.join(architecture_names())}"
+    raise NotFoundError("architecture", expected, name, remedy)
+
+
+def _from_yaml(path: Path, where: str, overrides: Mapping[str, Any] | None) -> Architecture:
+    from costmodel.formats.timeloop.files import is_timeloop, split_files
+    from costmodel.formats.yaml.architecture import architecture_from_document
+
+    files = tuple(split_files(str(path)))
+    if len(files) > 1 or is_timeloop(_document(path, _stamp(path))):
+        document = _timeloop_document(files, tuple(map(_stamp, files)))
+        return architecture_from_document(document, str(files[0]), overrides)
+    return architecture_from_document(_document(path, _stamp(path)), where, overrides)
+
+
+def _from_json(path: str, member: str, overrides: Mapping[str, Any] | None) -> Architecture:
+    from costmodel.formats.yaml.architecture import architecture_from_document
+
+    data = _document(Path(path), _stamp(Path(path)))
+    if isinstance(data, dict) and "levels" in data:
+        return architecture_from_document(data, path, overrides)
+    name, data = _member(path, member, data)
+    if overrides:
+        remedy = "Write the architecture as YAML, where a technology's laws follow the sizes"
+        raise InputError(path, "no overrides: this form states every number", ", ".join(overrides), remedy)
+    from costmodel.formats.cases.architecture import architecture_from_json
+
+    return architecture_from_json(name, data, f"{path}#{member}" if member else path)
+
+
+def _member(path: str, member: str, data: Any) -> tuple[str, Any]:
+    """The name and the data of one architecture of a JSON file that may hold several by name."""
+    if isinstance(data, dict) and "storage" in data:
+        return str(data.get("name", Path(path).stem)), data
+    names = (
+        [str(key) for key, value in data.items() if isinstance(value, dict)] if isinstance(data, dict) else []
+    )
+    if member in names:
+        return member, data[member]
+    expected = f"#NAME after the file, one of {', '.join(names)}" if names else "architectures by name"
+    raise InputError(path, expected, f"#{member}" if member else "no name")
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+@lru_cache(maxsize=32)
+def _document(path: Path, stamp: tuple[int, int] | None) -> Any:
+    """The parsed file, read again when its ``stamp`` changes: a study loads one thousands of times."""
+    from costmodel.formats.safe_json import load_json
+    from costmodel.formats.timeloop.files import parse_timeloop
+
+    return load_json(path) if path.suffix == ".json" else parse_timeloop(path)
+
+
+@lru_cache(maxsize=32)
+def _timeloop_document(files: tuple[Path, ...], stamps: tuple[object, ...]) -> Any:
+    """A Timeloop architecture as a file of ours, whose values a study can vary."""
+    from costmodel.formats.timeloop.architecture import timeloop_architecture
+    from costmodel.formats.timeloop.files import read_timeloop
+
+    return timeloop_architecture(read_timeloop(files), files[0].stem).document()

@@ -1,0 +1,164 @@
+"""Mappings in the form of the Timeloop cases: blocks outermost first, permutations innermost first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from costmodel.errors import InputError
+from costmodel.formats.json_fields import field, known_names, whole_number, whole_numbers
+from costmodel.hardware.architecture import Architecture, StorageLevel
+from costmodel.mapping.mapping import LevelMapping, Loop, Mapping, loops, violations
+from costmodel.mapping.uneven import AnyMapping, UnevenMapping, split
+from costmodel.mapping.uneven import violations as uneven_violations
+from costmodel.workload.network import Layer
+
+
+def mapping_to_json(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> dict[str, Any]:
+    """The ``mapping`` of a case: per level its temporal and, where the hardware fans out, its spatial block.
+
+    Factors and permutations name every dim of the layer; the first ``split`` dims of a spatial permutation
+    are on X, the others on Y. An uneven mapping is told in the same way part by part, and ``part_of`` says
+    which level each is a part of.
+    """
+    if isinstance(mapping, UnevenMapping):
+        parts = split(architecture, mapping.places)
+        names = [architecture.levels[place].name for place in mapping.places]
+        part_of = {part.name: name for part, name in zip(parts.levels, names, strict=True)}
+        return mapping_to_json(parts, layer, mapping.nest) | {"part_of": part_of}
+    levels = list(zip(architecture.levels, mapping.levels, strict=True))[::-1]
+    blocks = []
+    for hardware, level in levels:
+        blocks.append(_block(hardware.name, "temporal", level.temporal, layer))
+        if hardware.fanout > 1:
+            spatial = _block(hardware.name, "spatial", level.spatial, layer)
+            blocks.append(spatial | {"split": len(level.spatial_x)})
+    names = [tensor.name for tensor in layer.tensors]
+    bypass = [
+        {
+            "target": hardware.name,
+            "keep": [name for name in names if name in level.keep],
+            "bypass": [name for name in names if name not in level.keep],
+        }
+        for hardware, level in levels
+    ]
+    return {"levels": blocks, "bypass": bypass}
+
+
+def _block(target: str, kind: str, block: Sequence[Loop], layer: Layer) -> dict[str, Any]:
+    bounds = dict(block)
+    idle = [dim for dim in layer.sizes if dim not in bounds]
+    return {
+        "target": target,
+        "type": kind,
+        "factors": {dim: bounds.get(dim, 1) for dim in layer.sizes},
+        "permutation": [*bounds, *idle],
+    }
+
+
+def mapping_from_json(architecture: Architecture, layer: Layer, data: Any, where: str = "mapping") -> Mapping:
+    """The mapping that a case's ``mapping`` describes, in whatever order its blocks stand.
+
+    Every level needs a temporal block and an entry in ``bypass``, and every tensor a place in its ``keep`` or
+    ``bypass``; a spatial block may be absent. Raises InputError with ``where`` and the key for what is
+    missing, unknown or of a wrong type, and for a mapping with violations.
+    """
+    blocks = _by_target(architecture, field(data, "levels", list, where), f"{where}: levels", "type")
+    kept = _by_target(architecture, field(data, "bypass", list, where), f"{where}: bypass")
+    levels = tuple(_level(hardware, layer, blocks, kept, where) for hardware in architecture.levels)
+    mapping = Mapping(levels)
+    if reasons := violations(architecture, layer, mapping):
+        expected = f"a mapping of {layer.name} on {architecture.name}"
+        raise InputError(where, expected, "; ".join(reasons), key="mapping")
+    return mapping
+
+
+def any_mapping_from_json(
+    architecture: Architecture, layer: Layer, data: Any, where: str = "mapping"
+) -> AnyMapping:
+    """As :func:`mapping_from_json`, also for an uneven mapping as :func:`mapping_to_json` tells it."""
+    if not isinstance(data, dict) or "part_of" not in data:
+        return mapping_from_json(architecture, layer, data, where)
+    levels = list(field(data, "part_of", dict, where).values())
+    names = [level.name for level in architecture.levels]
+    known_names(levels, names, where, "part_of")
+    places = tuple(place for place, name in enumerate(names) for _ in range(levels.count(name)))
+    nest = mapping_from_json(split(architecture, places), layer, data, where)
+    mapping = UnevenMapping(nest, places)
+    if reasons := uneven_violations(architecture, layer, mapping):
+        expected = f"an uneven mapping of {layer.name} on {architecture.name}"
+        raise InputError(where, expected, "; ".join(reasons), key="mapping")
+    return mapping
+
+
+def _by_target(
+    architecture: Architecture, entries: Sequence[Any], where: str, kind_key: str = ""
+) -> dict[tuple[str, str], tuple[Any, str]]:
+    """The entries by (target, type), each with what errors call it."""
+    found: dict[tuple[str, str], tuple[Any, str]] = {}
+    names = [level.name for level in architecture.levels]
+    for index, entry in enumerate(entries):
+        place = f"{where}[{index}]"
+        target = field(entry, "target", str, place)
+        known_names([target], names, place, "target")
+        kind = field(entry, kind_key, str, place) if kind_key else ""
+        if kind_key:
+            known_names([kind], ("temporal", "spatial"), place, kind_key)
+        if (target, kind) in found:
+            raise InputError(place, f"one {kind} entry a level".replace("  ", " "), f"another for {target}")
+        found[target, kind] = entry, place
+    return found
+
+
+def _level(
+    hardware: StorageLevel,
+    layer: Layer,
+    blocks: dict[tuple[str, str], tuple[Any, str]],
+    kept: dict[tuple[str, str], tuple[Any, str]],
+    where: str,
+) -> LevelMapping:
+    for entries, kind, key in ((blocks, "temporal", "levels"), (kept, "", "bypass")):
+        if (hardware.name, kind) not in entries:
+            expected = f"a {kind} block for every level" if kind else "an entry for every level"
+            raise InputError(where, expected, f"none for {hardware.name}", key=key)
+    temporal = _loops(*blocks[hardware.name, "temporal"], layer)
+    spatial_x: tuple[Loop, ...] = ()
+    spatial_y: tuple[Loop, ...] = ()
+    if (hardware.name, "spatial") in blocks:
+        block, place = blocks[hardware.name, "spatial"]
+        order = _loops(block, place, layer)
+        if "split" not in block:
+            raise InputError(place, "how many leading dims of the permutation are X", "nothing", key="split")
+        split = whole_number(block["split"], place, "split", least=0)
+        if split > len(order):
+            raise InputError(place, f"at most the {len(order)} dims of the permutation", split, key="split")
+        spatial_x, spatial_y = loops(order[:split]), loops(order[split:])
+    return LevelMapping(loops(temporal), spatial_x, spatial_y, _keep(*kept[hardware.name, ""], layer))
+
+
+def _loops(block: Any, where: str, layer: Layer) -> tuple[Loop, ...]:
+    """The loops of a block in the order of its permutation, bounds of 1 included."""
+    factors = whole_numbers(field(block, "factors", dict, where), layer.sizes, where, "factors")
+    permutation = field(block, "permutation", list, where)
+    known_names(permutation, layer.sizes, where, "permutation")
+    if len(set(permutation)) < len(permutation):
+        raise InputError(where, "every dim once", permutation, key="permutation")
+    if missing := [dim for dim, factor in factors.items() if factor > 1 and dim not in permutation]:
+        raise InputError(where, "every dim with a factor above 1", f"none of {missing}", key="permutation")
+    return tuple((dim, factors.get(dim, 1)) for dim in permutation)
+
+
+def _keep(entry: Any, where: str, layer: Layer) -> frozenset[str]:
+    names = [tensor.name for tensor in layer.tensors]
+    keep, bypass = (_names(field(entry, key, list, where), names, where, key) for key in ("keep", "bypass"))
+    for name in names:
+        if (name in keep) == (name in bypass):
+            found = "both" if name in keep else "neither"
+            raise InputError(where, f"{name} either in keep or in bypass", f"it in {found}", key="keep")
+    return keep
+
+
+def _names(found: Iterable[Any], known: Sequence[str], where: str, key: str) -> frozenset[str]:
+    names = list(found)
+    known_names(names, known, where, key)
+    return frozenset(names)

@@ -1,0 +1,99 @@
+"""Networks for chips by name or from a file: layer graphs for one sample, whatever they are read from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from costmodel.errors import InputError, NotFoundError, did_you_mean
+from costmodel.formats.operator_networks import SUFFIXES, TRAINING, network_names, operator_network
+from costmodel.schedule.layer_graph.graph import LayerGraph
+
+_OF_THE_PAPER = {
+    "set-resnet50": "resnet",
+    "set-googlenet": "goog",
+    "set-inception-resnet": "ires",
+    "set-pnasnet": "pnas",
+    "set-transformer": "trans",
+    "set-resnet152": "resnet152",
+    "set-alexnet": "alexnet",
+    "set-vgg19": "vgg",
+    "set-zfnet": "zfnet",
+    "set-transformer-cell": "trans_cell",
+    "set-bert": "bert",
+    "set-gpt-prefill": "gpt_prefill",
+    "set-gpt-decode": "gpt_decode",
+    "set-lstm": "lstm",
+}
+"""The layer graphs of the released SET program; the first five are those of the paper's evaluation."""
+_OF_KAPLA = {
+    "kapla-alexnet": "alex_net",
+    "kapla-mobilenet": "mobilenet",
+    "kapla-vgg16": "vgg_net",
+    "kapla-googlenet": "googlenet",
+    "kapla-resnet50": "resnet50",
+    "kapla-mlp": "mlp_l",
+    "kapla-lstm": "lstm_gnmt",
+    "kapla-vgg19": "vgg19_net",
+    "kapla-resnet152": "resnet152",
+    "kapla-zfnet": "zfnet",
+    "kapla-mlp-m": "mlp_m",
+    "kapla-mlp-s": "mlp_s",
+    "kapla-lstm-phoneme": "lstm_phoneme",
+    "kapla-lstm-showtell": "lstm_showtell",
+}
+"""The networks of nn-dataflow and KAPLA; the first seven are those of KAPLA's evaluation."""
+
+
+def layer_graph_names() -> list[str]:
+    """The networks that :func:`load_layer_graph` knows by name: SET's, KAPLA's, then the library's."""
+    return [*_OF_THE_PAPER, *_OF_KAPLA, *network_names()]
+
+
+def load_layer_graph(name_or_path: str | Path, dims: Mapping[str, int] | None = None) -> LayerGraph:
+    """The layers of a network for one sample, and whose outputs each of them reads.
+
+    One of :func:`layer_graph_names` (or the released SET program's name of its network), a layer graph in
+    JSON, or any file that :func:`costmodel.formats.networks.load_network` reads: ONNX, an operator graph; and
+    ``.training`` after any of them for its training step. ``dims`` states symbolic lengths. Raises
+    InputError for an unknown name, a file that cannot be read, a node that no schedule can have, and for what
+    cannot be trained.
+    """
+    if str(name_or_path).endswith(TRAINING):
+        from costmodel.schedule.layer_graph.training import training_graph
+
+        return training_graph(load_layer_graph(str(name_or_path).removesuffix(TRAINING), dims))
+    return _forward_graph(str(name_or_path), dims or {})
+
+
+def _forward_graph(name: str, dims: Mapping[str, int]) -> LayerGraph:
+    from costmodel.formats.layer_graph_json import graph_from_json, load_graph
+    from costmodel.schedule.layer_graph.reader import layer_graph
+
+    if dims and not name.endswith(".onnx"):
+        raise InputError(f"network {name}", "no dims but for ONNX files", dict(dims), key="dims")
+    if name in (*_OF_THE_PAPER, *_OF_THE_PAPER.values()) and name not in network_names():
+        return load_graph(_OF_THE_PAPER.get(name, name))
+    if name in _OF_KAPLA:
+        from costmodel.formats.nn_dataflow_networks import load_network as load_kapla_network
+        from costmodel.schedule.layer_graph.order import local_layers_next
+
+        return local_layers_next(load_kapla_network(_OF_KAPLA[name]))
+    if name.endswith((".json", ".json.gz")) and "layers" in (content := _json(name)):
+        return graph_from_json(content, name)
+    stated = name.endswith(SUFFIXES) or name in network_names()
+    network = operator_network(name, None, dims) if stated else None
+    if network is None:
+        known = layer_graph_names()
+        raise NotFoundError(
+            "network", f"a file, or one of {', '.join(known)}", name, did_you_mean(name, known)
+        )
+    return layer_graph(network)
+
+
+def _json(path: str) -> Any:
+    from costmodel.formats.safe_json import load_json
+
+    content = load_json(path)
+    return content if isinstance(content, dict) else {}

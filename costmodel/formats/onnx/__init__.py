@@ -1,0 +1,1 @@
+"""Networks from ONNX files. ``reader.py`` is the door; only this folder imports ``onnx``."""

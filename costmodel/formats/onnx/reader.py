@@ -1,0 +1,144 @@
+"""Networks from ONNX files, with weights or without them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import onnx
+
+from costmodel.errors import InputError
+from costmodel.formats.onnx.attributes import attributes_of
+from costmodel.formats.onnx.constants import UNKNOWN, constants_of, standard_opset
+from costmodel.formats.onnx.operators import counted, factors_of, is_known, pooling_of
+from costmodel.formats.onnx.shapes import graph_inputs, load_model, shapes_of
+from costmodel.formats.onnx.uncounted import unsupported
+from costmodel.formats.onnx.views import Views
+from costmodel.workload.network import Network, Node, Uncounted, Value, ValueKind
+from costmodel.workload.products import Counted
+from costmodel.workload.views import Shape
+
+
+def read_onnx(path: str | Path, batch: int | None = None, dims: Mapping[str, int] | None = None) -> Network:
+    """The network of an ONNX file; weights may be inside, in another file, or missing.
+
+    Parameters become values of kind ``parameter``, the graph's inputs ``input``, its results ``output``.
+    ``batch`` replaces the first axis of the inputs (a symbolic one is 1 when it is None); ``dims`` states the
+    other symbolic lengths by their names. An unsupported operator, control flow and a call of a local
+    function stay as opaque nodes with their tensors, which say why their work is not counted; an axis whose
+    length shape inference cannot tell counts 0. Raises InputError with the file (and node) for a missing,
+    truncated or contradictory file, for a batch that the file cannot take, for a symbolic length that is not
+    stated, and for dims that the inputs do not have.
+    """
+    model = load_model(path)
+    try:
+        shapes = shapes_of(model, batch, dims)
+        return _network(Path(path), model, shapes)
+    except UnicodeDecodeError as error:  # names are decoded when they are first looked at
+        raise InputError(str(path), "names in UTF-8", error.object.hex()) from None
+    except InputError as error:
+        raise error.at(str(path), error.where) from None
+
+
+def _network(path: Path, model: onnx.ModelProto, shapes: Mapping[str, Shape]) -> Network:
+    graph = model.graph
+    parameters = {tensor.name for tensor in graph.initializer}
+    parameters |= {tensor.values.name for tensor in graph.sparse_initializer}
+    parameters |= {output for node in graph.node if node.op_type == "Constant" for output in node.output}
+    reader = _Reader(str(path), model, shapes, parameters)
+    names = _names(graph)
+    nodes = tuple(
+        reader.read(node, names[i]) for i, node in enumerate(graph.node) if node.op_type != "Constant"
+    )
+    kinds: dict[str, ValueKind] = {value.name: "input" for value in graph_inputs(graph)}
+    results = {value.name for value in graph.output}
+    for node in nodes:
+        kinds |= {read: "parameter" for read in node.inputs if read in parameters}
+        kinds |= {made: "output" if made in results else "activation" for made in node.outputs}
+    for result in results - kinds.keys():
+        if result not in parameters:
+            raise InputError(f"output {result}", "a tensor that some node makes", "none that does")
+        kinds[result] = "parameter"
+    values = tuple(Value(value, shapes.get(value, (0,)), kind) for value, kind in kinds.items())
+    return Network(path.stem, nodes, values)
+
+
+def _names(graph: onnx.GraphProto) -> list[str]:
+    """A name for every node, its own where it has one nobody else has."""
+    taken: set[str] = set()
+    names = []
+    for i, node in enumerate(graph.node):
+        name = node.name or f"{node.op_type}_{i}"
+        while name in taken:
+            name = f"{name}_{i}"
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+class _Reader:
+    """Nodes one after the other in topological order, with what is known of the tensors made so far."""
+
+    def __init__(
+        self, path: str, model: onnx.ModelProto, shapes: Mapping[str, Shape], parameters: set[str]
+    ) -> None:
+        self._path = path
+        self._opset = standard_opset(model)
+        self._shapes = shapes
+        self._known = shapes.keys() | parameters
+        self._constants = constants_of(model.graph, shapes, self._opset)
+        self._views = Views(shapes, self._constants)
+        self._unknown: dict[str, str] = {}
+        """Why the shape of a tensor is not known: the first node on the way to it that makes it so."""
+
+    def read(self, node: onnx.NodeProto, name: str) -> Node:
+        stated = tuple(filter(None, node.input))
+        captured = dict.fromkeys(_captured(node, self._known))
+        inputs = (*stated, *(read for read in captured if read not in stated))
+        outputs = tuple(output for output in node.output if output)
+        operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+        attributes = attributes_of(node, self._constants, self._opset)
+        made = Node(name, operator, inputs, outputs, (), pooling_of(node), attributes)
+        found = self._counted(node, made)
+        made = replace(made, layers=found.layers, uncounted=found.uncounted, note=found.note)
+        self._views.add(made)
+        for output in outputs:
+            if UNKNOWN in self._shapes.get(output, (UNKNOWN,)):
+                self._unknown[output] = self._because(made)
+        return made
+
+    def _counted(self, node: onnx.NodeProto, made: Node) -> Counted:
+        """The node's layers; what contradicts itself becomes a reason, for whoever needs the layers."""
+        if not is_known(node):
+            return Counted(uncounted=unsupported(node, made, self._shapes))
+        output = self._shapes.get(made.outputs[0], (UNKNOWN,)) if made.outputs else ()
+        operands = [self._views.of(name) if name else None for name in node.input]
+        multiplied = [node.input[i] for i in factors_of(node) if i < len(node.input) and node.input[i]]
+        for name in (*multiplied, *made.outputs[: len(multiplied)]):
+            if UNKNOWN in self._shapes.get(name, (UNKNOWN,)):
+                why = self._unknown.get(name) or self._because(made)
+                return Counted(uncounted=Uncounted(f"the shape of {name} is not known because of {why}"))
+        try:
+            return counted(node, made.name, operands, output)
+        except InputError as error:
+            where = f"node {made.name}"
+            refused = InputError(self._path, error.expected, error.found, error.remedy, key=where)
+            why = f"expected {error.expected}, found {error.found}"
+            return Counted(uncounted=Uncounted(why, error=refused))
+
+    def _because(self, node: Node) -> str:
+        """The node to blame for a result without a known shape."""
+        earlier = next((self._unknown[name] for name in node.inputs if name in self._unknown), "")
+        return earlier or f"node {node.name} ({node.operator})"
+
+
+def _captured(node: onnx.NodeProto, outside: set[str]) -> Iterator[str]:
+    """Tensors of the graph around it that the bodies of a control-flow node read."""
+    for attribute in node.attribute:
+        for body in (attribute.g, *attribute.graphs):
+            inside = {value.name for value in body.input} | {tensor.name for tensor in body.initializer}
+            for inner in body.node:
+                reads = (*inner.input, *_captured(inner, outside))
+                yield from (read for read in reads if read in outside and read not in inside)
+                inside.update(inner.output)

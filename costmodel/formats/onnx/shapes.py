@@ -1,0 +1,171 @@
+"""Reading an ONNX file and inferring every tensor's shape, at the file's batch or at another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import numpy_helper
+
+from costmodel.errors import InputError
+from costmodel.formats.onnx.inference import inferred_shapes
+from costmodel.formats.onnx.symbols import batch_symbols, check_dims, check_lengths, set_lengths, value_of
+from costmodel.formats.yaml.safe_yaml import read_bytes
+from costmodel.workload.views import Shape
+
+MOST_BYTES = 2**31 - 1
+"""What one protobuf message can hold, weights included."""
+MOST_NODES = 200_000
+_LARGE = 1024
+"""Elements above which a parameter is data, never a shape that inference has to read."""
+
+# where an operator holds the shape of its result as a constant, which has the batch baked in
+_SHAPE_INPUT = {"Reshape": 1, "Expand": 1, "Resize": 3}
+_REMEDY = "Export the model with a symbolic batch axis, or at the batch you want"
+
+
+def load_model(path: str | Path) -> onnx.ModelProto:
+    """The model of an ONNX file without its weights' data; InputError when the file is damaged."""
+    data = read_bytes(path, MOST_BYTES)
+    try:
+        model = onnx.load_model_from_string(data)
+    except (DecodeError, UnicodeDecodeError) as error:
+        raise InputError(str(path), "a whole ONNX file", f"{len(data):,} bytes: {error}") from None
+    if not model.graph.node or not model.opset_import:
+        found = f"{len(model.graph.node)} nodes, {len(model.opset_import)} operator sets"
+        raise InputError(str(path), "an ONNX model with a graph and its operator set", found)
+    if len(model.graph.node) > MOST_NODES:
+        raise InputError(str(path), f"at most {MOST_NODES:,} nodes", f"{len(model.graph.node):,}")
+    for tensor in model.graph.initializer:
+        if min(tensor.dims, default=0) < 0:
+            raise InputError(str(path), "axes of at least 0", list(tensor.dims), key=tensor.name)
+        _drop_data(tensor)
+    # a local function is not inlined (nested ones could grow without bound): its calls stay opaque
+    del model.functions[:]
+    return model
+
+
+def _drop_data(tensor: onnx.TensorProto) -> None:
+    if prod(tensor.dims) <= _LARGE or tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return
+    for field in ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data"):
+        tensor.ClearField(field)
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+
+
+def shapes_of(
+    model: onnx.ModelProto, batch: int | None, dims: Mapping[str, int] | None = None
+) -> dict[str, Shape]:
+    """Every tensor's shape; axes that cannot be told are :data:`UNKNOWN`, tensors without any are left out.
+
+    ``dims`` gives symbolic lengths their values, also where they stand in sums and products of several. A
+    symbolic first axis of the inputs that it does not state becomes ``batch`` (1 when None). A fixed one is
+    replaced by it: the constants that hold a tensor's shape are scaled along, and every tensor that depends
+    on an input must come out scaled by the same factor, else the file's batch cannot be changed.
+    """
+    dims = dims or {}
+    as_read = onnx.ModelProto()
+    if batch is not None:
+        as_read.CopyFrom(model)
+    original = _set_lengths(model, None, dims)
+    shapes = inferred_shapes(model)
+    if batch is None or batch == original:
+        return shapes
+    if batch < 1:
+        raise InputError("batch", "a whole number of at least 1", batch)
+    model.CopyFrom(as_read)
+    _set_lengths(model, batch, dims)
+    del model.graph.value_info[:]
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    dependent = _dependent_on_inputs(model.graph)
+    _scale_constant_shapes(model.graph, dependent, batch, original)
+    try:
+        rebatched = inferred_shapes(model)
+    except InputError as error:
+        raise InputError(f"batch {batch}", error.expected, error.found, _REMEDY) from None
+    for name in dependent & shapes.keys():
+        if prod(rebatched.get(name, ())) * original != prod(shapes[name]) * batch:
+            found = f"{shapes[name]} at batch {original} and {rebatched.get(name)} at batch {batch}"
+            raise InputError(f"tensor {name}", "elements in proportion to the batch", found, _REMEDY)
+    return rebatched
+
+
+def graph_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """The inputs that are fed: old files list their parameters among the inputs too."""
+    parameters = {tensor.name for tensor in graph.initializer}
+    return [value for value in graph.input if value.name not in parameters]
+
+
+def _axes(value: onnx.ValueInfoProto) -> list[onnx.TensorShapeProto.Dimension]:
+    if value.type.WhichOneof("value") != "tensor_type" or not value.type.tensor_type.HasField("shape"):
+        raise InputError(f"input {value.name}", "a tensor with a shape", value.type.WhichOneof("value"))
+    return list(value.type.tensor_type.shape.dim)
+
+
+def _set_lengths(model: onnx.ModelProto, batch: int | None, dims: Mapping[str, int]) -> int:
+    """Give every axis of the inputs a length, and return that of the first one, the file's own batch.
+
+    ``batch`` (None: the file's own, 1 where it is symbolic) is written into the first axes that are symbolic
+    or as long as the first input's.
+    """
+    inputs = [(value, axes) for value in graph_inputs(model.graph) if (axes := _axes(value))]
+    values = check_dims([value for value, _ in inputs], dims)
+    first = inputs[0][1][0] if inputs else onnx.TensorShapeProto.Dimension()
+    stated = value_of(first.dim_param, values) if first.dim_param else None
+    if stated and batch not in (None, stated):
+        raise InputError("batch", f"the {stated} that dims states as {first.dim_param}, or none", batch)
+    original = first.dim_value or stated or 1
+    batch = batch or original
+    for symbol in batch_symbols([value for value, _ in inputs], values):
+        values[symbol] = batch
+    set_lengths(model.graph, values)
+    for _, axes in inputs:
+        if axes[0].dim_value in (0, original) and not axes[0].dim_param:
+            axes[0].dim_value = batch
+    check_lengths([value for value, _ in inputs], values)
+    return original
+
+
+def _dependent_on_inputs(graph: onnx.GraphProto) -> set[str]:
+    """Tensors computed from the fed inputs' data (not from their shapes alone)."""
+    reached = {value.name for value in graph_inputs(graph)}
+    for node in graph.node:
+        if node.op_type not in ("Shape", "Size") and reached.intersection(node.input):
+            reached.update(name for name in node.output if name)
+    return reached
+
+
+def _scale_constant_shapes(graph: onnx.GraphProto, dependent: set[str], batch: int, original: int) -> None:
+    """Give every Reshape (or like) of batched data a constant shape with its first axis scaled."""
+    for node, position, shape in _constant_shapes(graph):
+        first = shape[0]
+        if node.input[0] not in dependent or first < 1 or (node.op_type != "Reshape" and first != original):
+            continue
+        if first * batch % original:
+            raise InputError(
+                f"node {node.name}",
+                f"a shape that can hold batch {batch}",
+                f"{shape} at batch {original}",
+                _REMEDY,
+            )
+        name = f"{node.output[0]}/shape at batch {batch}"
+        values = [first * batch // original, *shape[1:]]
+        graph.initializer.append(onnx.helper.make_tensor(name, onnx.TensorProto.INT64, [len(values)], values))
+        node.input[position] = name
+
+
+def _constant_shapes(graph: onnx.GraphProto) -> Iterator[tuple[onnx.NodeProto, int, list[int]]]:
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and attribute.name == "value":
+                constants[node.output[0]] = attribute.t
+    for node in list(graph.node):
+        position = _SHAPE_INPUT.get(node.op_type, len(node.input))
+        tensor = constants.get(node.input[position]) if position < len(node.input) else None
+        if tensor is not None and len(tensor.dims) == 1 and 0 < tensor.dims[0] <= _LARGE:
+            yield node, position, [int(n) for n in numpy_helper.to_array(tensor)]

@@ -1,0 +1,89 @@
+"""ONNX operators without layers: why, and how many multiply-accumulates of theirs the shapes tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+
+import onnx
+
+from costmodel.formats.onnx.constants import STANDARD_DOMAINS, UNKNOWN
+from costmodel.workload.network import Node, Uncounted
+from costmodel.workload.views import Shape
+
+MICROSOFT = "com.microsoft"
+
+
+def unsupported(node: onnx.NodeProto, made: Node, shapes: Mapping[str, Shape]) -> Uncounted:
+    """Why an operator is not counted, and its multiply-accumulates where its shapes tell them."""
+    if any(attribute.type == onnx.AttributeProto.GRAPH for attribute in node.attribute):
+        return Uncounted("how often the graphs inside a control-flow operator run is known only when it runs")
+    if node.domain in STANDARD_DOMAINS and not onnx.defs.has(node.op_type):
+        return Uncounted("no operator of ONNX has this name")
+    if node.domain not in (*STANDARD_DOMAINS, MICROSOFT):
+        return Uncounted("an operator, or a function of the file, that is not supported")
+    operands = [shapes.get(name, (UNKNOWN,)) if name else () for name in node.input]
+    results = [shapes.get(name, (UNKNOWN,)) if name else () for name in node.output]
+    macs = None
+    if (count := _MACS.get(made.operator)) and len(operands) > 1:
+        numbers = {attribute.name: attribute.i for attribute in node.attribute}
+        known = all(operands[:2]) and UNKNOWN not in (*operands[0], *operands[1])
+        macs = count(operands, results, numbers) if known else None
+    return Uncounted("the operator is not supported", macs)
+
+
+Shapes = Sequence[Shape]
+Numbers = Mapping[str, int]
+
+
+def _transposed_convolution(operands: Shapes, results: Shapes, numbers: Numbers) -> int | None:
+    """Every element of (N, C, *rows) times the weights of its channel, (C, K / groups, *filter)."""
+    return prod(operands[0]) * prod(operands[1][1:])
+
+
+def _deformable_convolution(operands: Shapes, results: Shapes, numbers: Numbers) -> int | None:
+    """Every output element times a filter, without the interpolation: weights (K, C / groups, *filter)."""
+    return None if UNKNOWN in results[0] else prod(results[0]) * prod(operands[1][1:])
+
+
+def _recurrent(operands: Shapes, results: Shapes, numbers: Numbers) -> int | None:
+    """Each step of each sample: all input weights (directions, gates * hidden, inputs) and recurrent ones."""
+    if len(operands) < 3 or len(operands[0]) != 3 or UNKNOWN in operands[2]:
+        return None
+    if numbers.get("layout", 0) not in (0, 1):
+        return None
+    steps_and_samples = prod(operands[0][:2])
+    return steps_and_samples * (prod(operands[1]) + prod(operands[2]))
+
+
+def _attention(operands: Shapes, results: Shapes, numbers: Numbers) -> int | None:
+    """Scores and weighted values of queries, keys and values, (batch, rows, heads * width) each; no past."""
+    query, key, value = (operands[i] if i < len(operands) else () for i in range(3))
+    with_past = any(i < len(operands) and operands[i] for i in (6, 7))
+    if with_past or not len(query) == len(key) == len(value) == 3 or UNKNOWN in value:
+        return None
+    return prod(query[:2]) * key[1] * (query[2] + value[2])
+
+
+def _grouped_attention(operands: Shapes, results: Shapes, numbers: Numbers) -> int | None:
+    """The same with the keys that the operator hands on, (batch, heads, rows, width), the past among them."""
+    present = results[1] if len(results) > 1 else ()
+    heads = numbers.get("num_heads", 0)
+    if len(present) != 4 or UNKNOWN in present or not heads or len(operands[0]) != 3:
+        return None
+    return 2 * prod(operands[0][:2]) * present[2] * heads * present[3]
+
+
+def _packed_weights(operands: Shapes, results: Shapes, numbers: Numbers) -> int | None:
+    """A product with weights of N rows in blocks of few bits."""
+    return prod(operands[0]) * numbers["N"] if "N" in numbers else None
+
+
+_MACS: dict[str, Callable[[Shapes, Shapes, Numbers], int | None]] = {
+    "ConvTranspose": _transposed_convolution,
+    "DeformConv": _deformable_convolution,
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
+    f"{MICROSOFT}.GroupQueryAttention": _grouped_attention,
+    f"{MICROSOFT}.MatMulNBits": _packed_weights,
+    f"{MICROSOFT}.MultiHeadAttention": _attention,
+}

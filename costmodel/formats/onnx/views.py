@@ -1,0 +1,223 @@
+"""The views that ONNX operators make of their operands: see :mod:`costmodel.workload.views`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from costmodel.errors import InputError
+from costmodel.formats.onnx.constants import Constants
+from costmodel.formats.onnx.operators import ELEMENTWISE, MOVEMENT
+from costmodel.workload.network import Node
+from costmodel.workload.views import Shape, View, chained, combined, stacked, whole
+
+_SCALING = frozenset({"DequantizeLinear", "QuantizeLinear"})
+"""Element by element where they have one scale for all; others are not followed."""
+
+
+class Views:
+    """What every tensor of a graph shows, node by node in topological order."""
+
+    def __init__(self, shapes: Mapping[str, Shape], constants: Constants) -> None:
+        self._shapes = shapes
+        self._constants = constants
+        self._views: dict[str, View] = {}
+
+    def of(self, name: str) -> View | None:
+        """The view of a tensor; None where some length of its shape is not known, or is 0."""
+        shape = self._shapes.get(name)
+        if shape is None or not all(shape):
+            return None
+        return self._views.get(name) or whole(name, shape)
+
+    def add(self, node: Node) -> None:
+        """Note what the results of ``node`` show.
+
+        A result that repeats elements, but in a way that cannot be followed, is a tensor of its own that
+        says so; a result that is computed anew from other elements is one that does not.
+        """
+        operands = [self.of(name) for name in node.inputs]
+        for i, name in enumerate(node.outputs):
+            shape = self._shapes.get(name, (0,))
+            made = self._made(node, operands, i, shape) if all(shape) else None
+            if made is None or made.shape != shape:
+                made = whole(name, shape, _lost(node, operands)) if all(shape) else None
+            if made is not None:
+                self._views[name] = made
+
+    def _made(self, node: Node, operands: Sequence[View | None], result: int, shape: Shape) -> View | None:
+        if not operands or operands[0] is None:
+            return None
+        if node.operator in _SCALING:
+            one_scale = all(view and view.shape in ((), (1,)) for view in operands[1:])
+            return combined(node.outputs[result], [operands[0]], shape) if one_scale else None
+        asked = _Asked(node, operands[0], tuple(view for view in operands if view), shape)
+        try:
+            if node.operator == "Split":
+                return _piece(asked, [self._shapes.get(name, (0,)) for name in node.outputs], result)
+            if result == 0 and node.operator in _VIEWS:
+                return _VIEWS[node.operator](asked)
+        except InputError:  # an axis or a bound that only the running network knows
+            return None
+        if node.operator in ELEMENTWISE and len(asked.operands) == len(operands):
+            read = [self._uniform(name, view) for name, view in zip(node.inputs, asked.operands, strict=True)]
+            return combined(node.outputs[result], read, shape)
+        return None
+
+    def _uniform(self, name: str, view: View) -> View:
+        """A constant of equal elements is one element repeated: adding zeros may be a way to broadcast."""
+        constant = self._constants.get(name)
+        if constant is None or constant.size < 2 or (constant != constant.flat[0]).any():
+            return view
+        return whole(name, ()).expanded(view.shape)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A node with its first operand, all that are known, and the shape of its result."""
+
+    node: Node
+    first: View
+    operands: tuple[View, ...]
+    shape: Shape
+
+    @property
+    def axis(self) -> int:
+        return self.node.attributes.number("axis", 0) % max(len(self.first.axes), 1)
+
+
+def _lost(node: Node, operands: Sequence[View | None]) -> str:
+    """What cannot be followed: what operators that move data, or that nobody knows, do to repetitions."""
+    if not (node.opaque or node.operator in MOVEMENT | ELEMENTWISE | _SCALING):
+        return ""
+    if earlier := next((view.lost for view in operands if view and view.lost), ""):
+        return earlier
+    if node.operator in ("Shape", "Size") or not any(view and view.repeats for view in operands):
+        return ""
+    return _not_followed(node)
+
+
+def _not_followed(node: Node) -> str:
+    return f"how node {node.name} ({node.operator}) repeats elements is not followed: counted as read whole"
+
+
+def _same(asked: _Asked) -> View:
+    return asked.first
+
+
+def _reshaped(asked: _Asked) -> View | None:
+    return asked.first.reshaped(asked.shape)
+
+
+def _transposed(asked: _Asked) -> View:
+    backwards = tuple(range(len(asked.shape)))[::-1]
+    return asked.first.transposed(asked.node.attributes.numbers("perm", backwards))
+
+
+def _expanded(asked: _Asked) -> View:
+    return asked.first.expanded(asked.shape)
+
+
+def _tiled(asked: _Asked) -> View:
+    return asked.first.tiled([new // old for new, old in zip(asked.shape, asked.first.shape, strict=True)])
+
+
+def _gathered(asked: _Asked) -> View | None:
+    """Constant positions of one axis, which may be laid out along several."""
+    if "indices" not in asked.node.attributes:
+        return None
+    axis, length = asked.axis, asked.first.shape[asked.axis]
+    positions = [position % length for position in _flat(asked.node.attributes["indices"])]
+    shape = asked.shape[axis : len(asked.shape) - (len(asked.first.axes) - axis - 1)]
+    if len(positions) != prod(shape):
+        return None
+    followed = asked.first.taken(axis, positions, shape)
+    if followed is None and len(set(positions)) < len(positions):
+        return whole(asked.node.outputs[0], asked.shape, _not_followed(asked.node))
+    return followed
+
+
+def _flat(value: object) -> list[int]:
+    if isinstance(value, tuple):
+        return [number for item in value for number in _flat(item)]
+    if not isinstance(value, int):
+        raise InputError("", "whole numbers", value, key="indices")
+    return [value]
+
+
+def _sliced(asked: _Asked) -> View | None:
+    attributes, view = asked.node.attributes, asked.first
+    starts = attributes.numbers("starts")
+    axes = attributes.numbers("axes", tuple(range(len(starts))))
+    steps = attributes.numbers("steps", (1,) * len(starts))
+    for axis, start, step in zip(axes, starts, steps, strict=True):
+        length = view.shape[axis]
+        first = max(start + length, 0) if start < 0 else min(start, length if step > 0 else length - 1)
+        cut = view.cut(axis % len(view.axes), first, asked.shape[axis], step)
+        if cut is None:
+            return None
+        view = cut
+    return view
+
+
+def _piece(asked: _Asked, shapes: Sequence[Shape], result: int) -> View | None:
+    """One of the results that a split makes, all of whose shapes are known."""
+    axis = asked.axis
+    if not all(prod(shape) for shape in shapes):
+        return None
+    start = sum(shape[axis] for shape in shapes[:result])
+    return asked.first.cut(axis, start, shapes[result][axis])
+
+
+def _concatenated(asked: _Asked) -> View | None:
+    if len(asked.operands) != len(asked.node.inputs):
+        return None
+    return chained(asked.operands, asked.axis) or stacked(
+        asked.node.outputs[0], asked.operands, asked.axis, asked.shape
+    )
+
+
+_REDUCTIONS = ["L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare"]
+
+
+def _row_by_row(asked: _Asked) -> View:
+    """A normalisation: what stands along its axis and after it is computed together, the rest repeats."""
+    axis = asked.node.attributes.number("axis", -1) % max(len(asked.first.axes), 1)
+    along = whole("", asked.first.shape).axes[axis:]
+    mixed = replace(asked.first, axes=(*asked.first.axes[:axis], *along))
+    return combined(asked.node.outputs[0], [mixed], asked.shape)
+
+
+def _rotated(asked: _Asked) -> View | None:
+    """Pairs rotated by an angle for each row: (batch, heads, rows, width), of which the heads may repeat."""
+    if len(asked.first.axes) != 4:
+        return None
+    _, _, rows, width = whole("", asked.first.shape).axes
+    mixed = replace(asked.first, axes=(*asked.first.axes[:2], rows, width))
+    return combined(asked.node.outputs[0], [mixed], asked.shape)
+
+
+def _reduced(asked: _Asked) -> View | None:
+    """One number for all along some axes: the others repeat as before."""
+    attributes, rank = asked.node.attributes, len(asked.first.axes)
+    axes = {axis % rank for axis in attributes.numbers("axes", tuple(range(rank)))}
+    kept = tuple(() if i in axes else digits for i, digits in enumerate(asked.first.axes))
+    lengths = tuple(1 if i in axes else length for i, length in enumerate(asked.first.shape))
+    return combined(asked.node.outputs[0], [replace(asked.first, axes=kept)], lengths).reshaped(asked.shape)
+
+
+_VIEWS: dict[str, Callable[[_Asked], View | None]] = {
+    **dict.fromkeys(("Cast", "CastLike", "Dropout", "Identity"), _same),
+    **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), _reshaped),
+    **dict.fromkeys(("LayerNormalization", "LpNormalization", "RMSNormalization"), _row_by_row),
+    **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _row_by_row),
+    **dict.fromkeys((f"Reduce{kind}" for kind in _REDUCTIONS), _reduced),
+    "Concat": _concatenated,
+    "RotaryEmbedding": _rotated,
+    "Expand": _expanded,
+    "Gather": _gathered,
+    "Slice": _sliced,
+    "Tile": _tiled,
+    "Transpose": _transposed,
+}

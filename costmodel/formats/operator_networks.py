@@ -1,0 +1,94 @@
+"""Networks as graphs of operators: the built-in ones by name, and those of files, whatever their format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from costmodel.errors import InputError
+from costmodel.workload.library.inception import googlenet
+from costmodel.workload.library.layer_lists import (
+    cosa_alexnet,
+    cosa_resnet50,
+    cosa_resnext50,
+    deepbench,
+    layer_list,
+    thistle_resnet18,
+)
+from costmodel.workload.library.mobilenet import mobilenet_v2
+from costmodel.workload.library.plain import alexnet, vgg16, yolo9000
+from costmodel.workload.library.residual import resnet18, resnet50, resnext50
+from costmodel.workload.library.transformer import bert_base, gpt2, vit_b_16
+from costmodel.workload.network import Network
+
+BUILT_IN: dict[str, Callable[[int], Network]] = {
+    "resnet18": resnet18,
+    "resnet50": resnet50,
+    "resnext50": resnext50,
+    "mobilenet_v2": mobilenet_v2,
+    "vgg16": vgg16,
+    "alexnet": alexnet,
+    "yolo9000": yolo9000,
+    "googlenet": googlenet,
+    "bert_base": bert_base,
+    "gpt2": gpt2,
+    "vit_b_16": vit_b_16,
+    "deepbench": deepbench,
+    "cosa_resnet50": cosa_resnet50,
+    "cosa_resnext50": cosa_resnext50,
+    "cosa_alexnet": cosa_alexnet,
+    "thistle_resnet18": thistle_resnet18,
+}
+TRAINING = ".training"
+"""What a network's name, or a file's, ends in where the layers of its training step are meant."""
+SUFFIXES = (".onnx", ".json", ".json.gz", ".yaml", ".yml")
+"""How the names of networks' files end."""
+
+
+def network_names() -> list[str]:
+    """The names of the built-in networks, in the order in which they are shown."""
+    return list(BUILT_IN)
+
+
+def operator_network(
+    name_or_path: str | Path, batch: int | None, dims: Mapping[str, int] | None
+) -> Network | None:
+    """The built-in network of that name, or the network of that file; None for what is neither.
+
+    ``batch`` and ``dims`` as of :func:`costmodel.formats.networks.load_network`.
+    """
+    if built_in := _built_in(str(name_or_path)):
+        return built_in(batch or 1)
+    return _from_file(Path(name_or_path), batch, dims) if str(name_or_path).endswith(SUFFIXES) else None
+
+
+def _built_in(name: str) -> Callable[[int], Network] | None:
+    """The network of that name, however it is hyphenated and capitalised."""
+    return {_plain(known): build for known, build in BUILT_IN.items()}.get(_plain(name))
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "").replace("/", "")
+
+
+def _from_file(path: Path, batch: int | None, dims: Mapping[str, int] | None) -> Network:
+    if path.name.endswith(".onnx"):
+        from costmodel.formats.onnx.reader import read_onnx
+
+        return read_onnx(path, batch, dims)
+    if path.name.endswith((".json", ".json.gz")):
+        from costmodel.formats.graph_json import read_graph
+
+        return read_graph(path, batch)
+    from costmodel.formats.timeloop.problem import read_problem
+
+    if batch is not None:
+        raise InputError(
+            str(path),
+            "no batch for a Timeloop problem, whose sizes are all given",
+            batch,
+            "Leave the batch out and set the problem's N",
+            key="batch",
+        )
+    layer = read_problem(path)
+    return layer_list(layer.name, [layer])

@@ -1,0 +1,103 @@
+"""JSON from strangers, whole files or a value a line, plain or gzipped, bounded in size and depth."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from costmodel.errors import InputError
+from costmodel.formats.yaml.safe_yaml import names_a_file, read_bytes
+
+MOST_BYTES = 64 * 1024 * 1024
+GZIPPED = b"\x1f\x8b"
+"""How gzip files begin."""
+
+
+def load_json(path: str | Path) -> Any:
+    """The content of a JSON file (gzipped when it starts as gzip does), at most 64 MiB unpacked.
+
+    Raises InputError naming the file for what cannot be read or is not JSON.
+    """
+    where = str(path)
+    data = read_bytes(path, MOST_BYTES)
+    if data[:2] == GZIPPED:
+        data = _unpacked(data, where)
+    try:
+        return parse_json(data.decode("utf-8-sig"), where)
+    except UnicodeDecodeError as error:
+        raise InputError(where, "UTF-8 text", f"a byte that is not, at offset {error.start}") from None
+
+
+def json_lines(path: Path, most_line_bytes: int) -> Iterator[tuple[int, str]]:
+    """The lines of a file that are not empty, unpacked if need be, each with its number.
+
+    Raises InputError naming the file and line for a line that is longer, is not UTF-8 or cannot be read.
+    """
+    if path.exists() and not names_a_file(path):
+        # a pipe would be waited for without end
+        raise InputError(
+            str(path), "a file that can be read", "a folder" if path.is_dir() else "no plain file"
+        )
+    number = 0
+    try:
+        with _opened(path) as file:
+            while raw := file.readline(most_line_bytes + 1):
+                number += 1
+                if len(raw) > most_line_bytes:
+                    expected = f"a line of at most {most_line_bytes:,} bytes"
+                    raise InputError(f"{path}:{number}", expected, "a longer one")
+                if raw.strip():
+                    yield number, raw.decode("utf-8-sig")
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{path}:{number + 1}", "a whole gzip file", str(error)) from None
+    except UnicodeDecodeError as error:
+        found = f"a byte that is not, at offset {error.start}"
+        raise InputError(f"{path}:{number}", "UTF-8 text", found) from None
+    except OSError as error:
+        raise InputError(str(path), "a file that can be read", error.strerror or str(error)) from None
+
+
+def keys_of_json_file(path: Path) -> frozenset[str]:
+    """The keys of the object in a ``.json`` or ``.json.gz`` file; none if it is anything else."""
+    if not path.name.endswith((".json", ".json.gz")) or not names_a_file(path):
+        return frozenset()
+    try:
+        content = load_json(path)
+    except InputError:
+        return frozenset()
+    return frozenset(content) if isinstance(content, dict) else frozenset()
+
+
+def parse_json(text: str, where: str) -> Any:
+    """JSON text as plain data; ``where`` is what errors call it."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"{where}:{error.lineno}"
+        raise InputError(place, "valid JSON", f"{error.msg} at column {error.colno}") from None
+    except RecursionError:
+        raise InputError(where, "JSON of ordinary depth", "hundreds of nested brackets") from None
+    except ValueError as error:  # a whole number of thousands of digits
+        raise InputError(where, "valid JSON", str(error)) from None
+
+
+def _opened(path: Path) -> BinaryIO:
+    with path.open("rb") as file:
+        packed = file.read(2) == GZIPPED
+    return cast(BinaryIO, gzip.open(path)) if packed else path.open("rb")
+
+
+def _unpacked(data: bytes, where: str) -> bytes:
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            unpacked = file.read(MOST_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(where, "a whole gzip file", str(error)) from None
+    if len(unpacked) > MOST_BYTES:
+        raise InputError(where, f"at most {MOST_BYTES:,} bytes unpacked", "a larger file")
+    return unpacked

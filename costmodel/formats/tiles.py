@@ -1,0 +1,31 @@
+"""The tiles of chips, by the name of a built-in one or from an architecture's file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from costmodel.errors import NotFoundError, did_you_mean
+from costmodel.formats.architectures import architecture_names, load_architecture
+from costmodel.hardware.architecture import Architecture
+
+TILES = Path(__file__).parents[1] / "hardware" / "chips" / "tiles"
+FILES = (".yaml", ".yml", ".json")
+"""How the names of architecture files end."""
+
+
+def tile_names() -> list[str]:
+    """The library's tiles, sorted: architectures whose outermost level is the tile's buffer."""
+    return sorted(path.stem for path in TILES.glob("*.yaml"))
+
+
+def load_tile(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> Architecture:
+    """A tile of the library by name, or any architecture; its outermost level is the tile's buffer."""
+    name = str(name_or_path)
+    if name in tile_names():
+        return load_architecture(TILES / f"{name}.yaml", overrides)
+    known = [*tile_names(), *architecture_names()]
+    if name not in known and not name.partition("#")[0].endswith(FILES):
+        raise NotFoundError("tile", f"a file, or one of {', '.join(known)}", name, did_you_mean(name, known))
+    return load_architecture(name, overrides)

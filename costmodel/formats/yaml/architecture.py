@@ -1,0 +1,230 @@
+"""Architecture files: YAML with units, outermost level first, read into :class:`Architecture`.
+
+# The architecture file
+
+```yaml
+name: my-chip
+description: what it is                  # optional, for people
+source: where the numbers are from       # optional, a text or a list of texts
+technology: thistle-45nm                 # a table of costmodel.hardware.technology; needed where an energy is
+absent frequency: 200 MHz                       # default 1 GHz; a plain number is in Hz
+word_bits: 16                            # of every level and the MACs that do not say otherwise
+levels:                                  # OUTERMOST FIRST, as one reads a chip from its pins
+  - name: DRAM
+    kind: dram                           # dram, sram or register: chooses the laws
+    shared_bandwidth: 25.6 GB/s          # over reads and writes; or read_bandwidth and write_bandwidth
+    block_size: 4                        # words that one access moves, default 1
+  - name: Buffer
+    kind: sram
+    size: 128 KiB                        # absent: unlimited, which the outermost level must be
+    read_bandwidth: 16 words/cycle       # absent: unlimited
+    fanout: [14, 12]                     # [x, y] instances of the next level below each instance
+    keeps: [weights, inputs, outputs]    # the tensors it can hold, default all three
+    multiple_buffering: 2                # the size divided by this is what a tile may take, default 1
+  - name: RegFile
+    kind: register
+    size: 512 words
+    energy: {read: 0.5 pJ, write: 0.7 pJ, update: 0.9 pJ}   # or one value for all three
+    leakage: 0.01 pJ/cycle               # of one instance, default 0
+    area: 9000 um2                       # of one instance; or {value: 9000 um2, at_size: 512 words}
+compute:                                 # the MAC units below the innermost level
+  name: MAC
+  energy: 2.2 pJ
+  area: 1239.5 um2
+```
+
+| key | units (the first is what a plain number means) |
+|---|---|
+| size | words, Kiwords, Miwords, Giwords; B, KiB, MiB, GiB (1024) and KB, MB, GB (1000); bits, Kibits, ... |
+| read/write/shared_bandwidth | words/cycle; any size unit per cycle or per s, such as B/cycle, GB/s, GiB/s |
+| energy of a level | pJ, fJ, nJ: of one access; or of a part of it: pJ/word, pJ/bit, pJ/B, fJ/bit, ... |
+| energy of compute | pJ, fJ, nJ: of one multiply-accumulate |
+| leakage | pJ/cycle, fJ/cycle, nJ/cycle; uW, mW, W |
+| area | um2, mm2 |
+| frequency | Hz, kHz, MHz, GHz |
+
+**An access** moves one block: ``block_size`` words of ``word_bits`` bits each. With words of 16 bits and
+blocks of 4, ``energy: 3 pJ/bit`` is 192 pJ an access, ``3 pJ/word`` is 12 pJ, and ``3 pJ`` is 3 pJ.
+
+Bytes become words by the level's word_bits and seconds become cycles by the frequency.
+
+**Absent energies and areas come from the technology's laws** by kind, size and word bits (see
+`costmodel.hardware.technology`), so a study that varies `Buffer.size` moves energy and area together. Three
+ways to give the energy of a level, and what happens when its size is varied:
+
+* absent: from the law, which moves it;
+* `energy: 8 pJ`, or `{read, write, update}`: fixed, whatever the size;
+* `{read, write, update, at_size: 4 Kiwords}`: right at that size, and scaled from there as the kind's
+  law scales (square root of the size for sram, linear for register, constant for dram).
+
+An area that is given is fixed as well, unless it says ``at_size``: the laws of areas are linear. Without a
+technology every energy must be given and absent areas are 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from costmodel.errors import InputError
+from costmodel.formats.override_blame import built_with
+from costmodel.formats.yaml.architecture_document import ArchitectureKeys, ComputeKeys, LevelKeys
+from costmodel.formats.yaml.architecture_overrides import Overrides
+from costmodel.formats.yaml.file_keys import check_keys
+from costmodel.formats.yaml.quantities import Quantity
+from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
+from costmodel.hardware.technology import Technology, area_ratio, energy_ratio, technology
+
+
+def architecture_from_document(
+    document: Any, where: str, overrides: Mapping[str, Any] | None = None
+) -> Architecture:
+    """The architecture of a parsed file called ``where`` in errors.
+
+    ``overrides`` replace values of the document (``{"SRAM.size": "64 KiB", "compute.energy": 1.1}``) before
+    anything is computed from it. InputError names the key of the file, or the override, that is wrong.
+    """
+    given = {str(key): value for key, value in (overrides or {}).items()}
+    return built_with(partial(_architecture, document, where), given, where)
+
+
+def _architecture(document: Any, where: str, overrides: Mapping[str, Any]) -> Architecture:
+    """The same; of an override it names those that stand where the error is."""
+    changes = Overrides(dict(overrides), where)
+    try:
+        keys = check_keys(ArchitectureKeys, changes.applied_to(document), where)
+        return _Builder(keys, where).architecture()
+    except InputError as error:
+        raise changes.blamed_for(error) from None
+
+
+class _Builder:
+    """The steps from checked keys to the architecture, which share the file's defaults."""
+
+    def __init__(self, keys: ArchitectureKeys, where: str) -> None:
+        self.keys, self.where = keys, where
+        self.table: Technology | None = None
+        if keys.technology is not None:
+            try:
+                self.table = technology(keys.technology)
+            except InputError as error:
+                raise InputError(where, error.expected, error.found, error.remedy, key=error.key) from None
+
+    def architecture(self) -> Architecture:
+        levels = tuple(self._level(level) for level in reversed(self.keys.levels))
+        compute = self._compute(self.keys.compute)
+        try:
+            return Architecture(self.keys.name, levels, compute, float(self.keys.frequency.value))
+        except InputError as error:
+            raise error.at(self.where) from None
+
+    def _level(self, level: LevelKeys) -> StorageLevel:
+        key = f"levels.{level.name}"
+        word_bits = self._word_bits(level.word_bits, key)
+        size = None if level.size is None else self._words(level.size, word_bits, f"{key}.size")
+        read, write, update = self._energies(level, size, word_bits)
+        try:
+            return StorageLevel(
+                name=level.name,
+                size_words=size,
+                word_bits=word_bits,
+                read_energy_pj=read,
+                write_energy_pj=write,
+                update_energy_pj=update,
+                block_size=level.block_size,
+                leakage_pj_per_cycle=self._per_cycle(level.leakage),
+                read_bandwidth=self._bandwidth(level.read_bandwidth, word_bits),
+                write_bandwidth=self._bandwidth(level.write_bandwidth, word_bits),
+                shared_bandwidth=self._bandwidth(level.shared_bandwidth, word_bits),
+                multiple_buffering=float(level.multiple_buffering),
+                fanout_x=level.fanout[0],
+                fanout_y=level.fanout[1],
+                keeps=tuple(level.keeps),
+                area_um2=self._area(level, size, word_bits),
+            )
+        except InputError as error:
+            raise error.at(self.where, key) from None
+
+    def _compute(self, compute: ComputeKeys) -> Compute:
+        word_bits = self._word_bits(compute.word_bits, "compute")
+        if compute.energy is not None:
+            energy = float(compute.energy.value)
+        else:
+            energy = self._table_for("compute.energy").multiply_energy_pj(word_bits)
+        if compute.area is not None:
+            area = float(compute.area.value)
+        else:
+            area = self.table.multiply_area_um2(word_bits) if self.table else 0.0
+        try:
+            return Compute(compute.name, word_bits, energy, area)
+        except InputError as error:
+            raise error.at(self.where, "compute") from None
+
+    def _energies(self, level: LevelKeys, size: int | None, word_bits: int) -> tuple[float, float, float]:
+        key = f"levels.{level.name}.energy"
+        given = level.energy
+        if given is None:
+            table = self._table_for(key)
+            sized = self._sized(level, size)
+            law = level.block_size * table.access_energy_pj(level.kind, sized, word_bits)
+            return law, law, law
+        ratio = 1.0
+        if given.at_size is not None:
+            at_size = self._words(given.at_size, word_bits, f"{key}.at_size")
+            ratio = energy_ratio(level.kind, self._sized(level, size), at_size)
+        # an access moves a block: so many words of so many bits
+        accesses = {"pJ": 1, "pJ/word": level.block_size, "pJ/bit": level.block_size * word_bits}
+        read, write, update = (
+            ratio * accesses[energy.unit] * energy.value for energy in (given.read, given.write, given.update)
+        )
+        return read, write, update
+
+    def _area(self, level: LevelKeys, size: int | None, word_bits: int) -> float:
+        given = level.area
+        if given is not None:
+            area = float(given.value.value)
+            if given.at_size is None:
+                return area
+            at_size = self._words(given.at_size, word_bits, f"levels.{level.name}.area.at_size")
+            return area * area_ratio(level.kind, self._sized(level, size), at_size)
+        if self.table is None:
+            return 0.0
+        return self.table.storage_area_um2(level.kind, self._sized(level, size), word_bits)
+
+    def _sized(self, level: LevelKeys, size: int | None) -> int:
+        """The size that a law needs: DRAM's do without."""
+        if size is None and level.kind != "dram":
+            remedy = f"The laws of {level.kind} need it; a level without a size is unlimited, as dram may be"
+            raise InputError(self.where, "a size", "nothing", remedy, key=f"levels.{level.name}.size")
+        return size or 0
+
+    def _table_for(self, key: str) -> Technology:
+        if self.table is None:
+            remedy = "Give it (such as 4.5 pJ), or a technology to take it from"
+            raise InputError(self.where, "an energy", "nothing", remedy, key=key)
+        return self.table
+
+    def _word_bits(self, own: int | None, key: str) -> int:
+        word_bits = own or self.keys.word_bits
+        if word_bits is None:
+            remedy = "Give it here, or once for all at the top of the file"
+            raise InputError(self.where, "the bits of a word", "nothing", remedy, key=f"{key}.word_bits")
+        return word_bits
+
+    def _words(self, size: Quantity, word_bits: int, key: str) -> int:
+        words = size.value / word_bits if size.unit == "bits" else size.value
+        if words != int(words):
+            remedy = f"It makes {words:g} words of {word_bits} bits"
+            raise InputError(self.where, "a whole number of words", size.written, remedy, key=key)
+        return int(words)
+
+    def _bandwidth(self, bandwidth: Quantity | None, word_bits: int) -> float | None:
+        if bandwidth is None:
+            return None
+        words = bandwidth.value / word_bits if bandwidth.unit.startswith("bits") else bandwidth.value
+        return float(self._per_cycle(Quantity(words, bandwidth.unit, bandwidth.written)))
+
+    def _per_cycle(self, rate: Quantity) -> float:
+        seconds = rate.unit.endswith("/s")
+        return float(rate.value / self.keys.frequency.value if seconds else rate.value)

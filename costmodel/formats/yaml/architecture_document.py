@@ -1,0 +1,218 @@
+"""The keys, types and units of an architecture file, as pydantic checks them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
+
+from costmodel.errors import InputError
+from costmodel.formats.yaml.file_keys import Keys
+from costmodel.formats.yaml.key_schema import quantity_schema
+from costmodel.formats.yaml.quantities import (
+    ACCESS_ENERGY,
+    AREA,
+    BANDWIDTH,
+    BYTE_ENERGY,
+    ENERGY,
+    FREQUENCY,
+    LEAKAGE,
+    SIZE,
+    Quantity,
+    reader,
+)
+from costmodel.hardware.architecture import ALL_ROLES
+from costmodel.hardware.technology import Kind
+from costmodel.workload.network import Role
+
+_read_access_energy = reader(
+    ACCESS_ENERGY,
+    "'4.58 pJ' for one access, which moves a block of block_size words, or '0.29 pJ/bit', '4.58 pJ/word'",
+    zero=True,
+)
+_read_area = reader(AREA, "'1239.5 um2'", zero=True)
+
+Size = Annotated[
+    Quantity,
+    PlainValidator(reader(SIZE, "'128 KiB' or '512 words'", zero=False)),
+    WithJsonSchema(quantity_schema(SIZE, "A size, such as 128 KiB or 512 words.", zero=False)),
+]
+Bandwidth = Annotated[
+    Quantity,
+    PlainValidator(reader(BANDWIDTH, "'16 words/cycle' or '25.6 GB/s'", zero=False)),
+    WithJsonSchema(
+        quantity_schema(BANDWIDTH, "A bandwidth, such as 16 words/cycle or 25.6 GB/s.", zero=False)
+    ),
+]
+Energy = Annotated[
+    Quantity,
+    PlainValidator(reader(ENERGY, "'4.58 pJ', whatever the width", zero=True)),
+    WithJsonSchema(quantity_schema(ENERGY, "An energy, such as 4.58 pJ, whatever the width.", zero=True)),
+]
+AccessEnergy = Annotated[
+    Quantity,
+    PlainValidator(_read_access_energy),
+    WithJsonSchema(
+        quantity_schema(
+            ACCESS_ENERGY,
+            "The energy of one access, which moves a block of block_size words (4.58 pJ), of a word "
+            "(4.58 pJ/word) or of a bit (0.29 pJ/bit).",
+            zero=True,
+        )
+    ),
+]
+ByteEnergy = Annotated[
+    Quantity,
+    PlainValidator(reader(BYTE_ENERGY, "'5.6 pJ' for one byte, or '0.7 pJ/bit'", zero=True)),
+    WithJsonSchema(
+        quantity_schema(BYTE_ENERGY, "The energy of one byte (5.6 pJ) or bit (0.7 pJ/bit).", zero=True)
+    ),
+]
+Leakage = Annotated[
+    Quantity,
+    PlainValidator(reader(LEAKAGE, "'0.5 pJ/cycle' or '2 mW'", zero=True)),
+    WithJsonSchema(quantity_schema(LEAKAGE, "Leakage, such as 0.5 pJ/cycle or 2 mW.", zero=True)),
+]
+Area = Annotated[
+    Quantity,
+    PlainValidator(_read_area),
+    WithJsonSchema(quantity_schema(AREA, "An area, such as 1239.5 um2.", zero=True)),
+]
+Frequency = Annotated[
+    Quantity,
+    PlainValidator(reader(FREQUENCY, "'1 GHz'", zero=False)),
+    WithJsonSchema(quantity_schema(FREQUENCY, "A frequency, such as 1 GHz.", zero=False)),
+]
+AtLeastOne = Annotated[int, Field(ge=1, le=2**31)]
+LevelName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")]
+
+
+def _listed(written: Any) -> Any:
+    return [written] if isinstance(written, str) else written
+
+
+Sources = Annotated[list[str], BeforeValidator(_listed, json_schema_input_type=str | list[str])]
+"""Where the numbers of a file are from: a text or a list of texts."""
+
+
+class AccessEnergies(Keys):
+    """Energies of one access, of a word or of a bit, for each kind of access."""
+
+    read: AccessEnergy
+    """Of a read."""
+    write: AccessEnergy
+    """Of a write: what fills the level from outside."""
+    update: AccessEnergy
+    """Of an update: what writes a partial sum back from inside."""
+    at_size: Size | None = None
+    """The size at which these energies are right; another size scales them by the law of the level's kind.
+
+    Absent: they hold whatever the size.
+    """
+
+
+def _one_energy_for_all(written: Any) -> Any:
+    if written is None or isinstance(written, dict):
+        return written
+    energy = _read_access_energy(written)
+    return AccessEnergies.model_construct(read=energy, write=energy, update=energy, at_size=None)
+
+
+class InstanceArea(Keys):
+    """The area of one instance of a level, known at one size."""
+
+    value: Area
+    """The area."""
+    at_size: Size | None = None
+    """The size at which it is right; another size scales it linearly. Absent: it holds whatever the size."""
+
+
+def _fixed_area(written: Any) -> Any:
+    if written is None or isinstance(written, dict):
+        return written
+    return InstanceArea.model_construct(value=_read_area(written), at_size=None)
+
+
+def _pair(written: Any) -> Any:
+    if not isinstance(written, list) or len(written) != 2:
+        raise InputError("", "two whole numbers [x, y]", repr(written))
+    return written
+
+
+Fanout = Annotated[list[AtLeastOne], Field(min_length=2, max_length=2)]
+"""How a pair stands in a file's JSON Schema; :func:`_pair` is what checks it, in words of its own."""
+
+
+class LevelKeys(Keys):
+    """One storage level of the architecture."""
+
+    name: LevelName
+    """The level's name, by which axes, constraints and mappings speak of it."""
+    kind: Kind
+    """What it is made of: chooses the laws of energy and area."""
+    size: Size | None = None
+    """What one instance holds. Absent: unlimited, which the outermost level must be."""
+    word_bits: AtLeastOne | None = None
+    """Bits of a word of this level. Absent: the file's word_bits."""
+    block_size: AtLeastOne = 1
+    """Words that one access moves."""
+    read_bandwidth: Bandwidth | None = None
+    """What one instance can be read. Absent: unlimited."""
+    write_bandwidth: Bandwidth | None = None
+    """What can be written to one instance. Absent: unlimited."""
+    shared_bandwidth: Bandwidth | None = None
+    """Of reads and writes together, in place of the two others. Absent: unlimited."""
+    energy: Annotated[
+        AccessEnergies | None,
+        BeforeValidator(_one_energy_for_all, json_schema_input_type=AccessEnergy | AccessEnergies | None),
+    ] = None
+    """The energy of its accesses, one value for all or one each. Absent: from the technology's law."""
+    leakage: Leakage = Quantity(0.0, "pJ/cycle", 0.0)
+    """What one instance leaks."""
+    area: Annotated[
+        InstanceArea | None,
+        BeforeValidator(_fixed_area, json_schema_input_type=Area | InstanceArea | None),
+    ] = None
+    """The area of one instance. Absent: from the technology's law."""
+    fanout: Annotated[list[AtLeastOne], BeforeValidator(_pair, json_schema_input_type=Fanout)] = Field(
+        default_factory=lambda: [1, 1]
+    )
+    """Columns and rows [x, y] of instances of the next level inside, below each instance of this one."""
+    keeps: Annotated[list[Role], Field(min_length=1)] = Field(default_factory=lambda: list(ALL_ROLES))
+    """The tensors, by their roles, that it can hold. Absent: all three."""
+    multiple_buffering: Annotated[float, Field(ge=1)] = 1.0
+    """The size divided by this is what a tile may take: 2 is double buffering."""
+
+
+class ComputeKeys(Keys):
+    """The MAC units below the innermost level."""
+
+    name: LevelName = "MAC"
+    """Their name."""
+    word_bits: AtLeastOne | None = None
+    """Bits of an operand. Absent: the file's word_bits."""
+    energy: Energy | None = None
+    """The energy of one multiply-accumulate. Absent: from the technology's law."""
+    area: Area | None = None
+    """The area of one MAC unit. Absent: from the technology's law."""
+
+
+class ArchitectureKeys(Keys):
+    """An architecture: a stack of storage levels over MAC units, with their sizes, energies and areas."""
+
+    name: Annotated[str, Field(min_length=1)]
+    """The architecture's name."""
+    description: str = ""
+    """What it is, for people."""
+    source: Sources = Field(default_factory=list)
+    """Where the numbers are from: a text or a list of texts."""
+    technology: str | None = None
+    """A technology table, whose laws give the energies and areas that are absent."""
+    frequency: Frequency = Quantity(1e9, "Hz", "1 GHz")
+    """The clock."""
+    word_bits: AtLeastOne | None = None
+    """Bits of a word, of every level and of the MAC units that do not say otherwise."""
+    levels: Annotated[list[LevelKeys], Field(min_length=1)]
+    """The storage levels, OUTERMOST FIRST, as one reads a chip from its pins."""
+    compute: ComputeKeys = ComputeKeys()
+    """What one MAC unit is. Absent: a unit named MAC, as the technology has it."""

@@ -1,0 +1,107 @@
+"""Values of an architecture file replaced before it is read: what the axes of a study do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from costmodel.errors import InputError, OverrideError, did_you_mean
+from costmodel.formats.yaml.architecture_document import (
+    AccessEnergies,
+    ArchitectureKeys,
+    ComputeKeys,
+    LevelKeys,
+)
+
+TOP_KEYS = [key for key in ArchitectureKeys.model_fields if key not in ("levels", "compute")]
+FANOUT_PARTS = {"x": 0, "y": 1}
+OTHERS_WORDS = {
+    **dict.fromkeys(("depth", "entries", "sizeKB", "memory_depth"), "the words of a memory are its size"),
+    **dict.fromkeys(("meshX", "meshY", "instances"), "instances are the fanout of the level above them"),
+    **dict.fromkeys(("datawidth", "width"), "the bits of a word are word_bits"),
+}
+"""Timeloop's names of attributes, and where their values are in our keys."""
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """New values by dotted key: ``SRAM.size``, ``SRAM.fanout.x``, ``compute.energy``, ``frequency``."""
+
+    values: dict[str, Any]
+    where: str
+
+    def applied_to(self, document: Any) -> Any:
+        """A changed copy of ``document``; InputError lists what exists when a key names nothing."""
+        if not self.values or not isinstance(document, dict):
+            return document
+        changed = _copied(document)
+        for key, value in self.values.items():
+            head, *rest = key.split(".")
+            owner, last = self._owner(changed, key, head, rest)
+            owner[last] = value
+        return changed
+
+    def blamed_for(self, error: InputError) -> InputError:
+        """``error``, pointing at the override where it, and not the file, wrote the wrong value."""
+        for key in self.values:
+            if key.startswith("compute.") or "." not in key:
+                path = key
+            else:
+                path = f"levels.{key.removesuffix('.x').removesuffix('.y')}"
+            if error.key == path or error.key.startswith((f"{path}.", f"{path}[")):
+                place = f"override of {self.where}"
+                return OverrideError(place, error.expected, error.found, error.remedy, key=key)
+        return error
+
+    def _owner(self, document: dict[str, Any], key: str, head: str, rest: list[str]) -> tuple[Any, Any]:
+        """The dict or list that the last part of ``key`` is in, and that part."""
+        if not rest:
+            self._known(key, head, TOP_KEYS, "a key of the file (or LEVEL.KEY)")
+            return document, head
+        if head == "compute":
+            if document.get("compute") is None:
+                document["compute"] = {}
+            owner = document["compute"]
+            self._known(key, rest[0], list(ComputeKeys.model_fields), "a key of compute")
+        else:
+            owner = self._level(document, key, head)
+            self._known(key, rest[0], list(LevelKeys.model_fields), f"a key of level {head}")
+        if not isinstance(owner, dict):
+            raise InputError(self.where, "the keys of compute", owner, key=head)
+        if len(rest) == 1:
+            return owner, rest[0]
+        return self._inside(key, owner.get(rest[0], [1, 1] if rest[0] == "fanout" else None), rest, owner)
+
+    def _inside(self, key: str, value: Any, rest: list[str], owner: dict[str, Any]) -> tuple[Any, Any]:
+        if len(rest) == 2 and rest[0] == "fanout" and isinstance(value, list) and len(value) == 2:
+            self._known(key, rest[1], list(FANOUT_PARTS), "a part of fanout")
+            owner["fanout"] = list(value)
+            return owner["fanout"], FANOUT_PARTS[rest[1]]
+        if len(rest) == 2 and rest[0] == "energy" and isinstance(value, dict):
+            self._known(key, rest[1], list(AccessEnergies.model_fields), "a part of energy")
+            return value, rest[1]
+        remedy = f"{rest[0]} has no parts here: override it whole"
+        raise OverrideError(f"override of {self.where}", "a key of the file", key, remedy, key=key)
+
+    def _level(self, document: dict[str, Any], key: str, name: str) -> dict[str, Any]:
+        levels = document.get("levels")
+        entries = [level for level in levels if isinstance(level, dict)] if isinstance(levels, list) else []
+        self._known(key, name, [str(level.get("name")) for level in entries], "a level", extra=["compute"])
+        return next(level for level in entries if str(level.get("name")) == name)
+
+    def _known(
+        self, key: str, part: str, known: list[str], what: str, extra: list[str] | None = None
+    ) -> None:
+        if part in known:
+            return
+        names = known + (extra or [])
+        expected, last = f"{what}: {', '.join(names)}", key.rpartition(".")[2]
+        remedy = f"Here {OTHERS_WORDS[last]}" if last in OTHERS_WORDS else did_you_mean(part, names)
+        raise OverrideError(f"override of {self.where}", expected, part, remedy, key=key)
+
+
+def _copied(value: Any) -> Any:
+    """The dicts and lists of a parsed file anew; what is in them cannot be changed."""
+    if isinstance(value, dict):
+        return {key: _copied(entry) for key, entry in value.items()}
+    return [_copied(entry) for entry in value] if isinstance(value, list) else value

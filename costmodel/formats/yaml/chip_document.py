@@ -1,0 +1,173 @@
+"""The keys, types and units of a chip file, and values of it replaced before it is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from costmodel.errors import InputError, OverrideError, did_you_mean
+from costmodel.formats.yaml.architecture_document import (
+    AtLeastOne,
+    Bandwidth,
+    ByteEnergy,
+    Energy,
+    Frequency,
+    Size,
+    Sources,
+)
+from costmodel.formats.yaml.file_keys import Keys
+from costmodel.formats.yaml.quantities import Quantity
+
+MESH = {"mesh.columns": 0, "mesh.rows": 1}
+
+
+def _columns_and_rows(written: Any) -> Any:
+    if isinstance(written, str) and (found := re.fullmatch(r"\s*(\d{1,6})\s*x\s*(\d{1,6})\s*", written)):
+        return [int(found[1]), int(found[2])]
+    if not isinstance(written, list) or len(written) != 2:
+        raise InputError("", "columns and rows such as [4, 4] or 4x4", repr(written))
+    return written
+
+
+ColumnsAndRows = (
+    Annotated[str, Field(pattern=r"^\s*\d{1,6}\s*x\s*\d{1,6}\s*$")]
+    | Annotated[list[AtLeastOne], Field(min_length=2, max_length=2)]
+)
+"""How a mesh stands in the JSON Schema of chip files."""
+
+
+class NocKeys(Keys):
+    """The network of links between neighbouring tiles."""
+
+    link_bandwidth: Bandwidth
+    """Of one link in each direction."""
+    hop_energy: ByteEnergy
+    """Of a byte over one link."""
+
+
+class DramKeys(Keys):
+    """The DRAM at the edges of the mesh."""
+
+    bandwidth: Bandwidth
+    """Of reads and writes, all ports together."""
+    read_energy: ByteEnergy
+    """Of a byte read."""
+    write_energy: ByteEnergy
+    """Of a byte written."""
+
+
+class BufferKeys(Keys):
+    """The buffer of one tile."""
+
+    size: Size
+    """What it holds."""
+    read_energy: ByteEnergy
+    """Of a byte read."""
+    write_energy: ByteEnergy
+    """Of a byte written."""
+    at_size: Size | None = None
+    """The size at which these energies are right; another size scales them by the law of SRAM.
+
+    Absent: they hold whatever the size.
+    """
+
+
+class TileKeys(Keys):
+    """One tile; all tiles of a chip are alike."""
+
+    architecture: Annotated[str, Field(min_length=1)]
+    """What computes in it: a tile of the library, a library architecture, or a file beside this one."""
+    buffer: BufferKeys
+    """Its buffer, which stands for the outermost level of the architecture."""
+    output_stream: Size | None = None
+    """What the buffer sets aside for outputs on their way out. Absent: nothing."""
+    vector_units: AtLeastOne
+    """Element operations a cycle, of layers without weights."""
+    vector_energy: Energy
+    """Of one element operation."""
+
+
+class ChipKeys(Keys):
+    """A chip: a mesh of equal tiles with links between them and DRAM at its edges."""
+
+    name: Annotated[str, Field(min_length=1)]
+    """The chip's name."""
+    description: str = ""
+    """What it is, for people."""
+    source: Sources = Field(default_factory=list)
+    """Where the numbers are from: a text or a list of texts."""
+    frequency: Frequency = Quantity(1e9, "Hz", "1 GHz")
+    """The clock of tiles, links and DRAM."""
+    mesh: Annotated[
+        list[AtLeastOne], BeforeValidator(_columns_and_rows, json_schema_input_type=ColumnsAndRows)
+    ]
+    """Columns and rows of tiles, as [4, 4] or 4x4."""
+    stripe: AtLeastOne = 4
+    """Columns that tile numbers fill row by row before they go on."""
+    noc: NocKeys
+    """The links."""
+    dram: DramKeys
+    """The DRAM."""
+    tile: TileKeys
+    """What every tile is."""
+
+
+def overridden(document: Any, overrides: Mapping[str, Any], where: str) -> Any:
+    """A changed copy of ``document``; InputError lists what exists when a key names nothing."""
+    if not overrides or not isinstance(document, dict):
+        return document
+    changed = deepcopy(document)
+    for key, value in overrides.items():
+        _check_key(key, where)
+        if key in MESH:
+            changed["mesh"] = list(_columns_and_rows(changed.get("mesh")))
+            changed["mesh"][MESH[key]] = value
+            continue
+        owner, *rest = changed, *key.split(".")
+        for part in rest[:-1]:
+            if not isinstance(owner.get(part), dict):
+                raise InputError(where, "an entry with keys", owner.get(part), key=part)
+            owner = owner[part]
+        owner[rest[-1]] = value
+    return changed
+
+
+def blamed_for(error: InputError, overrides: Mapping[str, Any], where: str) -> InputError:
+    """``error``, pointing at the override where it, and not the file, wrote the wrong value."""
+    # what names a part, as mesh.columns does, wrote later than what names the whole
+    for key in sorted(overrides, key=len, reverse=True):
+        path = f"mesh[{MESH[key]}]" if key in MESH else key
+        if error.key == path or error.key.startswith((f"{path}.", f"{path}[")):
+            return OverrideError(f"override of {where}", error.expected, error.found, error.remedy, key=key)
+    return error
+
+
+def with_tile_file(document: Any, change: Callable[[str], str]) -> Any:
+    """A copy of a chip file's content with the ``tile.architecture`` it names changed, if it names one."""
+    tile = document.get("tile") if isinstance(document, dict) else None
+    if not isinstance(tile, dict) or not isinstance(named := tile.get("architecture"), str):
+        return document
+    return {**document, "tile": {**tile, "architecture": change(named)}}
+
+
+def _check_key(key: str, where: str) -> None:
+    known = [*_leaves(ChipKeys, ""), *MESH]
+    if key not in known:
+        remedy = did_you_mean(key, known)
+        raise OverrideError(f"override of {where}", f"one of {', '.join(known)}", key, remedy, key=key)
+
+
+def _leaves(model: type[BaseModel], prefix: str) -> list[str]:
+    """The dotted keys of a section and of those in it."""
+    names: list[str] = []
+    for name, item in model.model_fields.items():
+        section = item.annotation
+        if isinstance(section, type) and issubclass(section, Keys):
+            names += _leaves(section, f"{prefix}{name}.")
+        else:
+            names.append(f"{prefix}{name}")
+    return names

@@ -1,0 +1,190 @@
+"""Architectures: a stack of storage levels over an array of MAC units. Frozen, checked when built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as ReadOnlyDict
+from dataclasses import dataclass
+from functools import cached_property
+from math import floor, inf, prod
+from typing import Any
+
+from costmodel.errors import InputError
+from costmodel.workload.network import Role, Tensor
+
+ALL_ROLES: tuple[Role, ...] = ("weights", "inputs", "outputs")
+
+LARGEST, SMALLEST = 2**53, 1e-12
+"""Outside these, no real chip; and products with counts could leave what floating point can hold."""
+
+
+@dataclass(frozen=True)
+class StorageLevel:
+    """One level of the memory hierarchy; every number is per instance.
+
+    Sizes and bandwidths are in words of ``word_bits``; energies in pJ per access of one block of
+    ``block_size`` words; bandwidths in words per cycle (None: unlimited); ``size_words`` None: unlimited.
+    ``fanout_x`` by ``fanout_y`` instances of the next inner level (or MAC units) hang below each instance.
+    ``keeps`` are the tensor roles that the level can hold.
+    """
+
+    name: str
+    size_words: int | None
+    word_bits: int
+    read_energy_pj: float
+    write_energy_pj: float
+    update_energy_pj: float
+    block_size: int = 1
+    leakage_pj_per_cycle: float = 0.0
+    read_bandwidth: float | None = None
+    write_bandwidth: float | None = None
+    shared_bandwidth: float | None = None
+    multiple_buffering: float = 1.0
+    fanout_x: int = 1
+    fanout_y: int = 1
+    keeps: tuple[Role, ...] = ALL_ROLES
+    area_um2: float = 0.0
+
+    def __post_init__(self) -> None:
+        where = f"storage level {self.name}"
+        for key in ("word_bits", "block_size", "fanout_x", "fanout_y"):
+            _check(where, key, getattr(self, key), "a whole number of at least 1", whole=True, least=1)
+        if self.size_words is not None:
+            _check(where, "size_words", self.size_words, "at least one word", whole=True, least=1)
+        for key in (
+            "read_energy_pj",
+            "write_energy_pj",
+            "update_energy_pj",
+            "leakage_pj_per_cycle",
+            "area_um2",
+        ):
+            _check(where, key, getattr(self, key), "a number of at least 0", least=0)
+        for key in ("read_bandwidth", "write_bandwidth", "shared_bandwidth"):
+            if (bandwidth := getattr(self, key)) is not None:
+                _check(where, key, bandwidth, "more than 0 words per cycle", above=0)
+        _check(where, "multiple_buffering", self.multiple_buffering, "at least 1", least=1)
+        if not self.keeps or not set(self.keeps) <= set(ALL_ROLES) or len(set(self.keeps)) < len(self.keeps):
+            raise InputError(where, f"some of {ALL_ROLES}, each once", self.keeps, key="keeps")
+
+    @property
+    def usable_words(self) -> float:
+        """Words that one tile set may take: the size divided among the multiple buffers."""
+        return inf if self.size_words is None else floor(self.size_words / self.multiple_buffering)
+
+    @property
+    def fanout(self) -> int:
+        """Instances of the next inner level, or MAC units, below each instance."""
+        return self.fanout_x * self.fanout_y
+
+    def can_keep(self, tensor: Tensor) -> bool:
+        """Whether the level holds tensors of that role."""
+        return tensor.role in self.keeps
+
+
+@dataclass(frozen=True)
+class Compute:
+    """The MAC units: energy per multiply-accumulate in pJ, area of one in um2."""
+
+    name: str
+    word_bits: int
+    energy_pj: float
+    area_um2: float = 0.0
+
+    def __post_init__(self) -> None:
+        where = f"compute {self.name}"
+        _check(where, "word_bits", self.word_bits, "a whole number of at least 1", whole=True, least=1)
+        for key in ("energy_pj", "area_um2"):
+            _check(where, key, getattr(self, key), "a number of at least 0", least=0)
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Storage ``levels`` INNERMOST FIRST (level 0 feeds the MAC units), the last one unlimited (DRAM).
+
+    ``levels[i].fanout`` instances of level ``i - 1`` (MAC units for ``i == 0``) hang below each level ``i``.
+    """
+
+    name: str
+    levels: tuple[StorageLevel, ...]
+    compute: Compute
+    frequency_hz: float = 1e9
+
+    def __post_init__(self) -> None:
+        where = f"architecture {self.name}"
+        if not self.levels:
+            raise InputError(where, "at least one storage level", "none", key="levels")
+        names = [level.name for level in self.levels]
+        if len(set(names)) != len(names):
+            raise InputError(where, "level names that are all different", names, key="levels")
+        if self.levels[-1].size_words is not None or self.levels[-1].keeps != ALL_ROLES:
+            raise InputError(
+                where,
+                "an outermost level that is unlimited and keeps every tensor",
+                self.levels[-1].name,
+                "Add a DRAM level without a size outside it",
+                key="levels",
+            )
+        _check(where, "frequency_hz", self.frequency_hz, "more than 0", above=0)
+
+    @cached_property
+    def instances(self) -> tuple[int, ...]:
+        """Instances of every level in the hardware, innermost first."""
+        return tuple(prod(outer.fanout for outer in self.levels[i + 1 :]) for i in range(len(self.levels)))
+
+    @cached_property
+    def mac_units(self) -> int:
+        """MAC units of the whole hardware."""
+        return prod(level.fanout for level in self.levels)
+
+    @cached_property
+    def area_um2(self) -> float:
+        """Area of all on-chip instances and MAC units; levels without an area law count 0."""
+        storage = sum(n * level.area_um2 for n, level in zip(self.instances, self.levels, strict=True))
+        return storage + self.mac_units * self.compute.area_um2
+
+    def index(self, level_name: str) -> int:
+        """The level's place, 0 the innermost; InputError for a name that no level has."""
+        for index, level in enumerate(self.levels):
+            if level.name == level_name:
+                return index
+        names = [level.name for level in self.levels]
+        raise InputError(f"architecture {self.name}", f"a level among {names}", level_name)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, levels innermost first, in the fields' units: see :meth:`from_json`."""
+        # not by `asdict`, which copies every number: studies do this for every design
+        levels = [_plain(level) | {"keeps": list(level.keeps)} for level in self.levels]
+        return _plain(self) | {"levels": levels, "compute": _plain(self.compute)}
+
+    @classmethod
+    def from_json(cls, data: ReadOnlyDict[str, Any]) -> Architecture:
+        """The architecture of :meth:`to_json`; InputError for numbers that no hardware has."""
+        levels = tuple(StorageLevel(**{**level, "keeps": tuple(level["keeps"])}) for level in data["levels"])
+        return cls(data["name"], levels, Compute(**data["compute"]), data["frequency_hz"])
+
+
+def _plain(value: StorageLevel | Compute | Architecture) -> dict[str, Any]:
+    """The value's fields by name, in their order, not copied."""
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+
+
+def _check(
+    where: str,
+    key: str,
+    value: Any,
+    expected: str,
+    *,
+    whole: bool = False,
+    least: float | None = None,
+    above: float | None = None,
+) -> None:
+    right_type = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+    if (
+        not right_type
+        or value != value
+        or value in (inf, -inf)
+        or (least is not None and value < least)
+        or (above is not None and value <= above)
+    ):
+        raise InputError(where, expected, value, key=key)
+    if value > LARGEST or 0 < value < SMALLEST:
+        raise InputError(where, f"0 or between {SMALLEST} and 2^53", value, key=key)

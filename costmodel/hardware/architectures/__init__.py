@@ -1,0 +1,1 @@
+"""The built-in architectures, one YAML file each; :mod:`costmodel.formats.architectures` reads them."""

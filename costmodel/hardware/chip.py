@@ -1,0 +1,162 @@
+"""A tiled chip: tiles on a mesh of links, DRAM at both ends of every row; what each of them costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+from costmodel.errors import InputError
+from costmodel.hardware.architecture import LARGEST, Architecture
+
+
+@dataclass(frozen=True)
+class TileBuffer:
+    """The buffer of a tile that the NoC reads and writes; one byte a word."""
+
+    size_bytes: int
+    read_pj_per_byte: float
+    write_pj_per_byte: float
+
+    def __post_init__(self) -> None:
+        _check(self, "tile buffer", whole=("size_bytes",))
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile: PEs behind a buffer, and vector units for layers without weights.
+
+    ``macs`` are multiply-accumulates a cycle at most, ``vector_units`` element operations a cycle.
+    ``output_stream_bytes`` of the buffer are where outputs pass through on their way out. ``architecture`` is
+    what mapping solvers map a tile's share of a layer on: its outermost level is the buffer.
+    """
+
+    buffer: TileBuffer
+    macs: int
+    mac_pj: float
+    vector_units: int
+    vector_operation_pj: float
+    output_stream_bytes: int = 0
+    architecture: Architecture | None = None
+
+    def __post_init__(self) -> None:
+        _check(self, "tile", whole=("macs", "vector_units"))
+        if self.output_stream_bytes >= self.buffer.size_bytes:
+            expected = f"less than the buffer's {self.buffer.size_bytes} bytes"
+            raise InputError("tile", expected, self.output_stream_bytes, key="output_stream_bytes")
+
+
+@dataclass(frozen=True)
+class Noc:
+    """A mesh of links with XY routing and multicast trees; a link carries so much in each direction."""
+
+    link_bytes_per_cycle: int
+    hop_pj_per_byte: float
+
+    def __post_init__(self) -> None:
+        _check(self, "NoC", whole=("link_bytes_per_cycle",))
+
+
+@dataclass(frozen=True)
+class Dram:
+    """All DRAM of the chip; every transfer is spread evenly over the ports."""
+
+    bytes_per_cycle: int
+    read_pj_per_byte: float
+    write_pj_per_byte: float
+
+    def __post_init__(self) -> None:
+        _check(self, "DRAM", whole=("bytes_per_cycle",))
+
+
+MOST_TILES = 4096
+"""Numbers of a mesh's links and partitions are kept as tables: beyond this they are for no machine."""
+
+
+@dataclass(frozen=True)
+class Chip:
+    """``columns`` x ``rows`` equal tiles, numbered in stripes of ``stripe`` columns (section 3.3.2).
+
+    Stripes are walked row by row, every other one from the far end, so that consecutive numbers are near each
+    other; the last stripe may be narrower. Raises InputError for numbers that no chip has.
+    """
+
+    name: str
+    columns: int
+    rows: int
+    tile: Tile
+    noc: Noc
+    dram: Dram
+    stripe: int = 4
+    frequency_ghz: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check(self, f"chip {self.name}", whole=("columns", "rows", "stripe"))
+        if self.tiles > MOST_TILES:
+            expected = f"a mesh of at most {MOST_TILES:,} tiles"
+            raise InputError(f"chip {self.name}", expected, f"{self.columns} x {self.rows}", key="mesh")
+        if not self.frequency_ghz > 0:
+            raise InputError(f"chip {self.name}", "more than 0 GHz", self.frequency_ghz, key="frequency_ghz")
+
+    @property
+    def tiles(self) -> int:
+        return self.columns * self.rows
+
+    @cached_property
+    def positions(self) -> tuple[tuple[int, int], ...]:
+        """Column and row of every tile, by its number."""
+        found: list[tuple[int, int]] = []
+        for number, left in enumerate(range(0, self.columns, self.stripe)):
+            rows = range(self.rows - 1, -1, -1) if number % 2 else range(self.rows)
+            right = min(left + self.stripe, self.columns)
+            found += [(column, row) for row in rows for column in range(left, right)]
+        return tuple(found)
+
+    @cached_property
+    def ports(self) -> tuple[tuple[int, int], ...]:
+        """Column and row of the tiles at which DRAM is: both ends of every row."""
+        ends = dict.fromkeys((0, self.columns - 1))
+        return tuple((column, row) for column in ends for row in range(self.rows))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON data that :meth:`from_json` reads back; the tile's architecture as its own."""
+        architecture = self.tile.architecture
+        bare = replace(self, tile=replace(self.tile, architecture=None))
+        data = asdict(bare)
+        data["tile"]["architecture"] = architecture and architecture.to_json()
+        return data
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Chip:
+        """The chip of :meth:`to_json`; raises InputError for numbers that no chip has."""
+        tile = dict(data["tile"])
+        architecture = tile["architecture"] and Architecture.from_json(tile["architecture"])
+        parts = {
+            "tile": Tile(**{**tile, "buffer": TileBuffer(**tile["buffer"]), "architecture": architecture}),
+            "noc": Noc(**data["noc"]),
+            "dram": Dram(**data["dram"]),
+        }
+        return Chip(**{**data, **parts})
+
+    @property
+    def links(self) -> int:
+        """Links between neighbours, one for each direction."""
+        return 2 * ((self.columns - 1) * self.rows + self.columns * (self.rows - 1))
+
+    def least_cycles(self, dram_bytes: int, busiest: int, runs: int = 1) -> int:
+        """Cycles a run while DRAM and the busiest link (in bytes times ports) carry so much over all runs."""
+        dram = -(-dram_bytes // (self.dram.bytes_per_cycle * runs))
+        return max(dram, -(-busiest // (self.noc.link_bytes_per_cycle * len(self.ports) * runs)))
+
+
+def _check(value: Any, where: str, whole: tuple[str, ...]) -> None:
+    """Whole numbers from 1 to LARGEST, and energies and sizes that are not negative."""
+    for item in fields(value):
+        number = getattr(value, item.name)
+        if item.name in whole and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
+            raise InputError(where, "a whole number of at least 1", number, key=item.name)
+        if item.name in whole and number > LARGEST:
+            raise InputError(where, f"at most {LARGEST:,}", number, key=item.name)
+        if item.type in ("int", "float") and not 0 <= number < float("inf"):
+            raise InputError(where, "a number of at least 0", number, key=item.name)

@@ -1,0 +1,3 @@
+"""The built-in chips and, in ``tiles/``, their tiles, one YAML file each; :mod:`costmodel.formats.chips`
+reads them.
+"""

@@ -1,0 +1,62 @@
+"""A chip of tiles as one stack of levels, on which any mapping solver maps a loop nest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from costmodel.hardware.architecture import Architecture, StorageLevel
+from costmodel.hardware.chip import Chip
+
+
+def whole_architecture(chip: Chip) -> Architecture | None:
+    """The chip as a stack of levels to map loop nests on; None for tiles without an architecture.
+
+    A stack has no mesh, so its levels charge what hops cost about: an access of DRAM the mean way between
+    ports and tiles but one hop, a write to a buffer one hop, as a tree has a link for every further tile.
+    :func:`costmodel.schedule.alone.alone_cost` counts hops as they are. Rows of the mesh are the y side of
+    DRAM's fan-out.
+    """
+    plain = counted_architecture(chip)
+    if plain is None:
+        return None
+    *tile, buffer, dram = plain.levels
+    hop, far = chip.noc.hop_pj_per_byte if chip.tiles > 1 else 0.0, max(_mean_way(chip) - 1, 0.0)
+    buffer = replace(buffer, write_energy_pj=buffer.write_energy_pj + hop * buffer.block_size)
+    dram = replace(
+        dram,
+        read_energy_pj=dram.read_energy_pj + far * hop,
+        update_energy_pj=dram.update_energy_pj + (far + 1) * hop,
+    )
+    return replace(plain, levels=(*tile, buffer, dram))
+
+
+def counted_architecture(chip: Chip) -> Architecture | None:
+    """The stack of levels without hops: the tile's levels, its buffer with its size, DRAM above the mesh."""
+    tile, size = chip.tile.architecture, chip.tile.buffer
+    if tile is None:
+        return None
+    *inner, outermost = tile.levels
+    buffer = replace(
+        outermost,
+        size_words=size.size_bytes,
+        write_energy_pj=size.write_pj_per_byte * outermost.block_size,
+    )
+    dram = StorageLevel(
+        name="DRAM" if all(level.name != "DRAM" for level in tile.levels) else "chip's DRAM",
+        size_words=None,
+        word_bits=outermost.word_bits,
+        read_energy_pj=chip.dram.read_pj_per_byte,
+        write_energy_pj=chip.dram.write_pj_per_byte,
+        update_energy_pj=chip.dram.write_pj_per_byte,
+        shared_bandwidth=float(chip.dram.bytes_per_cycle),
+        fanout_x=chip.columns,
+        fanout_y=chip.rows,
+    )
+    levels = (*inner, buffer, dram)
+    return replace(tile, name=f"{chip.name} whole", levels=levels, frequency_hz=chip.frequency_ghz * 1e9)
+
+
+def _mean_way(chip: Chip) -> float:
+    """Links between a tile and a DRAM port in the mean."""
+    ways = sum(abs(x - px) + abs(y - py) for x, y in chip.positions for px, py in chip.ports)
+    return ways / (chip.tiles * len(chip.ports))

@@ -1,0 +1,169 @@
+"""What the compiled half of :mod:`costmodel.mapping.batch` works on: a problem, rows and room, as arrays."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.hardware.architecture import Architecture
+from costmodel.workload.network import Layer, Tensor
+
+Array = NDArray[Any]
+LARGEST = np.iinfo(np.int64).max
+
+
+class Rows(NamedTuple):
+    """The arrays of a :class:`MappingBatch`, as compiled code takes them."""
+
+    temporal: Array
+    permutation: Array
+    spatial_x: Array
+    spatial_y: Array
+    keep: Array
+
+
+class Tables(NamedTuple):
+    """One layer on one architecture as compiled code takes it; levels innermost first."""
+
+    sizes: Array
+    """[dims]"""
+    relevant: Array
+    """[tensors, dims] whether the dim moves the tensor."""
+    slides: Array
+    """[tensors] whether neighbouring tiles can overlap."""
+    axes: Array
+    """[tensors] how many axes there are."""
+    term_dims: Array
+    """[tensors, axes, terms] the dims that an axis sums, -1 beyond the last."""
+    term_steps: Array
+    """[tensors, axes, terms] their coefficients."""
+    axis_of: Array
+    """[tensors, dims] the axis that a dim moves the tensor along, -1 if none."""
+    step_of: Array
+    """[tensors, dims] by how many words."""
+    output: int
+    """The index of the output tensor."""
+    can_keep: Array
+    """[levels, tensors]; the hardware numbers that follow are [levels], as in ``StorageLevel``."""
+    usable_words: Array
+    fanout_x: Array
+    fanout_y: Array
+    block_size: Array
+    read_pj: Array
+    write_pj: Array
+    update_pj: Array
+    leakage_pj: Array
+    read_bandwidth: Array
+    write_bandwidth: Array
+    shared_bandwidth: Array
+    mac_energy_pj: float
+    """Of the whole layer."""
+
+
+class Nest(NamedTuple):
+    """Workspace for one row, levels innermost first."""
+
+    tiles: Array
+    """[levels, dims] what each dim covers in one instance."""
+    words: Array
+    """[levels, tensors] tile sizes."""
+    groups: Array
+    """[levels, tensors] different tiles among the children below one instance."""
+    loops: Array
+    """[3, levels * dims] dim, bound and stride of the temporal loops above 1, innermost first."""
+    starts: Array
+    """[levels + 1] where each level's loops begin."""
+    instances: Array
+    """[levels] instances in use."""
+    shares: Array
+    """[levels] words of the output that one instance is responsible for."""
+    union: Array
+    """[dims] what the children below one instance cover together."""
+    demand: Array
+    """[2, levels] words read and written per cycle and instance."""
+    terms: Array
+    """[2, terms] bounds and strides of the spatial loops along one axis."""
+    sums: Array
+    """[children] where they take the children below one instance, if they are more than two."""
+
+
+def tables_of(architecture: Architecture, layer: Layer) -> Tables:
+    levels = architecture.levels
+    dims = [dim for dim, _ in layer.dims]
+    return Tables(
+        sizes=np.array([size for _, size in layer.dims], np.int64),
+        relevant=np.array([[dim in tensor.dims for dim in dims] for tensor in layer.tensors]),
+        slides=np.array([tensor.slides for tensor in layer.tensors]),
+        axes=np.array([len(tensor.axes) for tensor in layer.tensors], np.int64),
+        term_dims=_terms(layer, 0, -1),
+        term_steps=_terms(layer, 1, 0),
+        axis_of=np.array([[_axis_of(t, dim)[0] for dim in dims] for t in layer.tensors], np.int64),
+        step_of=np.array([[_axis_of(t, dim)[1] for dim in dims] for t in layer.tensors], np.int64),
+        output=layer.tensors.index(layer.output),
+        can_keep=np.array([[level.can_keep(tensor) for tensor in layer.tensors] for level in levels]),
+        usable_words=np.array([_whole(level.usable_words) for level in levels], np.int64),
+        fanout_x=np.array([level.fanout_x for level in levels], np.int64),
+        fanout_y=np.array([level.fanout_y for level in levels], np.int64),
+        block_size=np.array([level.block_size for level in levels], np.int64),
+        read_pj=np.array([float(level.read_energy_pj) for level in levels]),
+        write_pj=np.array([float(level.write_energy_pj) for level in levels]),
+        update_pj=np.array([float(level.update_energy_pj) for level in levels]),
+        leakage_pj=np.array([float(level.leakage_pj_per_cycle) for level in levels]),
+        read_bandwidth=np.array([_limit(level.read_bandwidth) for level in levels]),
+        write_bandwidth=np.array([_limit(level.write_bandwidth) for level in levels]),
+        shared_bandwidth=np.array([_limit(level.shared_bandwidth) for level in levels]),
+        mac_energy_pj=float(layer.macs * architecture.compute.energy_pj),
+    )
+
+
+def workspace(tables: Tables) -> Nest:
+    """Room for one row at a time."""
+    (levels, tensors), dims = tables.can_keep.shape, len(tables.sizes)
+    terms = tables.term_dims.shape[2]
+    most_children = int((tables.fanout_x * tables.fanout_y).max())
+    return Nest(
+        tiles=np.empty((levels, dims), np.int64),
+        words=np.empty((levels, tensors), np.int64),
+        groups=np.empty((levels, tensors), np.int64),
+        loops=np.empty((3, levels * dims), np.int64),
+        starts=np.empty(levels + 1, np.int64),
+        instances=np.empty(levels, np.int64),
+        shares=np.empty(levels, np.int64),
+        union=np.empty(dims, np.int64),
+        demand=np.empty((2, levels), np.float64),
+        terms=np.empty((2, terms), np.int64),
+        sums=np.empty(most_children if terms > 2 else 0, np.int64),
+    )
+
+
+def _whole(words: float) -> int:
+    return LARGEST if words == inf else int(words)
+
+
+def _limit(bandwidth: float | None) -> float:
+    return inf if bandwidth is None else float(bandwidth)
+
+
+def _axis_of(tensor: Tensor, dim: str) -> tuple[int, int]:
+    """The axis that a dim moves a tensor along and its coefficient there; -1 if there is none."""
+    for index, axis in enumerate(tensor.axes):
+        for name, coefficient in axis:
+            if name == dim:
+                return index, coefficient
+    return -1, 0
+
+
+def _terms(layer: Layer, part: int, missing: int) -> Array:
+    """The dims (part 0, as indices) or coefficients (part 1) of all axes, int64 [tensors, axes, terms]."""
+    index = {dim: number for number, (dim, _) in enumerate(layer.dims)}
+    axes = max((len(tensor.axes) for tensor in layer.tensors), default=1)
+    terms = max([2, *(len(axis) for tensor in layer.tensors for axis in tensor.axes)])
+    table = np.full((len(layer.tensors), max(1, axes), terms), missing, np.int64)
+    for number, tensor in enumerate(layer.tensors):
+        for place, axis in enumerate(tensor.axes):
+            for position, (dim, coefficient) in enumerate(axis):
+                table[number, place, position] = (index[dim], coefficient)[part]
+    return table

@@ -1,0 +1,138 @@
+"""The one door to the cost model: what a mapping of a layer on an architecture costs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from costmodel.errors import InputError
+from costmodel.hardware.architecture import Architecture, StorageLevel
+from costmodel.mapping.energy import access_energy_pj, leakage_energy_pj
+from costmodel.mapping.latency import level_cycles
+from costmodel.mapping.traffic import Counts, nest_of, tensor_traffic
+from costmodel.mapping.uneven import AnyMapping, UnevenMapping, as_parts, violations
+from costmodel.workload.network import Layer
+
+
+@dataclass(frozen=True)
+class TensorTraffic:
+    """What one tensor asks of one storage level.
+
+    ``reads``, ``fills`` and ``updates`` are words PER INSTANCE over the whole layer, ``instances`` those in
+    use; ``tile_words`` is the tile that one instance holds, ``partition_words`` its share of the tensor.
+    ``energy_pj`` is that of all instances.
+    """
+
+    reads: int
+    fills: int
+    updates: int
+    instances: int
+    tile_words: int
+    partition_words: int
+    energy_pj: float
+
+
+@dataclass(frozen=True)
+class LevelEvaluation:
+    """One storage level: the cycles that its bandwidth asks for, its energy, the tensors kept there."""
+
+    name: str
+    cycles: int
+    leakage_pj: float
+    energy_pj: float
+    """All instances, leakage included."""
+    tensors: dict[str, TensorTraffic]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a mapping costs. ``levels`` are innermost first; utilization is MACs per MAC unit and cycle."""
+
+    cycles: int
+    compute_cycles: int
+    macs: int
+    energy_pj: float
+    """MACs, storage accesses and leakage."""
+    mac_energy_pj: float
+    utilization: float
+    levels: tuple[LevelEvaluation, ...]
+
+    @property
+    def edp_pj_cycles(self) -> float:
+        """The energy-delay product."""
+        return self.energy_pj * self.cycles
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: the fields, ``edp_pj_cycles`` and the levels innermost first."""
+        data = asdict(self)
+        data["levels"] = list(data["levels"])
+        return data | {"edp_pj_cycles": self.edp_pj_cycles}
+
+
+def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> Evaluation:
+    """What ``mapping`` of ``layer`` costs on ``architecture``, as Timeloop without link transfers counts it.
+
+    An uneven mapping is counted part by part; what a level's parts ask for, its ports and leakage serve.
+    Raises InputError listing the violations of a mapping that is not one of this layer and architecture.
+    """
+    if reasons := violations(architecture, layer, mapping):
+        where = f"mapping of {layer.name} on {architecture.name}"
+        raise InputError(where, "a mapping without violations", "; ".join(reasons))
+    parts = as_parts(mapping)
+    compute_cycles, kept = _counts(layer, parts)
+    cycles = [
+        level_cycles(level, compute_cycles, counts.values())
+        for level, counts in zip(architecture.levels, kept, strict=True)
+    ]
+    total_cycles = max(cycles)
+    levels = tuple(
+        _level(
+            architecture.levels[index],
+            kept[index],
+            parts.nest.utilized_instances[parts.places.index(index)],
+            cycles[index],
+            total_cycles,
+        )
+        for index in range(len(kept))
+    )
+    mac_energy = layer.macs * architecture.compute.energy_pj
+    return Evaluation(
+        cycles=total_cycles,
+        compute_cycles=compute_cycles,
+        macs=layer.macs,
+        energy_pj=mac_energy + sum(level.energy_pj for level in levels),
+        mac_energy_pj=mac_energy,
+        utilization=layer.macs / architecture.mac_units / total_cycles,
+        levels=levels,
+    )
+
+
+def _counts(layer: Layer, mapping: UnevenMapping) -> tuple[int, list[dict[str, Counts]]]:
+    """The compute cycles, and per hardware level the counts of every tensor kept there."""
+    nest = nest_of(mapping.nest)
+    kept: list[dict[str, Counts]] = [{} for _ in range(mapping.places[-1] + 1)]
+    for tensor in layer.tensors:
+        for place, counts in zip(mapping.places, tensor_traffic(tensor, mapping.nest, nest), strict=True):
+            if counts is not None:
+                kept[place][tensor.name] = counts
+    return nest.compute_cycles, kept
+
+
+def _level(
+    hardware: StorageLevel, kept: dict[str, Counts], instances: int, cycles: int, total_cycles: int
+) -> LevelEvaluation:
+    tensors = {
+        name: TensorTraffic(
+            counts.reads,
+            counts.fills,
+            counts.updates,
+            instances,
+            counts.tile_words,
+            counts.partition_words,
+            access_energy_pj(hardware, counts, instances),
+        )
+        for name, counts in kept.items()
+    }
+    leakage = leakage_energy_pj(hardware, total_cycles, instances)
+    energy = leakage + sum(traffic.energy_pj for traffic in tensors.values())
+    return LevelEvaluation(hardware.name, cycles, leakage, energy, tensors)

@@ -1,0 +1,140 @@
+"""Mappings: how one layer is tiled, ordered, spread and kept over the levels of one architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from costmodel.hardware.architecture import Architecture
+from costmodel.workload.network import Layer
+
+Loop = tuple[str, int]
+"""A loop of a nest: (dim, bound); bounds of 1 are never written."""
+
+
+@dataclass(frozen=True)
+class LevelMapping:
+    """One storage level's part of the nest.
+
+    ``temporal`` loops INNERMOST FIRST run over tiles of the next inner level; ``spatial_x`` and ``spatial_y``
+    spread them over the fan-out below this level; ``keep`` names the tensors that live here, the rest
+    bypass the level.
+    """
+
+    temporal: tuple[Loop, ...]
+    spatial_x: tuple[Loop, ...]
+    spatial_y: tuple[Loop, ...]
+    keep: frozenset[str]
+
+    @property
+    def spatial(self) -> tuple[Loop, ...]:
+        """The loops over both sides of the fan-out, those on X first."""
+        return self.spatial_x + self.spatial_y
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        """All loops of the level, innermost first."""
+        return self.spatial + self.temporal
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """The whole nest: ``levels`` INNERMOST FIRST, as in :class:`Architecture`."""
+
+    levels: tuple[LevelMapping, ...]
+
+    @cached_property
+    def tiles(self) -> tuple[dict[str, int], ...]:
+        """Per level, what each dim covers in one instance: all loops at and inside the level."""
+        covered: dict[str, int] = {}
+        tiles = []
+        for level in self.levels:
+            for dim, bound in level.loops:
+                covered[dim] = covered.get(dim, 1) * bound
+            tiles.append(dict(covered))
+        return tuple(tiles)
+
+    @cached_property
+    def utilized_instances(self) -> tuple[int, ...]:
+        """Per level, instances in use: the product of all spatial bounds outside it."""
+        return tuple(
+            prod(bound for outer in self.levels[i + 1 :] for _, bound in outer.spatial)
+            for i in range(len(self.levels))
+        )
+
+
+def loops(factors: Iterable[Loop]) -> tuple[Loop, ...]:
+    """The loops worth writing: those with a bound other than 1."""
+    return tuple((dim, bound) for dim, bound in factors if bound != 1)
+
+
+def violations(architecture: Architecture, layer: Layer, mapping: Mapping) -> list[str]:
+    """Every reason why ``mapping`` is not a mapping of ``layer`` on ``architecture``; empty if it is one.
+
+    Checked: the form (levels, dims, bounds, one loop a dim and block), factors that multiply to the dims,
+    fan-outs, tensors a level can keep, and capacity: the words of the kept tiles against the usable size.
+    """
+    if len(mapping.levels) != len(architecture.levels):
+        return [f"{len(mapping.levels)} levels mapped, {architecture.name} has {len(architecture.levels)}"]
+    reasons = [*_form(architecture, layer, mapping)]
+    if reasons:
+        return reasons
+    return [
+        *_products(layer, mapping),
+        *_fanouts(architecture, mapping),
+        *_capacity(architecture, layer, mapping),
+    ]
+
+
+def _form(architecture: Architecture, layer: Layer, mapping: Mapping) -> Iterator[str]:
+    tensors = {tensor.name: tensor for tensor in layer.tensors}
+    for hardware, level in zip(architecture.levels, mapping.levels, strict=True):
+        for block, block_loops in (("temporal", level.temporal), ("spatial", level.spatial)):
+            dims = [dim for dim, _ in block_loops]
+            if len(set(dims)) != len(dims):
+                yield f"{hardware.name}: a dim stands twice in the {block} block ({' '.join(dims)})"
+            for dim, bound in block_loops:
+                if dim not in layer.sizes:
+                    yield f"{hardware.name}: {dim} is not a dim of the layer ({' '.join(layer.sizes)})"
+                if not isinstance(bound, int) or bound < 2:
+                    yield f"{hardware.name}: {block} factor {dim}={bound} is not a whole number above 1"
+        for name in sorted(level.keep):
+            if name not in tensors:
+                yield f"{hardware.name}: keeps {name}, not a tensor of the layer ({' '.join(tensors)})"
+            elif not hardware.can_keep(tensors[name]):
+                yield f"{hardware.name}: keeps {name}, but holds only {', '.join(hardware.keeps)}"
+    for name in tensors:
+        if name not in mapping.levels[-1].keep:
+            yield f"{architecture.levels[-1].name}: {name} must be kept at the outermost level"
+
+
+def _products(layer: Layer, mapping: Mapping) -> Iterator[str]:
+    covered = mapping.tiles[-1]
+    for dim, size in layer.dims:
+        if covered.get(dim, 1) != size:
+            yield f"factors of {dim} multiply to {covered.get(dim, 1)}, the layer has {dim}={size}"
+
+
+def _fanouts(architecture: Architecture, mapping: Mapping) -> Iterator[str]:
+    for hardware, level in zip(architecture.levels, mapping.levels, strict=True):
+        for axis, block, fanout in (
+            ("X", level.spatial_x, hardware.fanout_x),
+            ("Y", level.spatial_y, hardware.fanout_y),
+        ):
+            used = prod(bound for _, bound in block)
+            if used > fanout:
+                reason = f"spatial factors on {axis} multiply to {used}, the fan-out is {fanout}"
+                yield f"{hardware.name}: {reason}"
+
+
+def _capacity(architecture: Architecture, layer: Layer, mapping: Mapping) -> Iterator[str]:
+    for hardware, level, tile in zip(architecture.levels, mapping.levels, mapping.tiles, strict=True):
+        words = {tensor.name: tensor.words(tile) for tensor in layer.tensors if tensor.name in level.keep}
+        if sum(words.values()) > hardware.usable_words:
+            parts = ", ".join(f"{name} {count}" for name, count in words.items())
+            yield (
+                f"{hardware.name}: tiles need {sum(words.values())} words ({parts}), "
+                f"{hardware.usable_words:.0f} are usable"
+            )

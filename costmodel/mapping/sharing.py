@@ -1,0 +1,191 @@
+"""How far the spatial fan-outs of an architecture can go for a layer: parallelism, and words shared by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.hardware.architecture import Architecture
+from costmodel.limits import cached, limit_reached
+from costmodel.workload.network import Layer
+
+Array = NDArray[np.float64]
+
+MOST_ALLOCATIONS = 30_000
+"""Ways to spend the fan-outs; with more :func:`allocations` forgets at which level words are shared."""
+
+
+@lru_cache(maxsize=4096)
+def largest_product(points: int, fanouts: tuple[int, ...]) -> int:
+    """The largest product of one factor per fan-out, each within it, that divides ``points``."""
+    reached = {1}
+    for fanout in fanouts:
+        reached = {total * factor for total in reached for factor in _divisors(points // total, fanout)}
+    return max(reached)
+
+
+@lru_cache(maxsize=65536)
+def _divisors(number: int, most: int) -> tuple[int, ...]:
+    return tuple(d for d in range(1, min(number, most) + 1) if number % d == 0)
+
+
+def fanouts_to(architecture: Architecture, level: int) -> tuple[int, ...]:
+    """The X and Y fan-outs above 1 of all levels up to ``level``, innermost first."""
+    sides = [side for hw in architecture.levels[: level + 1] for side in (hw.fanout_x, hw.fanout_y)]
+    return tuple(side for side in sides if side > 1)
+
+
+class DimClass(NamedTuple):
+    """Dims whose spatial factors have the same effect: indices of tensors, and the product of the sizes.
+
+    ``shared`` tensors have each word used at every position of these dims. For the others, these dims run
+    over a window's steps (``long``) or taps (``short``): the two dims that an axis sums, longest first.
+    """
+
+    shared: tuple[int, ...]
+    long: tuple[int, ...]
+    short: tuple[int, ...]
+    size: int
+
+
+def dim_classes(layer: Layer) -> tuple[DimClass, ...]:
+    """The classes of dims that let children share words of some tensor."""
+    effects = {dim: _effects(layer, dim) for dim, _ in layer.dims}
+    return tuple(
+        DimClass(*effect, prod(size for dim, size in layer.dims if effects[dim] == effect))
+        for effect in dict.fromkeys(effects.values())
+        if any(effect) and any(size > 1 for dim, size in layer.dims if effects[dim] == effect)
+    )
+
+
+def _effects(layer: Layer, dim: str) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    shared: list[int] = []
+    long: list[int] = []
+    short: list[int] = []
+    for index, tensor in enumerate(layer.tensors):
+        axis = next((axis for axis in tensor.axes if dim in dict(axis)), ())
+        longest = max(axis, key=lambda term: layer.sizes[term[0]])[0] if axis else ""
+        if len(axis) == 2:
+            (long if dim == longest else short).append(index)
+        elif dim != longest:
+            shared.append(index)
+    return tuple(shared), tuple(long), tuple(short)
+
+
+def allocations(architecture: Architecture, layer: Layer, *, any_factor: bool = False) -> Array:
+    """Bounds on the words shared: shape (n, levels, tensors), an entry per way to spend the fan-outs.
+
+    With ``any_factor`` they hold for all layers of the same form whose dims are no larger.
+
+    ``[k, i, t]`` bounds the product of the multicast factors of tensor ``t`` at all levels up to ``i``. For
+    every mapping there is a ``k`` whose bounds hold for all levels and tensors at once.
+
+    What a mapping gives the :func:`dim_classes` at one fan-out is a divisor of each, within the fan-out
+    together; whichever way that is, one that cannot be raised for any class covers it. Over all levels no
+    class gets more than its size.
+
+    A multicast group is at most as large as the factors of dims irrelevant to the tensor (all but the longest
+    of an axis that sums three or more), times what windows share: ``p`` steps and ``r`` taps on one axis take
+    at least ``p + r - 1`` different positions, so that at most :func:`_window_share` of ``(p, r)`` fall
+    together, and for several axes at most that of the products, since
+    ``(p + r - 1) * (q + s - 1) - (p * q + r * s - 1) = (p - 1) * (s - 1) + (r - 1) * (q - 1) >= 0``.
+    """
+    classes = dim_classes(layer)
+    factors = np.ones((1, len(architecture.levels), len(classes)))
+    for index, level in enumerate(architecture.levels):
+        sizes = tuple(c.size for c in classes)
+        ways = (_any_ways if any_factor else _level_ways)(sizes, level.fanout_x, level.fanout_y)
+        factors = _fewer(factors, MOST_ALLOCATIONS // len(ways)).repeat(len(ways), axis=0)
+        factors[:, index, :] *= np.tile(ways, (len(factors) // len(ways), 1))
+    totals = np.minimum(factors.cumprod(axis=1), [c.size for c in classes])
+    return np.stack([_shares(classes, t, factors, totals) for t in range(len(layer.tensors))], axis=2)
+
+
+def _shares(classes: Sequence[DimClass], tensor: int, factors: Array, totals: Array) -> Array:
+    """One tensor's bounds, shape (n, levels), from the factors per level and their capped products."""
+    shared = totals[:, :, [tensor in c.shared for c in classes]].prod(axis=2)
+    long, short = [tensor in c.long for c in classes], [tensor in c.short for c in classes]
+    by_level = _window_share(factors[:, :, long].prod(axis=2), factors[:, :, short].prod(axis=2))
+    overall = _window_share(totals[:, :, long].prod(axis=2), totals[:, :, short].prod(axis=2))
+    bound: Array = shared * np.minimum(by_level.cumprod(axis=1), overall)
+    return bound
+
+
+def _window_share(steps: Array, taps: Array) -> Array:
+    """At most how many of ``steps * taps`` positions of a window coincide."""
+    return steps * taps / (steps + taps - 1)
+
+
+def _fewer(factors: Array, most: int) -> Array:
+    """At most ``most`` ways that are no worse: sharing at any level counts at all, or each class's best."""
+    if len(factors) > most:
+        effect = "the cost model's lower bound forgets at which level words are shared, and is lower"
+        limit_reached("ways to spend the fan-outs", MOST_ALLOCATIONS, effect)
+        merged = _maximal(factors.prod(axis=1))
+        factors = np.ones((len(merged), *factors.shape[1:]))
+        factors[:, 0] = merged
+    return factors if len(factors) <= most else factors.max(axis=0, keepdims=True)
+
+
+@lru_cache(maxsize=1024)
+def _level_ways(sizes: tuple[int, ...], fanout_x: int, fanout_y: int) -> Array:
+    """What a level's two fan-outs can give the classes, shape (n, classes), where none can be raised."""
+    across, along = (_maximal(np.array(list(_spent(sizes, fanout)))) for fanout in (fanout_x, fanout_y))
+    together = (across[:, None, :] * along[None, :, :]).reshape(len(across) * len(along), len(sizes))
+    return _maximal(np.minimum(together, sizes))
+
+
+MOST_EXACT_FANOUT = 32
+"""Above this, :func:`_any_ways` lets every class have the whole fan-out."""
+
+
+@cached(maxsize=1024)
+def _any_ways(sizes: tuple[int, ...], fanout_x: int, fanout_y: int) -> Array:
+    """As :func:`_level_ways` for factors that need not divide anything, but are at most the sizes."""
+    across, along = (_any_spent(sizes, fanout) for fanout in (fanout_x, fanout_y))
+    together = (across[:, None, :] * along[None, :, :]).reshape(len(across) * len(along), len(sizes))
+    return _maximal(np.minimum(together, sizes))
+
+
+def _any_spent(sizes: tuple[int, ...], fanout: int) -> Array:
+    if fanout > MOST_EXACT_FANOUT:
+        if sum(size > 1 for size in sizes) > 1:
+            effect = "the lower bound on padded sizes gives each kind of dim the whole fan-out, and is lower"
+            limit_reached("instances of a fan-out that are shared out exactly", MOST_EXACT_FANOUT, effect)
+        return np.array([[min(size, fanout) for size in sizes]], float)
+
+    def spent(rest: tuple[int, ...], left: int) -> Iterator[tuple[int, ...]]:
+        if len(rest) == 1:
+            yield (min(rest[0], left),)
+            return
+        for factor in range(1, min(rest[0], left) + 1):
+            for others in spent(rest[1:], left // factor):
+                yield factor, *others
+
+    return _maximal(np.array(list(spent(sizes, fanout)) if sizes else [()], float))
+
+
+def _maximal(rows: Array) -> Array:
+    """The rows that no other row reaches or passes in every column."""
+    rows = np.unique(rows, axis=0).astype(float)
+    rows = rows[np.argsort(-rows.prod(axis=1), kind="stable")]
+    kept = []
+    while len(rows):  # a row of the largest product is below no other
+        kept.append(rows[0])
+        rows = rows[(rows > rows[0]).any(axis=1)]
+    return np.array(kept)
+
+
+def _spent(sizes: tuple[int, ...], left: int) -> Iterator[tuple[int, ...]]:
+    """Divisors of the sizes, one each, whose product is at most ``left``."""
+    if not sizes:
+        yield ()
+        return
+    for factor in _divisors(sizes[0], left):
+        for rest in _spent(sizes[1:], left // factor):
+            yield factor, *rest

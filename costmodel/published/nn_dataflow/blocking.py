@@ -1,0 +1,214 @@
+"""Blocked loops over processing passes: what the buffers hold, how often it is fetched, cycles and energy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, prod
+
+from costmodel.errors import InputError
+from costmodel.published.nn_dataflow.hardware import Hardware
+from costmodel.published.nn_dataflow.layers import LEVELS, LOOPS, TENSORS, Counts, Words, check_size
+from costmodel.published.nn_dataflow.row_stationary import ProcessingPass
+
+DRAM, GBUF, ITCN, REGF = range(len(LEVELS))
+AT_DRAM, AT_GBUF, IN_PE = range(3)
+"""Where a factor's loop runs: between DRAM and buffer, between buffer and registers, within a PE."""
+OFM = TENSORS.index("OFM")
+
+
+class NotFittingError(ValueError):
+    """A scheme whose tiles exceed the buffer or the registers; the text says which, and the words."""
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """Factors of the loops: ``factors[place][loop]``; ``orders[place][loop]`` 0 is innermost.
+
+    ``may_bypass`` says per tensor whether it skips the buffer where that saves nothing.
+    """
+
+    factors: tuple[Counts, ...]
+    orders: tuple[Counts, ...]
+    may_bypass: tuple[bool, ...] = (False, False, False)
+
+    def __post_init__(self) -> None:
+        for factors in self.factors:
+            if len(factors) != len(LOOPS):
+                raise InputError("blocking", f"a factor per {LOOPS}", factors, key="factors")
+            for factor in factors:
+                check_size(factor, "blocking", "factors")
+        for order in self.orders:
+            if sorted(order) != list(range(len(LOOPS))):
+                raise InputError("blocking", "0, 1 and 2 in some order", order, key="orders")
+
+    @cached_property
+    def totals(self) -> Counts:
+        return tuple(prod(factors[loop] for factors in self.factors) for loop in range(len(LOOPS)))
+
+    def inside(self, place: int) -> Counts:
+        """Per loop the product of the factors inside a place."""
+        return tuple(
+            prod(factors[loop] for factors in self.factors[place + 1 :]) for loop in range(len(LOOPS))
+        )
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What lies between DRAM and the nodes' own buffers.
+
+    ``unit_hops``: word-hops to bring each tensor to its nodes once (hops.py); ``shared[tensor]`` nodes get a
+    word with one access of DRAM, where words are forwarded. ``parts[tensor]`` nodes share a tile, each holds
+    one part, and ``rotation_hops`` are the word-hops of passing them around (sharing.py).
+    """
+
+    unit_hops: Words = (0, 0, 0)
+    shared: Counts = (1, 1, 1)
+    parts: Counts = (1, 1, 1)
+    rotation_hops: float = 0
+
+    def hops(self, fetches: Counts) -> float:
+        """Word-hops of a scheme that fetches the tensors so often."""
+        brought = sum(unit * times for unit, times in zip(self.unit_hops, fetches, strict=True))
+        return brought + self.rotation_hops
+
+
+@dataclass(frozen=True)
+class SchemeCost:
+    """What a scheme costs: ``accesses[level][tensor]`` in words on all nodes, cycles, energy by part.
+
+    ``fetches[place][tensor]``: how often the unique data come from DRAM, and from the buffer;
+    ``held_words[place][tensor]``: what a node's buffer, and the registers of a PE, hold. Energies are in the
+    unit of the hardware's costs.
+    """
+
+    operations: float
+    accesses: tuple[Words, ...]
+    fetches: tuple[Counts, ...]
+    held_words: tuple[Counts, ...]
+    processing_cycles: int
+    bus_cycles: int
+    dram_cycles: int
+    operation_energy: float
+    access_energy: float
+    noc_energy: float
+    static_energy: float
+
+    @property
+    def cycles(self) -> int:
+        """Processing, bus and DRAM overlap wholly."""
+        return max(self.processing_cycles, self.bus_cycles, self.dram_cycles)
+
+    @property
+    def energy(self) -> float:
+        return self.operation_energy + self.access_energy + self.noc_energy + self.static_energy
+
+
+def scheme_cost(
+    unit: ProcessingPass,
+    blocking: Blocking,
+    hardware: Hardware,
+    delivery: Delivery | None = None,
+) -> SchemeCost:
+    """The cost of running ``unit`` under blocked loops on every node.
+
+    Raises NotFittingError when buffer or registers are too small, InputError for factors that do not cover
+    the pass's trips.
+    """
+    delivery = delivery or Delivery()
+    if any(total < trips for total, trips in zip(blocking.totals, unit.loop_counts, strict=True)):
+        raise InputError("blocking", f"factors that multiply to {unit.loop_counts}", blocking.totals)
+    fetches = (fetched(blocking, unit, AT_DRAM), fetched(blocking, unit, AT_GBUF))
+    kept = _kept(blocking, fetches)
+    held = _held_words(unit, blocking, kept, delivery.parts)
+    _check_fits("buffer", held[AT_DRAM], hardware.buffer_words)
+    _check_fits("registers", held[AT_GBUF], hardware.register_words)
+    nodes, passes, costs = hardware.node_count, prod(blocking.totals), hardware.costs
+    accesses = _accesses(unit, fetches, kept, passes, delivery.shared)
+    accesses = tuple(tuple(words * nodes for words in level) for level in accesses)
+    cycles = (
+        unit.cycles * passes,
+        ceil(ceil(max(accesses[GBUF]) / nodes) / hardware.bus_words_per_cycle),
+        ceil(sum(accesses[DRAM]) / hardware.dram_words_per_cycle),
+    )
+    operations = unit.operations * passes * nodes
+    return SchemeCost(
+        operations,
+        accesses,
+        fetches,
+        held,
+        *cycles,
+        operation_energy=operations * costs.operation,
+        access_energy=sum(cost * sum(words) for cost, words in zip(costs.levels, accesses, strict=True)),
+        noc_energy=delivery.hops(fetches[AT_DRAM]) * costs.hop,
+        static_energy=max(cycles) * costs.idle_cycle,
+    )
+
+
+def fetched(blocking: Blocking, unit: ProcessingPass, place: int) -> Counts:
+    """How often each tensor's unique data enter the level inside ``place``.
+
+    The loops outside the innermost one that changes the tile, and do not index the tensor, repeat it; where
+    none changes it the level outside is asked as often as this one. Outputs are written each time, and read
+    each time but the first.
+    """
+    order, factors = blocking.orders[place], blocking.factors[place]
+    counts = []
+    for tensor, related in enumerate(unit.related):
+        changing = [order[loop] for loop in related if factors[loop] > 1]
+        if not changing:
+            counts.append(fetched(blocking, unit, place - 1)[tensor] if place else 1)
+            continue
+        times = 1
+        for loop in set(range(len(LOOPS))) - set(related):
+            places = place + 1 if order[loop] > min(changing) else place
+            times *= prod(outer[loop] for outer in blocking.factors[:places])
+        counts.append(2 * times - 1 if tensor == OFM else times)
+    return tuple(counts)
+
+
+def _kept(blocking: Blocking, fetches: tuple[Counts, ...]) -> tuple[bool, ...]:
+    """Which tensors the buffer keeps: those that must not bypass it, and those that it saves accesses."""
+    return tuple(
+        not may_bypass or from_dram < from_buffer
+        for may_bypass, from_dram, from_buffer in zip(blocking.may_bypass, *fetches, strict=True)
+    )
+
+
+def _held_words(
+    unit: ProcessingPass, blocking: Blocking, kept: tuple[bool, ...], parts: Counts
+) -> tuple[Counts, Counts]:
+    """Words of each tensor in a node's buffer and in the registers of a PE."""
+    tiles = [
+        [prod(blocking.inside(place)[loop] for loop in related) for related in unit.related]
+        for place in (AT_DRAM, AT_GBUF)
+    ]
+    buffer = zip(unit.buffer_words, tiles[AT_DRAM], kept, parts, strict=True)
+    registers = zip(unit.register_words, tiles[AT_GBUF], strict=True)
+    return (
+        tuple(-(-words * tile // part) * keep for words, tile, keep, part in buffer),
+        tuple(words * tile for words, tile in registers),
+    )
+
+
+def _check_fits(name: str, words: Counts, size_words: int) -> None:
+    if sum(words) > size_words:
+        parts = ", ".join(f"{tensor} {count}" for tensor, count in zip(TENSORS, words, strict=True))
+        raise NotFittingError(f"{name}: tiles need {sum(words)} words ({parts}), there are {size_words}")
+
+
+def _accesses(
+    unit: ProcessingPass, fetches: tuple[Counts, ...], kept: tuple[bool, ...], passes: int, shared: Counts
+) -> tuple[Words, ...]:
+    """Words of a node per level and tensor.
+
+    What skips the buffer is read from DRAM as often as from it. Every operation reads a filter and an input
+    word of the registers, and reads and writes an output word.
+    """
+    dram, buffer, bus = [], [], []
+    for t, (from_dram, from_buffer) in enumerate(zip(*fetches, strict=True)):
+        dram.append(unit.words_once(DRAM if kept[t] else GBUF, t) * from_dram / shared[t])
+        buffer.append(unit.words_once(GBUF, t) * from_buffer * kept[t])
+        bus.append(unit.words_once(ITCN, t) * from_buffer)
+    filters, inputs, outputs = unit.accesses[REGF]
+    return tuple(dram), tuple(buffer), tuple(bus), (filters * passes, inputs * passes, outputs * passes * 2)

@@ -1,0 +1,59 @@
+"""Forwarding between layers: whether one consumes a tensor as another produces it (section III-B)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from costmodel.errors import InputError
+from costmodel.published.nn_dataflow.directives.values import LayerScheme, LevelScheme, TensorTile
+
+
+def mismatches(
+    producer: LayerScheme, consumer: LayerScheme, tensor: str, level_name: str = "GBUF"
+) -> Iterator[str]:
+    """Why the consumer cannot take the tensor piece by piece as the producer makes it; nothing if it can.
+
+    Both hold the same samples and channels at ``level_name`` over all their nodes, and update both in the
+    same steps and the same order: so every piece is consumed as soon as it is there. Raises InputError when
+    they do not have the tensor there, or the producer does not compute it.
+    """
+    made, taken = producer.level(level_name), consumer.level(level_name)
+    if not made.tensor(tensor).output:
+        raise InputError(f"layer {producer.name}", "a tensor that it computes", tensor)
+    ours, theirs = _pieces(made, made.tensor(tensor)), _pieces(taken, taken.tensor(tensor))
+    for dim in ours:
+        if ours[dim] != theirs[dim]:
+            held = f"{producer.name} makes {ours[dim]} of {dim} at a time"
+            yield f"{held}, {consumer.name} takes {theirs[dim]}"
+    made_steps, taken_steps = _steps(made, made.tensor(tensor)), _steps(taken, taken.tensor(tensor))
+    if made_steps != taken_steps:
+        yield f"{producer.name} updates {_shown(made_steps)}, {consumer.name} {_shown(taken_steps)}"
+
+
+def _role(dim: str) -> str:
+    """The tensor's own words: a consumer's input channels are its producer's output channels."""
+    return "channels" if dim in ("C", "K") else "samples" if dim == "N" else ""
+
+
+def _pieces(level: LevelScheme, tile: TensorTile) -> dict[str, int]:
+    """Samples and channels of the tensor that all the level's buffers hold together."""
+    held = {role: size for dim, size in tile.sizes if (role := _role(dim))}
+    for stack in level.stacks:
+        for dim, shift in stack.shifts:
+            if dim in tile.dims and (role := _role(dim)):
+                held[role] += shift * (stack.replicas - 1)
+    return held
+
+
+def _steps(level: LevelScheme, tile: TensorTile) -> list[tuple[str, int]]:
+    """The updates that bring other samples or channels of the tensor, innermost first."""
+    return [
+        (role, step)
+        for update in level.updates
+        for dim, step in update.steps
+        if dim in tile.dims and (role := _role(dim))
+    ]
+
+
+def _shown(steps: list[tuple[str, int]]) -> str:
+    return ", ".join(f"{role} by {step}" for role, step in steps) or "neither samples nor channels"

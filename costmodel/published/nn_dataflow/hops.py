@@ -1,0 +1,153 @@
+"""Word-hops between memory at the corners of the mesh and the nodes that a layer is divided among."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from costmodel.published.nn_dataflow.layers import LayerShape, Words
+from costmodel.published.nn_dataflow.partition import (
+    BATP,
+    INPP,
+    OFMP,
+    OUTP,
+    PARALLEL,
+    Partition,
+    Piece,
+    Range,
+    Sides,
+    ith_range,
+    piece,
+    words,
+)
+
+CORNERS = (2, 2)
+"""Memory stands at the four corners of the mesh (the tool's type 2D)."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a feature map (batch, channels, rows, columns) lies in the memory at the mesh's corners."""
+
+    partition: Partition
+    shape: tuple[int, int, int, int]
+    nodes: Sides
+
+    def parts(self) -> Iterable[tuple[tuple[Range, ...], Sides]]:
+        """What each corner holds, and where it is."""
+        batch, channels, rows, columns = self.shape
+        sizes = self.partition.sizes
+        for index in self.partition.indices():
+            ranges = (
+                ith_range(batch, self.partition.number(BATP, index), self.partition.parts(BATP)),
+                ith_range(channels, self.partition.number(OUTP, index), self.partition.parts(OUTP)),
+                ith_range(rows, index[OFMP][0], sizes[OFMP][0]),
+                ith_range(columns, index[OFMP][1], sizes[OFMP][1]),
+            )
+            row, column = self.partition.place(index)
+            yield ranges, (row * (self.nodes[0] - 1), column * (self.nodes[1] - 1))
+
+    def hops_to(self, wanted: tuple[Range, ...], places: Sequence[Sides], forward: bool) -> int:
+        """Word-hops of a range to all ``places``; with ``forward`` along a tree from each part."""
+        total = 0
+        for held, corner in self.parts():
+            common = tuple((max(a[0], b[0]), min(a[1], b[1])) for a, b in zip(held, wanted, strict=True))
+            if count := words(common):
+                tree = tree_hops([corner], places) if forward else sum(distance(corner, at) for at in places)
+                total += count * tree
+        return total
+
+
+def corner_layout(partition: Partition, shape: tuple[int, int, int, int]) -> Layout:
+    """The layout that the outputs of a layer with that partition get: the same, shrunk to the corners.
+
+    Kinds at the bottom are kept; what exceeds the corners goes from the top.
+    """
+    kept = [partition.sizes[kind] if kind != INPP else (1, 1) for kind in range(len(PARALLEL))]
+    sizes = [[1, 1] for _ in PARALLEL]
+    for side in (0, 1):
+        room = CORNERS[side]
+        for kind in reversed(partition.order):
+            sizes[kind][side] = min(room, kept[kind][side])
+            room //= sizes[kind][side]
+        sizes[BATP][side] *= room
+    corners = tuple((rows, columns) for rows, columns in sizes)
+    return Layout(Partition(partition.order, corners), shape, partition.nodes)
+
+
+def unit_hops(
+    layer: LayerShape,
+    batch: int,
+    partition: Partition,
+    inputs: Layout,
+    outputs: Layout,
+    forward: bool = False,
+) -> Words:
+    """Word-hops per tensor to bring each of them to its nodes once.
+
+    Filters come from the nearest corner. Partial sums of INPP nodes go to the middle one of them, one way:
+    half of a transfer that counts as reading and writing. With ``forward`` every word takes a tree.
+    """
+    pieces = [
+        (piece(layer, batch, partition, index), partition.place(index)) for index in partition.indices()
+    ]
+    working = [(one, at) for one, at in pieces if words(one.outputs) and words(one.inputs)]
+    filters = _filter_hops(layer, working, _corners(partition.nodes), forward) if layer.has_filters else 0
+    from_inputs = sum(
+        inputs.hops_to(wanted, places, forward)
+        for wanted, places in _grouped((one.inputs, at) for one, at in working).items()
+    )
+    to_outputs = sum(
+        _output_hops(outputs, made, places, forward)
+        for made, places in _grouped((one.outputs, at) for one, at in working).items()
+    )
+    return filters, from_inputs, to_outputs
+
+
+def _filter_hops(
+    layer: LayerShape, working: list[tuple[Piece, Sides]], corners: list[Sides], forward: bool
+) -> int:
+    total = 0
+    for channels, places in _grouped(((one.inputs[1], one.outputs[1]), at) for one, at in working).items():
+        nearest = sum(min(distance(corner, at) for corner in corners) for at in places)
+        total += words(channels) * (tree_hops(corners, places) if forward else nearest)
+    return total * layer.window_h * layer.window_w
+
+
+def _output_hops(layout: Layout, made: tuple[Range, ...], places: list[Sides], forward: bool) -> int:
+    if forward:
+        read = min(layout.hops_to(made, [place], forward=False) for place in places)
+        return ceil((read + layout.hops_to(made, places, forward=True)) / 2)
+    middle = places[len(places) // 2]
+    sent = sum(ceil(words(made) * distance(place, middle) / 2) for place in places if place != middle)
+    return layout.hops_to(made, [middle], forward=False) + sent
+
+
+def _grouped(pairs: Iterable[tuple[tuple[Range, ...], Sides]]) -> dict[tuple[Range, ...], list[Sides]]:
+    """The places that need the same range, in the order of the nodes."""
+    groups: dict[tuple[Range, ...], list[Sides]] = {}
+    for ranges, place in pairs:
+        groups.setdefault(ranges, []).append(place)
+    return groups
+
+
+def _corners(nodes: Sides) -> list[Sides]:
+    """Distinct corners of the mesh."""
+    return sorted({(row, column) for row in (0, nodes[0] - 1) for column in (0, nodes[1] - 1)})
+
+
+def distance(one: Sides, other: Sides) -> int:
+    """Hops between two places of the mesh, along rows and columns."""
+    return abs(one[0] - other[0]) + abs(one[1] - other[1])
+
+
+def tree_hops(sources: Iterable[Sides], places: Iterable[Sides]) -> int:
+    """Hops of a greedy tree: the nearest place that has nothing takes from the nearest that has."""
+    have, lack, hops = set(sources), set(places), 0
+    while lack:
+        length, place = min((distance(source, place), place) for source in have for place in lack)
+        lack.remove(place)
+        have.add(place)
+        hops += length
+    return hops

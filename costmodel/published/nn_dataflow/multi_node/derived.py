@@ -1,0 +1,135 @@
+"""A multi-node template as what the rest works on: an architecture, a node of it, a chip of tiles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from costmodel.errors import InputError
+from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
+from costmodel.hardware.chip import Chip, Dram, Noc, Tile, TileBuffer
+from costmodel.published.nn_dataflow.multi_node.template import ArrayMapping, MultiNode
+from costmodel.workload.network import Layer
+
+BUSES = 3
+"""A node has a bus for weights, one for inputs and one for outputs."""
+Sides = dict[ArrayMapping, dict[str, tuple[str, ...]]]
+CONVOLUTION_SIDES: Sides = {
+    "row_stationary": {"spatial_x": ("P", "K"), "spatial_y": ("R", "P", "C", "K")},
+    "systolic": {"spatial_x": ("K",), "spatial_y": ("P", "Q")},
+}
+"""What may be spread over PE columns (x) and rows (y): a set's output rows and filter rows, and copies of
+sets for other channels; folds of a set may be stacked. Systolic: output channels by output pixels."""
+GEMM_SIDES: Sides = {
+    "row_stationary": {"spatial_x": ("N",), "spatial_y": ("K", "N")},
+    "systolic": {"spatial_x": ("N",), "spatial_y": ("M",)},
+}
+
+
+def architecture(chip: MultiNode) -> Architecture:
+    """All nodes as one stack of levels: DRAM, buffers spread below it, registers below each buffer.
+
+    A word that enters a PE costs the bus and the register; one that leaves it for the buffer the bus and the
+    buffer. The three buses make one bandwidth of a buffer. Idle energy stands at the one level that there is
+    once. Hops have no place in a stack of levels: see :func:`chip_of_nodes`. Raises InputError for a device
+    without broadcast: loops and levels count a word once for all buffers that take it at a time.
+    """
+    for key in ("node_broadcast", "pe_broadcast"):
+        if not getattr(chip, key):
+            where, remedy = (
+                f"multi-node {chip.name}",
+                "Count its schemes with costmodel.published.nn_dataflow.directives.cost",
+            )
+            raise InputError(where, "broadcast to count with loops", False, remedy, key=key)
+    costs, bits = chip.costs, chip.word_bits
+    registers = StorageLevel(
+        "REGF",
+        chip.register_words,
+        bits,
+        read_energy_pj=costs.register_pj,
+        write_energy_pj=costs.register_pj + costs.bus_pj,
+        update_energy_pj=costs.register_pj,
+    )
+    buffer = StorageLevel(
+        "GBUF",
+        chip.buffer_words,
+        bits,
+        read_energy_pj=costs.buffer_pj,
+        write_energy_pj=costs.buffer_pj,
+        update_energy_pj=costs.buffer_pj + costs.bus_pj,
+        shared_bandwidth=float(BUSES * chip.bus_words_per_cycle),
+        fanout_x=chip.pe_columns,
+        fanout_y=chip.pe_rows,
+    )
+    dram = StorageLevel(
+        "DRAM",
+        None,
+        bits,
+        read_energy_pj=costs.dram_pj,
+        write_energy_pj=costs.dram_pj,
+        update_energy_pj=costs.dram_pj,
+        leakage_pj_per_cycle=costs.idle_pj_per_cycle,
+        shared_bandwidth=costs.dram_words_per_cycle,
+        fanout_x=chip.columns,
+        fanout_y=chip.rows,
+    )
+    compute = Compute("MAC", bits, costs.mac_pj)
+    return Architecture(f"{chip.name}-{costs.name}", (registers, buffer, dram), compute, chip.frequency_hz)
+
+
+def node(chip: MultiNode) -> Architecture:
+    """One node with the DRAM to itself, and the idle energy of its share of the chip."""
+    idle = chip.costs.idle_pj_per_cycle / chip.nodes
+    alone = replace(
+        chip, name=f"{chip.name}-node", columns=1, rows=1, costs=replace(chip.costs, idle_pj_per_cycle=idle)
+    )
+    return architecture(alone)
+
+
+def chip_of_nodes(chip: MultiNode) -> Chip:
+    """The nodes as a chip's tiles, for schedules of whole networks.
+
+    A chip counts a byte an element. An element is a word here: its sizes and bandwidths are in words, its
+    energies those of a word. DRAM's bandwidth is rounded down to whole words, and its ports are at both ends
+    of every row, not at the four corners. The template has no link bandwidth: links carry as many words as a
+    node's buses take. Idle energy is not counted, nor the bus for outputs that leave a PE. Layers without
+    weights run on the PEs, an operand a cycle.
+    """
+    costs, alone = chip.costs, node(chip)
+    registers, buffer, _ = alone.levels
+    tile = Tile(
+        buffer=TileBuffer(chip.buffer_words, costs.buffer_pj, costs.buffer_pj),
+        macs=chip.pes,
+        mac_pj=costs.mac_pj,
+        vector_units=chip.pes,
+        vector_operation_pj=costs.mac_pj,
+        architecture=replace(
+            alone,
+            name=f"{alone.name}-tile",
+            levels=tuple(
+                replace(level, word_bits=8)
+                for level in (
+                    registers,
+                    replace(buffer, size_words=None, update_energy_pj=costs.buffer_pj),
+                )
+            ),
+            compute=replace(alone.compute, word_bits=8),
+        ),
+    )
+    return Chip(
+        name=f"{chip.name}-{costs.name}",
+        columns=chip.columns,
+        rows=chip.rows,
+        tile=tile,
+        noc=Noc(BUSES * chip.bus_words_per_cycle, costs.hop_pj),
+        dram=Dram(int(costs.dram_words_per_cycle), costs.dram_pj, costs.dram_pj),
+        stripe=chip.columns,
+        frequency_ghz=chip.frequency_hz / 1e9,
+    )
+
+
+def array_constraints(chip: MultiNode, layer: Layer) -> list[dict[str, Any]]:
+    """What the PE array's mapping allows, as ``constraints`` of a study: dims per side of the fan-out."""
+    sides = (CONVOLUTION_SIDES if "P" in layer.sizes else GEMM_SIDES)[chip.array_mapping]
+    allowed = {side: [dim for dim in dims if dim in layer.sizes] for side, dims in sides.items()}
+    return [{"level": "GBUF", **allowed}]

@@ -1,0 +1,214 @@
+"""Hops times bytes of all data of a placed leaf, compiled: from and to DRAM, and from producers' tiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from costmodel.compiled import called, inlined
+from costmodel.published.set_isca2023.leaf_values import (
+    BATCH,
+    DIRECT,
+    FIRST,
+    LAST,
+    OF_WEIGHTS,
+    PARTS,
+    SIZES,
+    STEPS,
+    TILE,
+    Placed,
+    Room,
+)
+from costmodel.schedule.leaf.placement_kernel import reach, tile_of
+from costmodel.schedule.leaf.ranges_kernel import (
+    INPUTS,
+    OUTPUTS,
+    WEIGHTS,
+    Range,
+    Ranges,
+    Two,
+    bound,
+    distinct,
+    extent,
+    replicas_of,
+    size_of,
+)
+from costmodel.schedule.mesh.mesh_kernel import Mesh, Span, distance, port_hops, port_share, route, tile_hops
+
+Array = NDArray[Any]
+Int = Any
+"""A 64-bit integer of compiled code."""
+
+
+@called
+def hop_bytes(room: Room, placed: Placed, most: Int) -> Int:
+    """Hops times bytes of all data of the leaf, or some number above ``most``; fills the links if asked to.
+
+    Weights come first: their share of the whole run's single load is rounded down, as hops and as links.
+    """
+    leaf, links = placed.leaf, room.mesh.links
+    hops = 0
+    if leaf.shape.has_weights and not leaf.shape.weights_follow_b:
+        hops = _load(room, placed, WEIGHTS, (0, leaf.sizes[0])) // leaf.weight_share
+        if placed.counted:
+            for link in range(links.shape[0]):
+                links[link] //= leaf.weight_share
+    for number in range(leaf.sources.shape[0]):
+        source = leaf.sources[number]
+        if not source[DIRECT]:
+            kind = WEIGHTS if source[OF_WEIGHTS] else INPUTS
+            hops += _load(room, placed, kind, (source[FIRST], source[LAST]))
+    if leaf.to_dram:
+        hops += _save(room, placed)
+    for number in range(leaf.sources.shape[0]):
+        source = leaf.sources[number]
+        if source[DIRECT] and hops <= most:
+            hops += _forward(room, placed, WEIGHTS if source[OF_WEIGHTS] else INPUTS, source, most - hops)
+    return hops
+
+
+@called
+def _load(room: Room, placed: Placed, kind: Int, channels: Two) -> Int:
+    """Hops times bytes of ranges of ``channels`` read from DRAM."""
+    mesh, ranges, parts = room.mesh, room.ranges, placed.parts
+    single = replicas_of(ranges, kind, parts) == 1 and not placed.counted
+    hops = 0
+    for k in range(distinct(ranges, kind, 0, parts)):
+        for b in range(distinct(ranges, kind, 1, parts)):
+            for h in range(distinct(ranges, kind, 2, parts)):
+                for w in range(distinct(ranges, kind, 3, parts)):
+                    which = (kind, k, b, h, w)
+                    size = size_of(ranges, which, channels)
+                    if size > 0 and single:
+                        hops += tile_hops(mesh, size, tile_of(placed, k, b, h, w))
+                    elif size > 0:
+                        span = reach(room, placed, which)
+                        hops += port_hops(mesh, size, span)
+                        if placed.counted:
+                            for port in range(mesh.port_x.shape[0]):
+                                x, y, share = (
+                                    mesh.port_x[port],
+                                    mesh.port_y[port],
+                                    port_share(mesh, size, port),
+                                )
+                                route(mesh, x, y, span, share, mesh.links)
+    return hops
+
+
+@called
+def _save(room: Room, placed: Placed) -> Int:
+    """Hops times bytes of the outputs written to DRAM."""
+    mesh, ranges, parts = room.mesh, room.ranges, placed.parts
+    hops = 0
+    for k in range(parts[0]):
+        for b in range(parts[1]):
+            for h in range(parts[2]):
+                for w in range(parts[3]):
+                    which = (OUTPUTS, k, b, h, w)
+                    size = size_of(ranges, which, (0, placed.leaf.sizes[0]))
+                    hops += tile_hops(mesh, size, tile_of(placed, k, b, h, w))
+                    if placed.counted:
+                        _route_to_ports(mesh, tile_of(placed, k, b, h, w), size)
+    return hops
+
+
+@called
+def _route_to_ports(mesh: Mesh, tile: Int, size: Int) -> None:
+    for port in range(mesh.port_x.shape[0]):
+        x = mesh.port_x[port]
+        mesh.lowest[x], mesh.highest[x] = mesh.port_y[port], mesh.port_y[port]
+        route(mesh, mesh.x[tile], mesh.y[tile], (x, x), port_share(mesh, size, port), mesh.links)
+
+
+@called
+def _forward(room: Room, placed: Placed, kind: Int, source: Array, most: Int) -> Int:
+    """Hops times bytes of what a producer's tiles send here, or some number above ``most``.
+
+    The released program's unsigned arithmetic loses a range that begins before the producer's first channel:
+    where outputs are concatenated, only the first producer sends anything to a layer that needs all channels.
+    """
+    ranges, parts, hops = room.ranges, placed.parts, 0
+    _fill_theirs(ranges, source)
+    for k in range(distinct(ranges, kind, 0, parts)):
+        for b in range(distinct(ranges, kind, 1, parts)):
+            for h in range(distinct(ranges, kind, 2, parts)):
+                for w in range(distinct(ranges, kind, 3, parts)):
+                    which = (kind, k, b, h, w)
+                    if extent(ranges, which, 0)[0] < source[FIRST]:
+                        continue
+                    if size_of(ranges, which, (source[FIRST], source[LAST])) > 0:
+                        hops += _receive(room, placed, which, source, reach(room, placed, which))
+                        if hops > most:
+                            return hops
+    return hops
+
+
+@called
+def _receive(room: Room, placed: Placed, which: Range, source: Array, span: Span) -> Int:
+    """Hops times bytes of one range, from every part of the producer that holds some of it.
+
+    A producer of a larger batch sends to several of the consumer's: every message is averaged over them.
+    """
+    mesh, hops = room.mesh, 0
+    rounds = max(source[BATCH] // placed.leaf.sizes[1], 1)
+    for k in range(source[PARTS]):
+        of_k = _common(room.ranges, which, 0, source, k)
+        if of_k == 0:
+            continue
+        for b in range(source[PARTS + 1]):
+            of_b = of_k * _common_samples(room.ranges, which, source, b, placed.leaf.sizes[1])
+            if of_b == 0:
+                continue
+            for h in range(source[PARTS + 2]):
+                of_h = of_b * _common(room.ranges, which, 2, source, h)
+                if of_h == 0:
+                    continue
+                for w in range(source[PARTS + 3]):
+                    size = of_h * _common(room.ranges, which, 3, source, w) // rounds
+                    if size > 0:
+                        tile = source[TILE] + k * source[STEPS] + b * source[STEPS + 1]
+                        tile += h * source[STEPS + 2] + w * source[STEPS + 3]
+                        x, y = mesh.x[tile], mesh.y[tile]
+                        hops += size * distance(mesh, x, y, span)
+                        if placed.counted:
+                            route(mesh, x, y, span, size, mesh.links)
+    return hops
+
+
+@called
+def _fill_theirs(ranges: Ranges, source: Array) -> None:
+    """First and end of the producer's parts in each dim."""
+    for dim in range(4):
+        size, parts = source[SIZES + dim], source[PARTS + dim]
+        for part in range(parts):
+            ranges.theirs[0, dim, part] = bound(size, parts, part)
+            ranges.theirs[1, dim, part] = bound(size, parts, part + 1)
+
+
+@inlined
+def _common(ranges: Ranges, which: Range, dim: Int, source: Array, part: Int) -> Int:
+    """Overlap of a range with the producer's part along one dim."""
+    first, end = extent(ranges, which, dim)
+    if dim == 0:
+        first, end = first - source[FIRST], end - source[FIRST]
+    return max(min(end, ranges.theirs[1, dim, part]) - max(first, ranges.theirs[0, dim, part]), 0)
+
+
+@called
+def _common_samples(ranges: Ranges, which: Range, source: Array, part: Int, batch: Int) -> Int:
+    """Samples in common; the smaller of the two batches is repeated until the larger one is through."""
+    if source[BATCH] == batch:
+        return _common(ranges, which, 1, source, part)
+    small_first, small_end = extent(ranges, which, 1)
+    large_first, large_end = ranges.theirs[0, 1, part], ranges.theirs[1, 1, part]
+    period = batch
+    if source[BATCH] < batch:
+        small_first, large_first = large_first, small_first
+        small_end, large_end = large_end, small_end
+        period = source[BATCH]
+    common = 0
+    while small_first < large_end:
+        common += max(min(small_end, large_end) - max(small_first, large_first), 0)
+        small_first, small_end = small_first + period, small_end + period
+    return common

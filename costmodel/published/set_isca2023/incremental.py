@@ -1,0 +1,189 @@
+"""The released evaluator's counts for searches: a changed tree costs what its changed segments cost.
+
+:class:`TreeEvaluator` counts a tree from the top in readable steps; this one must say the same of every tree.
+Children of a root T cut cost what they cost whatever is beside them, so they are remembered whole; so are
+leaves, by all that their cost depends on; a segment is put together from its leaves in compiled code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from costmodel.published.set_isca2023.allocation import allocate
+from costmodel.published.set_isca2023.hardware import Platform
+from costmodel.published.set_isca2023.leaf import LeafSearch
+from costmodel.published.set_isca2023.leaf_memory import NOWHERE, LeafMemory, LeafQuestion
+from costmodel.published.set_isca2023.tile_tables import TileTables
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
+from costmodel.schedule.tree.tree import Leaf, Node
+from costmodel.schedule.tree.validity import NotPossibleError
+
+MOST_SEGMENTS = 30_000
+"""All segments are forgotten when there are more."""
+
+
+@dataclass(frozen=True)
+class SegmentCost:
+    """What a node that has the whole chip costs for one batch."""
+
+    energy_pj: float
+    cycles: int
+    hop_bytes: int
+    dram_bytes: int
+
+
+class IncrementalEvaluator:
+    """Evaluates trees as :class:`TreeEvaluator` does, each one a little changed.
+
+    Trees must be valid: that is not checked here.
+    """
+
+    def __init__(self, tables: TileTables) -> None:
+        self.tables = tables
+        self._segments = _Segments(tables.graph, tables.platform, LeafSearch(tables))
+        self._known: dict[Node, SegmentCost | str] = {}
+        self._same_objects: dict[int, tuple[Node, SegmentCost | str]] = {}
+
+    def evaluate(self, tree: Node) -> SegmentCost:
+        """The cost of the root; NotPossibleError when the platform cannot run the tree."""
+        if isinstance(tree, Leaf) or tree.kind == "S":
+            return self.segment(tree)
+        energy, cycles, hops, dram = 0.0, 0, 0, 0
+        for child in tree.children:
+            cost = self.segment(child)
+            energy += cost.energy_pj
+            cycles += cost.cycles
+            hops += cost.hop_bytes
+            dram += cost.dram_bytes
+        times = tree.subbatches
+        return SegmentCost(times * energy, times * cycles, times * hops, times * dram)
+
+    def segment(self, node: Node) -> SegmentCost:
+        """The cost of a child of a root T cut, or of a root that is none."""
+        known = self._same_objects.get(id(node))
+        if known is None:
+            found = self._by_value(node)
+            # the object is kept, as its identity would else be given to another one
+            self._same_objects[id(node)] = known = node, found
+        if isinstance(known[1], str):
+            raise NotPossibleError(known[1])
+        return known[1]
+
+    def _by_value(self, node: Node) -> SegmentCost | str:
+        found = self._known.get(node)
+        if found is None:
+            if len(self._same_objects) > MOST_SEGMENTS:
+                self._known.clear()
+                self._same_objects.clear()
+            try:
+                found = self._segments.cost(node)
+            except NotPossibleError as reason:
+                found = str(reason)
+            self._known[node] = found
+        return found
+
+
+class _Segments:
+    """Counts segments; remembers leaves and how tiles are shared."""
+
+    def __init__(self, graph: LayerGraph, platform: Platform, search: LeafSearch) -> None:
+        from costmodel.published.set_isca2023.compose_kernel import Limits, Stack
+
+        tile = platform.tile
+        self._wiring, self._platform = Wiring.of(graph.producers), platform
+        self._npt = [
+            layer.normalized_cycles(tile.vector, tile.lanes, tile.macs, tile.vector_units)
+            for layer in graph.layers
+        ]
+        self._memory = LeafMemory(search, graph, platform)
+        self._shares: dict[tuple[float, ...], tuple[int, ...] | None] = {}
+        nodes = len(graph.layers)
+        self._stack = Stack(np.zeros((nodes, 3 + 7 * platform.tiles), np.int64), np.zeros(nodes))
+        self._limits = Limits(
+            platform.tiles,
+            tile.shared.size_bytes,
+            tile.output_stream_bytes,
+            platform.dram_bytes_per_cycle,
+            platform.link_bytes_per_cycle,
+        )
+
+    def cost(self, node: Node) -> SegmentCost:
+        flow = SegmentFlow(node, self._wiring)
+        rows = self._leaf_rows(flow, self._places(flow))
+        return self._composed(flow, rows)
+
+    def _places(self, flow: SegmentFlow) -> dict[int, tuple[int, int]]:
+        """First tile and number of tiles of every node (section 3.3.2)."""
+        times = self._normalized(flow)
+        places = {flow.top: (0, self._platform.tiles)}
+        for number, cut in enumerate(flow.cuts):
+            children, (first, tiles) = flow.children[number], places[number]
+            if cut.kind == "T":
+                places.update(dict.fromkeys(children, (first, tiles)))
+                continue
+            shares = self._shared(tiles, [times[child] for child in children])
+            for child, count in zip(children, shares, strict=True):
+                places[child] = first, count
+                first += count
+        return places
+
+    def _normalized(self, flow: SegmentFlow) -> dict[int, float]:
+        """Normalized processing times of leaves and cuts, added up in the order of the tree."""
+        times = {~layer: self._npt[layer] for layer in flow.layers}
+        for number in range(len(flow.cuts) - 1, -1, -1):
+            total, cut = 0.0, flow.cuts[number]
+            for child in flow.children[number]:
+                total += times[child]
+            if cut.kind == "S":
+                total = total * (cut.subbatches + max(flow.stages[number])) / cut.subbatches
+            times[number] = total
+        return times
+
+    def _shared(self, tiles: int, times: list[float]) -> tuple[int, ...]:
+        key = (tiles, *times)
+        if key not in self._shares:
+            self._shares[key] = allocate(tiles, times, self._platform.least_allocation_utilization)
+        shares = self._shares[key]
+        if shares is None:
+            raise NotPossibleError(f"{tiles} tiles cannot be shared by {len(times)} children of an S cut")
+        return shares
+
+    def _leaf_rows(self, flow: SegmentFlow, places: dict[int, tuple[int, int]]) -> dict[int, int]:
+        """The row of every layer's leaf in the memory."""
+        self._memory.make_room(len(flow.layers))
+        rows: dict[int, int] = {}
+        for layer, batch in zip(flow.layers, flow.batches, strict=True):
+            sources = {one: rows[one] for one in flow.sources.get(layer, ())}
+            question = LeafQuestion(layer, batch, places[~layer], layer in flow.written, sources)
+            rows[layer] = self._memory.row(question)
+            if rows[layer] == NOWHERE:
+                raise NotPossibleError(f"no partition of a leaf among {places[~layer][1]} tiles fits")
+        return rows
+
+    def _composed(self, flow: SegmentFlow, rows: dict[int, int]) -> SegmentCost:
+        from costmodel.published.set_isca2023.compose_kernel import Store, compose
+
+        program: list[tuple[int, int, int, int]] = []
+        _add_steps(flow, flow.top, rows, program)
+        store, stack = Store(self._memory.numbers, self._memory.energy_pj), self._stack
+        if compose(np.array(program, np.int64), store, stack, self._limits) >= 0:
+            raise NotPossibleError("a tile has to hold more than its buffer does")
+        cycles, hops, dram = stack.numbers[0, :3].tolist()
+        return SegmentCost(float(stack.energy_pj[0]), cycles, hops, dram)
+
+
+def _add_steps(
+    flow: SegmentFlow, node: int, rows: dict[int, int], program: list[tuple[int, int, int, int]]
+) -> None:
+    """A node's steps for :func:`.compose_kernel.compose`: its children's, then its own."""
+    if node < 0:
+        program.append((0, 0, rows[~node], 0))
+        return
+    for child in flow.children[node]:
+        _add_steps(flow, child, rows, program)
+    cut, count = flow.cuts[node], len(flow.children[node])
+    rounds = cut.subbatches + max(flow.stages[node], default=0)
+    program.append((count, int(cut.kind == "T"), cut.subbatches, rounds))

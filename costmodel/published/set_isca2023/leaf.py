@@ -1,0 +1,165 @@
+"""One leaf of an RA tree: the partition and placement that the released evaluator picks, and what they cost.
+
+Section 4.2.2: every partition into K x B x H x W parts and every placement order of them, exhaustively, for
+the objective of this leaf alone; link contention is counted only for the one picked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.published.set_isca2023.hardware import Platform
+from costmodel.published.set_isca2023.tile_tables import TableRows, TileTables
+from costmodel.schedule.leaf.geometry import mesh_of, placement_orders, ranges_of
+from costmodel.schedule.leaf.streams import FROM_DRAM, Place
+from costmodel.schedule.nvdla_tile.mapper import TileCost
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class LeafCost:
+    """What a leaf costs for one batch; ``shared_pj`` is the global buffers' energy.
+
+    ``numbers`` [3 + 6 tiles]: cycles (the larger of the tiles' and DRAM's), hops times bytes, DRAM bytes; of
+    every tile of the mesh the bytes of inputs, then of weights; bytes on every link.
+    """
+
+    place: Place
+    tile: TileCost
+    energy_pj: float
+    shared_pj: float
+    numbers: Array
+
+    @property
+    def cycles(self) -> int:
+        return int(self.numbers[0])
+
+    @property
+    def hop_bytes(self) -> int:
+        return int(self.numbers[1])
+
+    @property
+    def dram_bytes(self) -> int:
+        return int(self.numbers[2])
+
+    @property
+    def inputs(self) -> Array:
+        return self.numbers[3 : 3 + len(self.numbers) // 6]
+
+    @property
+    def weights(self) -> Array:
+        tiles = len(self.numbers) // 6
+        return self.numbers[3 + tiles : 3 + 2 * tiles]
+
+    @property
+    def links(self) -> Array:
+        return self.numbers[3 + 2 * (len(self.numbers) // 6) :]
+
+
+class LeafSearch:
+    """Searches leaves of the network, on the platform and for the objective of ``tables``."""
+
+    def __init__(self, tables: TileTables) -> None:
+        from costmodel.published.set_isca2023.leaf_values import Prices
+
+        self.tables = tables
+        self._graph, self._platform, self._batch = tables.graph, tables.platform, tables.batch
+        platform = tables.platform
+        self._room = _room(platform)
+        self._prices = Prices(
+            platform.hop_pj_per_byte,
+            platform.dram_pj_per_byte,
+            platform.dram_bytes_per_cycle,
+            tables.exponent,
+        )
+        self._from_dram = [self._sources(number) for number in range(len(tables.graph.layers))]
+
+    def search(
+        self, layer: int, place: tuple[int, int, int], producers: dict[int, Place], to_dram: bool
+    ) -> LeafCost | None:
+        """The cheapest way for ``layer`` with ``place`` = (batch, first tile, tiles); None if none fits.
+
+        ``producers``: where the outputs that come over the NoC are; all other inputs come from DRAM.
+        """
+        from costmodel.published.set_isca2023.leaf_kernel import search
+        from costmodel.published.set_isca2023.leaf_values import Leaf, Table
+
+        batch, first, tiles = place
+        table = self.tables.rows(layer, batch, tiles)
+        if not len(table.parts):
+            return None
+        leaf = Leaf(
+            self.tables.shapes[layer],
+            self._graph.layers[layer].sizes(batch),
+            first,
+            self._from(layer, producers),
+            to_dram,
+            self._batch // batch,
+        )
+        rows = Table(table.parts, table.energy_pj, table.cycles, *placement_orders())
+        found, bounds = np.zeros(2, np.int64), np.empty(len(table.parts))
+        numbers = np.zeros(3 + 6 * self._platform.tiles, np.int64)
+        search(self._room, leaf, rows, self._prices, bounds, (found, numbers))
+        return self._picked(leaf, table, found.tolist(), numbers)
+
+    def _picked(self, leaf: Any, table: TableRows, found: list[int], numbers: Array) -> LeafCost:
+        (row, number), (_, hops, dram) = found, numbers[:3].tolist()
+        parts = tuple(table.parts[row].tolist())
+        order = placement_orders()[0][sum(int(part > 1) << axis for axis, part in enumerate(parts)), number]
+        noc = hops * self._platform.hop_pj_per_byte + dram * self._platform.dram_pj_per_byte
+        return LeafCost(
+            place=Place(leaf.sizes[1], leaf.tile, parts, tuple(order.tolist())),
+            tile=table.tiles[row],
+            energy_pj=float(table.energy_pj[row] + noc),
+            shared_pj=float(table.shared_pj[row]),
+            numbers=numbers,
+        )
+
+    def _from(self, layer: int, producers: dict[int, Place]) -> Array:
+        """Where inputs and such weights as are activations come from [n, WIDTH], in the order of channels."""
+        rows, numbers = self._from_dram[layer]
+        if not producers:
+            return rows
+        rows = rows.copy()
+        for row, number in enumerate(numbers):
+            if number in producers:
+                place, producer = producers[number], self._graph.layers[number]
+                sizes = producer.sizes(place.batch)
+                rows[row, 3:] = (1, place.batch, *sizes, *place.parts, *place.steps, place.tile)
+        return rows
+
+    def _sources(self, number: int) -> tuple[Array, list[int]]:
+        """The same with everything from DRAM, and the producer of every row (-1: the network's input)."""
+        layer, rows, numbers = self._graph.layers[number], [], []
+        channel = 0
+        for producer in layer.weight_producers:
+            k = self._graph.layers[producer].k
+            rows.append([1, channel, channel + k, *FROM_DRAM])
+            numbers.append(producer)
+            channel += k
+        if layer.external_c:
+            rows.append([0, 0, layer.external_c, *FROM_DRAM])
+            numbers.append(-1)
+        channel = layer.external_c
+        for producer in layer.producers:
+            if layer.kind == "eltwise" and channel == layer.k:
+                channel = 0
+            k = self._graph.layers[producer].k
+            rows.append([0, channel, channel + k, *FROM_DRAM])
+            numbers.append(producer)
+            channel += k
+        return np.array(rows, np.int64).reshape(-1, 3 + len(FROM_DRAM)), numbers
+
+
+def _room(platform: Platform) -> Any:
+    """The mesh, and room for ranges."""
+    from costmodel.published.set_isca2023.leaf_values import Room
+
+    positions = [platform.position(tile) for tile in range(platform.tiles)]
+    mesh = mesh_of((platform.columns, platform.rows), positions, platform.ports, with_links=True)
+    return Room(mesh, ranges_of(platform.tiles))

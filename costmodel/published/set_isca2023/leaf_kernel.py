@@ -1,0 +1,180 @@
+"""The compiled half of :mod:`.leaf`: what a layer's data costs for every partition and placement."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.compiled import called, entry, inlined
+from costmodel.published.set_isca2023.hops_kernel import hop_bytes
+from costmodel.published.set_isca2023.leaf_values import (
+    DIRECT,
+    PARTS,
+    STEPS,
+    TILE,
+    Leaf,
+    Placed,
+    Prices,
+    Room,
+    Table,
+)
+from costmodel.published.set_isca2023.partition_kernel import dram_bytes, least_hops
+from costmodel.schedule.leaf.placement_kernel import axes_cut, steps_of, tile_of
+from costmodel.schedule.leaf.ranges_kernel import (
+    ANY,
+    INPUTS,
+    WEIGHTS,
+    Four,
+    Ranges,
+    ceil_divided,
+    fill_ranges,
+    size_of,
+)
+from costmodel.schedule.nvdla_tile.mapper_kernel import objective_value
+
+Array = NDArray[Any]
+Int = Any
+"""A 64-bit integer of compiled code."""
+Int64 = numba.int64
+Best = tuple[float, Int, Int, Int]
+"""The best placement so far: its value, row of the table, number of the order and hops times bytes."""
+
+
+@entry
+def search(
+    room: Room, leaf: Leaf, table: Table, prices: Prices, bounds: Array, answer: tuple[Array, Array]
+) -> None:
+    """Fill ``answer``: (row of the table, number of the order), and the numbers of a :class:`.leaf.LeafCost`.
+
+    ``bounds`` [n] is room for what each partition costs at least: partitions come in order of these until
+    no other can be cheaper. Of equally cheap ones the first of the table is found, in its first order.
+    """
+    best: Best = (np.inf, -1, 0, 0)
+    for row in range(table.parts.shape[0]):
+        fill_ranges(leaf.shape, leaf.sizes, table.parts[row], room.ranges)
+        dram = dram_bytes(room.ranges, leaf, table.parts[row])
+        bounds[row] = _value(table, prices, row, least_hops(room, leaf, table.parts[row]), dram)
+        number = _as_a_producer(leaf, table, row)
+        if number >= 0:
+            best = _tried(room, leaf, table, prices, (row, number, dram), best)
+    for _ in range(table.parts.shape[0]):
+        cheapest: Int = np.argmin(bounds)
+        least = bounds[cheapest]
+        bounds[cheapest] = np.inf
+        if least > best[0]:
+            break
+        if least == best[0] and cheapest > best[1]:
+            continue
+        parts = table.parts[cheapest]
+        fill_ranges(leaf.shape, leaf.sizes, parts, room.ranges)
+        dram = dram_bytes(room.ranges, leaf, parts)
+        for number in range(table.counts[axes_cut(parts)]):
+            best = _tried(room, leaf, table, prices, (cheapest, number, dram), best)
+    answer[0][0], answer[0][1] = best[1], best[2]
+    parts = table.parts[best[1]]
+    steps = steps_of(parts, table.orders[axes_cut(parts), best[2]])
+    _fill_numbers(room, Placed(leaf, parts, steps, True), answer[1])
+    waiting = ceil_divided(answer[1][2], prices.dram_bytes_per_cycle)
+    answer[1][0] = max(table.cycles[best[1]], waiting)
+
+
+@called
+def _tried(
+    room: Room, leaf: Leaf, table: Table, prices: Prices, candidate: tuple[Int, Int, Int], best: Best
+) -> Best:
+    """The better of ``best`` and ``candidate`` = (row, order, DRAM bytes), whose ranges are filled in."""
+    row, number, dram = candidate
+    parts = table.parts[row]
+    most = _most_hops(table, prices, row, dram, best[0])
+    steps = steps_of(parts, table.orders[axes_cut(parts), number])
+    hops = hop_bytes(room, Placed(leaf, parts, steps, False), most)
+    if hops > most:
+        return best
+    value = _value(table, prices, row, hops, dram)
+    first = row < best[1] or (row == best[1] and number < best[2])
+    if value < best[0] or (value == best[0] and first):
+        return value, row, number, hops
+    return best
+
+
+@inlined
+def _as_a_producer(leaf: Leaf, table: Table, row: Int) -> Int:
+    """The order in which a partition lies on the tiles just as a producer's does, or -1.
+
+    Such a layer finds much of its input where it needs it: a good one to compare the others with.
+    """
+    parts = table.parts[row]
+    for number in range(leaf.sources.shape[0]):
+        source = leaf.sources[number]
+        if source[DIRECT] and source[TILE] == leaf.tile:
+            same = True
+            for axis in range(4):
+                same = same and parts[axis] == source[PARTS + axis]
+            if same:
+                cut = axes_cut(parts)
+                for order in range(table.counts[cut]):
+                    if _same_steps(steps_of(parts, table.orders[cut, order]), source, parts):
+                        return order
+    return -1
+
+
+@inlined
+def _same_steps(steps: Four, source: Array, parts: Array) -> bool:
+    same = True
+    for axis in range(4):
+        same = same and (parts[axis] == 1 or steps[axis] == source[STEPS + axis])
+    return same
+
+
+@inlined
+def _most_hops(table: Table, prices: Prices, row: Int, dram: Int, least: float) -> Int:
+    """More hops than these are dearer than ``least``; rounded up, as the value itself decides."""
+    exponent = prices.exponent
+    if least == np.inf or exponent == 0:
+        return ANY
+    cycles = float(max(table.cycles[row], ceil_divided(dram, prices.dram_bytes_per_cycle)))
+    if exponent > 0:
+        energy = (least / cycles) ** (1.0 / exponent)
+    elif exponent == -1:
+        energy = least
+    else:
+        energy = least / cycles**-exponent
+    hops = (energy * (1 + 1e-9) - table.energy_pj[row] - dram * prices.dram_pj) / prices.hop_pj
+    return Int64(min(hops, 1e18)) + 1
+
+
+@inlined
+def _value(table: Table, prices: Prices, row: Int, hops: Int, dram: Int) -> Any:
+    energy = table.energy_pj[row] + (hops * prices.hop_pj + dram * prices.dram_pj)
+    cycles = max(table.cycles[row], ceil_divided(dram, prices.dram_bytes_per_cycle))
+    return objective_value(energy, float(cycles), prices.exponent)
+
+
+@called
+def _fill_numbers(room: Room, placed: Placed, numbers: Array) -> None:
+    """Hops, DRAM bytes, inputs and weights of tiles, and links of a placement."""
+    leaf, tiles = placed.leaf, room.mesh.x.shape[0]
+    fill_ranges(leaf.shape, leaf.sizes, placed.parts, room.ranges)
+    room.mesh.links[:] = 0
+    numbers[1] = hop_bytes(room, placed, ANY)
+    numbers[2] = dram_bytes(room.ranges, leaf, placed.parts)
+    _hold(room.ranges, placed, INPUTS, numbers, 3)
+    if leaf.shape.has_weights:
+        _hold(room.ranges, placed, WEIGHTS, numbers, 3 if leaf.shape.weights_follow_b else 3 + tiles)
+    for link in range(room.mesh.links.shape[0]):
+        numbers[3 + 2 * tiles + link] = room.mesh.links[link]
+
+
+@called
+def _hold(ranges: Ranges, placed: Placed, kind: Int, held: Array, begin: Int) -> None:
+    """Add what every tile holds of a kind of data to ``held`` from ``begin`` on: bytes of all operands."""
+    parts, times = placed.parts, placed.leaf.shape.operands if kind == INPUTS else 1
+    for k in range(parts[0]):
+        for b in range(parts[1]):
+            for h in range(parts[2]):
+                for w in range(parts[3]):
+                    size = size_of(ranges, (kind, k, b, h, w), (0, ANY))
+                    held[begin + tile_of(placed, k, b, h, w)] += size * times

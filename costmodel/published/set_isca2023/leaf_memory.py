@@ -1,0 +1,100 @@
+"""Leaves that were searched before, by all that their cost depends on, in rows for compiled composition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.published.set_isca2023.hardware import Platform
+from costmodel.published.set_isca2023.leaf import LeafCost, LeafSearch
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.leaf.streams import Place
+
+Array = NDArray[Any]
+MOST_BYTES = 1 << 28
+"""All leaves are forgotten when they would take more memory than that."""
+NOWHERE = -1
+"""The row of a leaf for which there is no way."""
+
+
+@dataclass(frozen=True)
+class LeafQuestion:
+    """A layer for ``batch`` samples on ``tiles`` = (first, count); ``sources``: rows of on-chip producers."""
+
+    layer: int
+    batch: int
+    tiles: tuple[int, int]
+    written: bool
+    sources: dict[int, int]
+
+
+class LeafMemory:
+    """Rows of leaves: ``numbers`` as in :class:`LeafCost`, and ``energy_pj``.
+
+    Layers of equal shape whose producers have equal shapes share their rows.
+    """
+
+    def __init__(self, search: LeafSearch, graph: LayerGraph, platform: Platform) -> None:
+        self._search, width = search, 3 + 6 * platform.tiles
+        self._most = max(1, MOST_BYTES // (8 * width))
+        self._kinds, self._reads = _kinds(graph, search.tables.same_as), [_reads(one) for one in graph.layers]
+        self.numbers, self.energy_pj = np.zeros((256, width), np.int64), np.zeros(256)
+        self._rows: dict[tuple[Any, ...], int] = {}
+        self._places: list[Place] = []
+        self._place_numbers: list[int] = []
+        self._numbered: dict[Place, int] = {}
+
+    def make_room(self, leaves: int) -> None:
+        """Forget everything if so many more would not fit; rows asked for before are then void."""
+        if len(self._places) + leaves > self._most:
+            for known in (self._rows, self._places, self._place_numbers, self._numbered):
+                known.clear()
+
+    def row(self, question: LeafQuestion) -> int:
+        """The row of a leaf, searched if it is a new one; NOWHERE if there is no way."""
+        sources = question.sources
+        origins: tuple[int, ...] = ()
+        if sources:
+            reads = self._reads[question.layer]
+            origins = tuple(self._place_numbers[sources[one]] if one in sources else -1 for one in reads)
+        kind = self._kinds[question.layer]
+        key = (kind, question.batch, question.tiles, question.written, origins)
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = self._searched(question)
+        return row
+
+    def _searched(self, question: LeafQuestion) -> int:
+        producers = {number: self._places[row] for number, row in question.sources.items()}
+        place = (question.batch, *question.tiles)
+        found = self._search.search(question.layer, place, producers, question.written)
+        return NOWHERE if found is None else self._added(found)
+
+    def _added(self, cost: LeafCost) -> int:
+        row = len(self._places)
+        if row == len(self.energy_pj):
+            self.numbers = np.concatenate([self.numbers, np.zeros_like(self.numbers)])
+            self.energy_pj = np.concatenate([self.energy_pj, np.zeros_like(self.energy_pj)])
+        self.numbers[row], self.energy_pj[row] = cost.numbers, cost.energy_pj
+        self._places.append(cost.place)
+        self._place_numbers.append(self._numbered.setdefault(cost.place, len(self._numbered)))
+        return row
+
+
+def _reads(layer: Any) -> tuple[int, ...]:
+    return (*layer.weight_producers, *layer.producers)
+
+
+def _kinds(graph: LayerGraph, same_as: list[int]) -> list[int]:
+    """Of every layer the first one that costs the same wherever its producers are."""
+    first: dict[tuple[Any, ...], int] = {}
+    found = []
+    for index, layer in enumerate(graph.layers):
+        reads = [graph.layers[one].sizes(1) for one in _reads(layer)]
+        repeats = [_reads(layer).index(one) for one in _reads(layer)]
+        key = (same_as[index], layer.external_c, len(layer.weight_producers), *reads, *repeats)
+        found.append(first.setdefault(key, index))
+    return found

@@ -1,0 +1,84 @@
+"""The reference's exhaustive mapper of NVDLA-style tiles as a source of the chip model's tile costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from costmodel.hardware.chip import Chip, Dram, Noc, TileBuffer
+from costmodel.hardware.chip import Tile as ChipTile
+from costmodel.published.set_isca2023.hardware import Platform
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.leaf.geometry import same_shapes
+from costmodel.schedule.leaf.partitions import factorizations, well_used
+from costmodel.schedule.nvdla_tile.hardware import Tile
+from costmodel.schedule.nvdla_tile.mapper import Share, TileMapper
+from costmodel.schedule.tile_cost import TileFloor, TileRows, table_floor
+
+
+class NvdlaTileCosts:
+    """Costs on the tiles of section 5.1; every tile is charged as the one with the largest share.
+
+    ``exponent``: the objective's that loop nests are chosen by (see ``objective_value``).
+    """
+
+    def __init__(self, graph: LayerGraph, tile: Tile, exponent: int = 1) -> None:
+        self._graph, self._tile = graph, tile
+        self._mapper = TileMapper(tile, exponent)
+        self._rows: dict[tuple[int, int, int], TileRows] = {}
+        self._floors: dict[tuple[int, tuple[int, ...], int], TileFloor] = {}
+
+    @cached_property
+    def _same(self) -> list[int]:
+        return same_shapes(self._graph)
+
+    def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
+        key = (self._same[layer], batch, tiles)
+        if key not in self._rows:
+            self._rows[key] = self._tabulated(*key)
+        return self._rows[key]
+
+    def _tabulated(self, number: int, batch: int, tiles: int) -> TileRows:
+        layer, found = self._graph.layers[number], []
+        for parts in well_used(layer.sizes(batch), factorizations(tiles)):
+            cost = self._mapper.cost(layer, Share.of(layer, parts, batch))
+            if cost is not None:
+                found.append((parts, cost.energy_pj * tiles, cost.cycles))
+        return TileRows.of(found)
+
+    def normalized_cycles(self, layer: int) -> float:
+        tile = self._tile
+        return self._graph.layers[layer].normalized_cycles(
+            tile.vector, tile.lanes, tile.macs, tile.vector_units
+        )
+
+    def alone(self, layer: int, batch: int) -> None:
+        """Not offered: a tile's mapper has no loops around its buffer."""
+
+    def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
+        key = (self._same[layer], tuple(batches), tiles)
+        if key not in self._floors:
+            self._floors[key] = table_floor(self, *key)
+        return self._floors[key]
+
+
+def chip_of(platform: Platform, name: str) -> Chip:
+    """A platform of the convention as a chip; what the convention leaves out of hardware is not added."""
+    tile = platform.tile
+    shared = tile.shared
+    return Chip(
+        name=name,
+        columns=platform.columns,
+        rows=platform.rows,
+        tile=ChipTile(
+            buffer=TileBuffer(shared.size_bytes, shared.read_pj_per_byte, shared.write_pj_per_byte),
+            macs=tile.macs,
+            mac_pj=tile.mac_pj,
+            vector_units=tile.vector_units,
+            vector_operation_pj=tile.vector_operation_pj,
+            output_stream_bytes=tile.output_stream_bytes,
+        ),
+        noc=Noc(platform.link_bytes_per_cycle, platform.hop_pj_per_byte),
+        dram=Dram(platform.dram_bytes_per_cycle, platform.dram_pj_per_byte, platform.dram_pj_per_byte),
+        stripe=platform.stripe,
+    )

@@ -1,0 +1,151 @@
+"""A layer alone on the chip, its data in DRAM: KAPLA's segments of one layer (section IV-B).
+
+The whole chip is one stack of levels, DRAM above the tiles' buffers, and the layer's loop nest is mapped on
+it. So nothing is pinned: weights and inputs may be fetched in tiles, and again.
+:func:`costmodel.mapping.evaluate` counts words; the mesh is counted link by link, as for all schedules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.errors import InputError
+from costmodel.hardware.architecture import StorageLevel
+from costmodel.hardware.chip import Chip
+from costmodel.hardware.whole_chip import counted_architecture
+from costmodel.mapping.evaluate import Evaluation, evaluate
+from costmodel.mapping.uneven import AnyMapping, as_parts
+from costmodel.schedule.layer_graph.graph import NetworkLayer
+from costmodel.schedule.mesh.deliveries import Delivery, link_loads
+from costmodel.schedule.mesh.tile_groups import deliveries_of, placements
+from costmodel.workload.network import Layer
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class AloneCost:
+    """What one batch of a layer costs alone on the chip, everything from DRAM and back.
+
+    ``parts_pj`` [4]: energy within tiles, between their buffers and the NoC, on links, in DRAM.
+    ``tile_cycles``: tiles times cycles in which they compute. ``hop_bytes``: bytes times links.
+    """
+
+    parts_pj: tuple[float, float, float, float]
+    cycles: int
+    tile_cycles: int
+    dram_read_bytes: int
+    dram_write_bytes: int
+    hop_bytes: float
+
+    def __post_init__(self) -> None:
+        if len(self.parts_pj) != 4 or not all(0 <= part < inf for part in self.parts_pj):
+            raise InputError("layer alone", "four energies of at least 0", self.parts_pj, key="parts_pj")
+        least = min(self.cycles - 1, self.tile_cycles, self.dram_read_bytes, self.dram_write_bytes)
+        if least < 0 or not 0 <= self.hop_bytes < inf:
+            raise InputError("layer alone", "at least a cycle, and counts of at least 0", self)
+
+    @property
+    def energy_pj(self) -> float:
+        return sum(self.parts_pj)
+
+
+def alone_cost(chip: Chip, nest: Layer, mapping: AnyMapping) -> AloneCost:
+    """What a mapping of ``nest`` on the whole chip's architecture costs; a word is a byte.
+
+    Of the placements of DRAM's spatial loops on the mesh the one with the fewest hops counts. Outputs are
+    read from a buffer on their way out, which a stack of levels does not count. Raises InputError for a
+    mapping that is none of this chip and layer, and for tiles without an architecture.
+    """
+    architecture = counted_architecture(chip)
+    if architecture is None:
+        raise InputError("tile", "an architecture to map layers on", "none", key="architecture")
+    counted = evaluate(architecture, nest, mapping)
+    moved = {name: (one.reads, one.updates) for name, one in counted.levels[-1].tensors.items()}
+    loops, mesh = as_parts(mapping).nest, (chip.columns, chip.rows)
+    placed = [deliveries_of(nest, sides, moved) for sides in placements(loops, mesh)]
+    filling = _filling_pj(architecture.levels[-2], counted)
+    emptying = _emptied(nest, counted, placed[0]) * chip.tile.buffer.read_pj_per_byte
+    tiles_pj = counted.mac_energy_pj + sum(level.energy_pj for level in counted.levels[:-1]) - filling
+    return _cost(
+        chip,
+        (max(tiles_pj, 0.0), filling + emptying),  # a difference of sums, which may be off by their rounding
+        (counted.cycles, _computing(counted) * placed[0][0].group.size),
+        (sum(reads for reads, _ in moved.values()), sum(updates for _, updates in moved.values())),
+        min((link_loads(chip, deliveries) for deliveries in placed), key=lambda loads: int(loads.sum())),
+    )
+
+
+def local_alone_cost(chip: Chip, layer: NetworkLayer, batch: int) -> AloneCost | None:
+    """A layer without products, streamed through the tiles: planes of its channels and samples, row by row.
+
+    Inputs are read and outputs written once. None where a buffer cannot hold the rows under a window.
+    """
+    window = layer.operands * layer.r * max(layer.input_w, layer.w) + layer.w
+    if window + chip.tile.output_stream_bytes > chip.tile.buffer.size_bytes:
+        return None
+    ends = -(-np.arange(chip.tiles + 1) * layer.k * batch // chip.tiles)
+    planes, numbers = np.diff(ends), np.zeros((chip.columns, chip.rows), np.int64)
+    for tile, position in enumerate(chip.positions):
+        numbers[position] = tile
+    inputs, outputs = -(-layer.alone_bytes(1).inputs // layer.k), layer.h * layer.w
+    cycles = -(-int(planes.max()) * layer.operations // (layer.k * chip.tile.vector_units))
+    total, buffer = layer.k * batch, chip.tile.buffer
+    transfers = total * (inputs * buffer.write_pj_per_byte + outputs * buffer.read_pj_per_byte)
+    return _cost(
+        chip,
+        (batch * layer.operations * chip.tile.vector_operation_pj, transfers),
+        (cycles, cycles * int(np.count_nonzero(planes))),
+        (total * inputs, total * outputs),
+        link_loads(
+            chip, [Delivery(numbers, planes * size, out) for size, out in ((inputs, False), (outputs, True))]
+        ),
+    )
+
+
+def _cost(
+    chip: Chip,
+    in_tiles_pj: tuple[float, float],
+    cycles: tuple[int, int],
+    dram_bytes: tuple[int, int],
+    loads: Array,
+) -> AloneCost:
+    """Adds ``loads`` of links and DRAM to pJ of tiles and transfers, and to cycles, of all and of tiles."""
+    read, written = dram_bytes
+    hop_bytes = int(loads.sum()) / len(chip.ports)
+    dram_pj = read * chip.dram.read_pj_per_byte + written * chip.dram.write_pj_per_byte
+    return AloneCost(
+        parts_pj=(*in_tiles_pj, hop_bytes * chip.noc.hop_pj_per_byte, dram_pj),
+        cycles=max(cycles[0], chip.least_cycles(read + written, int(loads.max()))),
+        tile_cycles=cycles[1],
+        dram_read_bytes=read,
+        dram_write_bytes=written,
+        hop_bytes=hop_bytes,
+    )
+
+
+def _filling_pj(buffer: StorageLevel, counted: Evaluation) -> float:
+    """What arrives over the NoC is written to all buffers that keep it."""
+    blocks = (
+        traffic.instances * -(-traffic.fills // buffer.block_size)
+        for traffic in counted.levels[-2].tensors.values()
+    )
+    return sum(blocks) * buffer.write_energy_pj
+
+
+def _emptied(nest: Layer, counted: Evaluation, deliveries: list[Delivery]) -> int:
+    """Bytes of outputs that leave all buffers for DRAM; none where outputs pass the buffers by."""
+    if nest.output.name not in counted.levels[-2].tensors:
+        return 0
+    out = (delivery for delivery in deliveries if delivery.to_dram)
+    return sum(delivery.group.size * int(delivery.size[0]) for delivery in out)
+
+
+def _computing(counted: Evaluation) -> int:
+    """Cycles of a tile, without waiting for DRAM."""
+    return max(level.cycles for level in counted.levels[:-1])

@@ -1,0 +1,95 @@
+"""What every schedule of a network moves, whatever else it does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+
+
+@dataclass(frozen=True)
+class Compulsory:
+    """Bytes of a whole batch that every schedule moves: between DRAM and tiles, into and out of buffers.
+
+    ``filled`` has every input that is read and every weight in one tile's buffer, ``emptied`` all outputs: so
+    do leaves on tiles, but a layer alone may pass its tensors by the buffers.
+    """
+
+    dram_read: int
+    dram_write: int
+    filled: int
+    emptied: int
+
+    def __add__(self, other: Compulsory) -> Compulsory:
+        return Compulsory(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
+
+
+def compulsory(graph: LayerGraph, batch: int) -> Compulsory:
+    """Compulsory traffic; a schedule may move more because of halos, copies and reloads."""
+    return sum(layers_traffic(graph, batch), Compulsory(0, 0, 0, 0))
+
+
+def layers_traffic(graph: LayerGraph, batch: int) -> list[Compulsory]:
+    """That of every layer: its weights and the network's inputs are read, outputs that none reads written.
+
+    Layers that run alone read and write everything, and what goes to or comes from them passes DRAM, too.
+    """
+    on_chip, through_dram = _readers(graph)
+    found = []
+    for number, layer in enumerate(graph.layers):
+        weights, outputs = _weights(layer, batch), layer.alone_bytes(batch).outputs
+        fetched = touched_inputs(layer, _channels_from_dram(graph, layer))
+        stays = number in on_chip and number not in through_dram and not layer.runs_alone
+        loaded = layer.runs_alone or not layer.weight_producers
+        found.append(
+            Compulsory(
+                dram_read=batch * fetched + (weights if loaded else 0),
+                dram_write=0 if stays else outputs,
+                filled=batch * touched_inputs(layer, layer.c) + weights,
+                emptied=outputs,
+            )
+        )
+    return found
+
+
+def touched_inputs(layer: NetworkLayer, channels: int) -> int:
+    """Bytes of ``channels`` of a sample's inputs that are read."""
+    if layer.kind in ("eltwise", "ptp"):
+        return channels * layer.h * layer.w
+    if layer.kind == "transpose":
+        return layer.k * layer.h * layer.w * channels // layer.c
+    if layer.scatters:
+        return channels * layer.input_h * layer.input_w
+    stride_h, stride_w = (1, 1) if layer.kind == "fc" else (layer.stride_h, layer.stride_w)
+    rows = _touched(layer.h, layer.r, stride_h, layer.pad_h, layer.input_h)
+    columns = _touched(layer.w, layer.s, stride_w, layer.pad_w, layer.input_w)
+    return channels * rows * columns
+
+
+def _readers(graph: LayerGraph) -> tuple[set[int], set[int]]:
+    """Layers whose outputs others read: those that may do so on the chip, those that cannot."""
+    on_chip, through_dram = set[int](), set[int]()
+    for layer in graph.layers:
+        (through_dram if layer.runs_alone else on_chip).update(layer.producers, layer.weight_producers)
+    return on_chip, through_dram
+
+
+def _channels_from_dram(graph: LayerGraph, layer: NetworkLayer) -> int:
+    if layer.runs_alone:
+        return layer.c
+    inputs, _ = graph.reads(layer)
+    return layer.external_c + sum(one.channels for one in inputs if graph.layers[one.producer].runs_alone)
+
+
+def _weights(layer: NetworkLayer, batch: int) -> int:
+    """Bytes of weights, or of what takes their place: each sample's own, or the errors of an update."""
+    if layer.part == "update":
+        return batch * layer.k * layer.h * layer.w
+    size = layer.k * layer.group_c * layer.r * layer.s * layer.has_weights
+    return size * (batch if layer.weight_producers else 1)
+
+
+def _touched(outputs: int, window: int, stride: int, pad: int, length: int) -> int:
+    """Rows or columns under any window, without padding."""
+    under = {out * stride - pad + offset for out in range(outputs) for offset in range(window)}
+    return len(under & set(range(length)))

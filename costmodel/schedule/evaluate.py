@@ -1,0 +1,152 @@
+"""Evaluates schedules on a chip segment by segment; a changed schedule costs what has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from costmodel.errors import InputError
+from costmodel.hardware.chip import Chip
+from costmodel.schedule.evaluation import ChipEvaluation
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.leaf.leaf import LeafSearch
+from costmodel.schedule.schedule import Path, Schedule, granularity_violations
+from costmodel.schedule.segment import NodeCost, SegmentEvaluation
+from costmodel.schedule.tile_cost import TileCosts
+from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
+from costmodel.schedule.tree.tree import Cut, Leaf, Node, leaves
+from costmodel.schedule.tree.validity import NotPossibleError, violations
+
+MOST_REMEMBERED = 50_000
+"""Segments that an evaluator remembers before it begins anew."""
+
+
+@dataclass(frozen=True)
+class _Segment:
+    """A valid segment, its layers, those outside of it whose outputs it reads, and its cost if it has one."""
+
+    node: Node
+    layers: frozenset[str]
+    needs: frozenset[str]
+    cost: NodeCost | NotPossibleError
+
+
+class ChipEvaluator:
+    """Evaluates schedules of one network for one batch and chip; remembers leaves and segments.
+
+    ``exponents``: n and m of the objective E^n D^m, by which a leaf's partition and placement are picked.
+    ``tile_costs`` says what a layer costs on tiles.
+    """
+
+    def __init__(
+        self,
+        graph: LayerGraph,
+        chip: Chip,
+        batch: int,
+        tile_costs: TileCosts,
+        exponents: tuple[float, float] = (1.0, 1.0),
+    ) -> None:
+        self.graph, self.chip, self.batch = graph, chip, batch
+        self._search = LeafSearch(graph, chip, tile_costs, exponents)
+        self._wiring = Wiring.of(graph.producers)
+        self._normalized = cache(tile_costs.normalized_cycles)
+        self._by_value: dict[tuple[Node, tuple[tuple[Path, int], ...]], _Segment] = {}
+        self._by_identity: dict[int, _Segment] = {}
+
+    def evaluate(self, schedule: Schedule | Node) -> ChipEvaluation:
+        """What a schedule, or a tree that hands on whole sub-batches, costs.
+
+        InputError for one that is not of this network and batch, NotPossibleError when buffers or tiles do
+        not suffice.
+        """
+        given = Schedule(schedule) if isinstance(schedule, Cut | Leaf) else schedule
+        tree = given.tree
+        if given.granularities:
+            self._refuse(granularity_violations(given))
+        rounds, nodes = _rounds_of_segments(tree)
+        below = [given.groups] if rounds == 0 else [_below(given, place) for place in range(len(nodes))]
+        segments = [self._known(tree, node, groups) for node, groups in zip(nodes, below, strict=True)]
+        if not self._fit_together(tree, segments):
+            self._refuse(violations(tree, self.graph.producers, self.batch))
+        costs = tuple(_possible(segment) for segment in segments)
+        return ChipEvaluation(given, self.chip, max(rounds, 1), costs)
+
+    def segment(self, segment: Schedule | Node) -> NodeCost:
+        """What a child of a root T cut costs, whatever is around it; NotPossibleError as for schedules.
+
+        InputError for one that is not of this network. Paths of granularities are from the segment down.
+        """
+        given = Schedule(segment) if isinstance(segment, Cut | Leaf) else segment
+        self._refuse(granularity_violations(given))
+        return _possible(self._known(given.tree, given.tree, given.groups))
+
+    def _known(self, tree: Node, node: Node, groups: dict[Path, int]) -> _Segment:
+        """A segment of a tree, from memory where it came up before; unchanged ones are the same objects."""
+        found = self._by_identity.get(id(node))
+        if found is not None and found.node is node and not groups:
+            return found
+        key = node, tuple(sorted(groups.items()))
+        if len(self._by_value) + len(self._by_identity) >= MOST_REMEMBERED:
+            self._by_value.clear()
+            self._by_identity.clear()
+        if key not in self._by_value:
+            self._by_value[key] = self._counted(tree, node, groups)
+        if not groups:
+            same = self._by_value[key]
+            self._by_identity[id(node)] = _Segment(node, same.layers, same.needs, same.cost)
+        return self._by_value[key]
+
+    def _counted(self, tree: Node, node: Node, groups: dict[Path, int]) -> _Segment:
+        names = frozenset(leaf.layer for leaf in leaves(node))
+        producers = self.graph.producers
+        inside = {name: [one for one in producers[name] if one in names] for name in names & producers.keys()}
+        if violations(node, inside, node.batch):
+            self._refuse(violations(tree, producers, tree.batch))
+        needs = frozenset(one for name in names for one in producers[name]) - names
+        flow = SegmentFlow(node, self._wiring)
+        try:
+            cost = SegmentEvaluation(self._search, flow, groups, self._normalized).cost(node)
+        except NotPossibleError as reason:
+            return _Segment(node, names, needs, NotPossibleError(*reason.args))
+        return _Segment(node, names, needs, cost)
+
+    def _fit_together(self, tree: Node, segments: Sequence[_Segment]) -> bool:
+        """Whether valid segments make a valid tree: batches, and every layer once and after its producers."""
+        share = tree.batch
+        if isinstance(tree, Cut) and tree.kind == "T":
+            share = tree.batch // tree.subbatches
+            if tree.batch % tree.subbatches:
+                return False
+        seen: set[str] = set()
+        for segment in segments:
+            if (
+                segment.node.batch != share
+                or not segment.needs <= seen
+                or not seen.isdisjoint(segment.layers)
+            ):
+                return False
+            seen |= segment.layers
+        return tree.batch == self.batch and len(seen) == len(self.graph.layers)
+
+    def _refuse(self, reasons: Sequence[str]) -> None:
+        if reasons:
+            raise InputError("schedule", f"a valid tree of {self.graph.name}", "; ".join(reasons[:3]))
+
+
+def _rounds_of_segments(tree: Node) -> tuple[int, tuple[Node, ...]]:
+    """How often the segments of a root T cut run; 0 for another root, which is the only segment."""
+    if isinstance(tree, Cut) and tree.kind == "T":
+        return tree.subbatches, tree.children
+    return 0, (tree,)
+
+
+def _below(schedule: Schedule, place: int) -> dict[Path, int]:
+    """Groups of the S cuts below a child of the root."""
+    return {path[1:]: groups for path, groups in schedule.groups.items() if path[0] == place}
+
+
+def _possible(segment: _Segment) -> NodeCost:
+    if isinstance(segment.cost, NotPossibleError):
+        raise NotPossibleError(*segment.cost.args)
+    return segment.cost

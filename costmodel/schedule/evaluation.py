@@ -1,0 +1,83 @@
+"""What a schedule costs on a chip, in numbers and as a chart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from costmodel.hardware.chip import Chip
+from costmodel.schedule.schedule import Schedule
+from costmodel.schedule.segment import ENERGY_PARTS, NodeCost
+from costmodel.schedule.tree.data_flow import DataFlow, Producers
+from costmodel.schedule.tree.spatial_temporal import Rectangle, spatial_temporal_graph
+from costmodel.schedule.tree.tree import Cut
+
+
+@dataclass(frozen=True)
+class ChipEvaluation:
+    """What a schedule costs for the whole batch.
+
+    ``rounds`` times the ``segments`` follow one another. ``parts_pj``: energy by ENERGY_PARTS.
+    ``noc_hop_bytes``: bytes times links. ``bubble_tile_cycles``: tiles times cycles in which they wait.
+    """
+
+    schedule: Schedule
+    chip: Chip
+    rounds: int
+    segments: tuple[NodeCost, ...]
+
+    @cached_property
+    def parts_pj(self) -> dict[str, float]:
+        """Energy by ENERGY_PARTS over all rounds."""
+        sums = (sum(part) for part in zip(*(one.parts_pj for one in self.segments), strict=True))
+        return {name: self.rounds * part for name, part in zip(ENERGY_PARTS, sums, strict=True)}
+
+    @cached_property
+    def energy_pj(self) -> float:
+        return sum(self.parts_pj.values())
+
+    @cached_property
+    def cycles(self) -> int:
+        return self.rounds * sum(segment.cycles for segment in self.segments)
+
+    @property
+    def dram_read_bytes(self) -> int:
+        return self.rounds * sum(segment.dram_read_bytes for segment in self.segments)
+
+    @property
+    def dram_write_bytes(self) -> int:
+        return self.rounds * sum(segment.dram_write_bytes for segment in self.segments)
+
+    @property
+    def dram_bytes(self) -> int:
+        return self.dram_read_bytes + self.dram_write_bytes
+
+    @property
+    def noc_hop_bytes(self) -> float:
+        """Bytes times links; those of DRAM are spread evenly over its ports."""
+        spread = sum(int(segment.links.sum()) for segment in self.segments)
+        alone = sum(segment.alone.hop_bytes for segment in self.segments if segment.alone)
+        return self.rounds * spread / len(self.chip.ports) + self.rounds * alone
+
+    @property
+    def bubble_tile_cycles(self) -> int:
+        return self.chip.tiles * self.cycles - self.rounds * sum(segment.busy for segment in self.segments)
+
+    def nodes(self) -> Iterator[NodeCost]:
+        """Of all nodes from the top down and left to right; those of a root T cut without the root."""
+        waiting = list(reversed(self.segments))
+        while waiting:
+            cost = waiting.pop()
+            yield cost
+            waiting += reversed(cost.children)
+
+    def spatial_temporal(self, producers: Producers) -> list[Rectangle]:
+        """The S-T graph (section 3.1.1), with sub-batches handed on whole."""
+        tree, costs = self.schedule.tree, list(self.nodes())
+        cycles = [cost.cycles for cost in costs]
+        tiles = [(cost.first_tile, cost.first_tile + cost.tiles) for cost in costs]
+        if isinstance(tree, Cut) and tree.kind == "T":  # the root itself is no segment
+            cycles, tiles = [self.cycles, *cycles], [(0, self.chip.tiles), *tiles]
+        flow = DataFlow(tree, producers)
+        return spatial_temporal_graph(flow, dict(enumerate(cycles)), dict(enumerate(tiles)))

@@ -1,0 +1,238 @@
+"""Products whose operands' axes are known: which are multiplied, summed over or kept says every letter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import NamedTuple
+
+from costmodel.errors import InputError
+from costmodel.schedule.layer_graph.data import Builder
+from costmodel.schedule.layer_graph.drafts import EXTERNAL, Draft, Parts, Slice, in_any_order, picked
+from costmodel.schedule.layer_graph.layout import Axis, Data, Factor, Shape, known_axes, offsets, with_order
+
+
+class Operand(NamedTuple):
+    """A factor of a product: its shape, a letter for every axis, and where it lies (None: constant weights).
+
+    An axis of length 1 that the other operand has longer has the letter ``.``.
+    """
+
+    letters: str
+    shape: Shape
+    data: Data | None
+
+    def lengths(self) -> dict[str, int]:
+        return dict(zip(self.letters, self.shape, strict=True))
+
+
+class Activations(NamedTuple):
+    """An operand that a layer computes, or the network's input."""
+
+    letters: str
+    shape: Shape
+    data: Data
+
+    def lengths(self) -> dict[str, int]:
+        return dict(zip(self.letters, self.shape, strict=True))
+
+
+def letters_of_matmul(a: Shape, b: Shape) -> tuple[str, str, str]:
+    """Letters for both operands and the result of ``a @ b``, whose shapes broadcast as NumPy's do."""
+    rows = a if len(a) > 1 else (1, *a)
+    columns = b if len(b) > 1 else (*b, 1)
+    outer = max(len(rows), len(columns)) - 2
+    if outer > len("abcdefghij"):
+        raise InputError("", "at most ten batch axes", f"{a} and {b}")
+    left, right, out = "", "", ""
+    for i in range(outer):
+        place_a, place_b = i - outer + len(rows) - 2, i - outer + len(columns) - 2
+        x = rows[place_a] if place_a >= 0 else 1
+        y = columns[place_b] if place_b >= 0 else 1
+        letter = chr(ord("a") + i)
+        left += (letter if x >= y else ".") if place_a >= 0 else ""
+        right += (letter if y >= x else ".") if place_b >= 0 else ""
+        out += letter
+    left, right = left + ("mk" if len(a) > 1 else "k"), right + ("kn" if len(b) > 1 else "k")
+    return left, right, out + ("m" if len(a) > 1 else "") + ("n" if len(b) > 1 else "")
+
+
+def contraction(builder: Builder, name: str, operands: tuple[Operand, Operand], out: str) -> Data:
+    """The layer of a product: of activations with constant weights, or with activations as weights."""
+    left, right = operands
+    if left.data is None:
+        left, right = right, left
+    if left.data is None:
+        raise InputError("", "an operand that is not constant", "two constants")
+    lengths = left.lengths()
+    if any(
+        lengths.get(letter, length) != length for letter, length in right.lengths().items() if letter != "."
+    ):
+        raise InputError("", "one length for each axis that both operands have", (left.shape, right.shape))
+    if left.data.repeats:
+        raise InputError("", "activations each of which is multiplied once", "repeated ones (Expand)")
+    read = Activations(left.letters, left.shape, builder.plain(f"{name}.left", left.data))
+    if right.data is None:
+        return _with_constants(builder, name, (read, right), out)
+    taken = Activations(right.letters, right.shape, builder.plain(f"{name}.right", right.data))
+    return _with_activations(builder, name, (read, taken), out)
+
+
+class _Letters(NamedTuple):
+    """The letters of a product: in both operands and the result, in both only, in one and the result."""
+
+    batch: str
+    summed: str
+    kept: str
+    new: str
+
+
+def _letters(left: Activations, right: Operand | Activations, out: str) -> _Letters:
+    both = [letter for letter in left.letters if letter in right.letters and letter != "."]
+    return _Letters(
+        "".join(letter for letter in both if letter in out),
+        "".join(letter for letter in both if letter not in out),
+        "".join(letter for letter in left.letters if letter not in right.letters and letter != "."),
+        "".join(letter for letter in right.letters if letter not in left.letters and letter != "."),
+    )
+
+
+def _axes(operand: Activations, letters: str) -> list[Axis]:
+    axes = dict(zip(operand.letters, known_axes(operand.data), strict=True))
+    return [axes[letter] for letter in letters]
+
+
+def _factors(operand: Activations, letters: str) -> list[Factor]:
+    return [factor for axis in _axes(operand, letters) for factor in axis]
+
+
+def _channels(operand: Activations, letters: str) -> list[Factor]:
+    return [factor for factor in _factors(operand, letters) if factor.dim == "C"]
+
+
+def _dims(operand: Activations, letters: str) -> set[str]:
+    return {factor.dim for factor in _factors(operand, letters)}
+
+
+def _ordered(operand: Activations, letters: str) -> Activations:
+    """The operand with its channels in the order of ``letters``, then the others'."""
+    rest = "".join(letter for letter in operand.letters if letter not in letters and letter != ".")
+    return operand._replace(data=with_order(operand.data, _channels(operand, letters + rest)))
+
+
+def _turned(builder: Builder, name: str, operand: Activations, batch: str) -> Activations:
+    """The operand with rows and channels exchanged in each part of ``batch``, through a transposing layer."""
+    operand = _ordered(operand, batch)
+    heads = prod(factor.size for factor in _channels(operand, batch))
+    return operand._replace(data=builder.transposed(name, operand.data, heads))
+
+
+def _with_constants(builder: Builder, name: str, operands: tuple[Activations, Operand], out: str) -> Data:
+    left, right = operands
+    letters = _letters(left, right, out)
+    if left.data.external:
+        left = _input_as(left, letters)
+    if _dims(left, letters.summed) == {"H"} and _dims(left, letters.kept) == {"C"}:
+        left = _turned(builder, f"{name}.transposed", left, letters.batch)
+    left = _ordered(left, letters.batch + letters.summed)
+    data = left.data
+    summed, lengths = _dims(left, letters.summed), right.lengths()
+    k = prod(lengths[letter] for letter in letters.new)
+    groups = prod(lengths[letter] for letter in letters.batch)
+    flat = len(summed - {"C"}) and not _factors(left, letters.kept + letters.batch)
+    if flat:
+        parts = in_any_order(data.parts)
+        made = builder.add(Draft(name, "fc", k, 1, 1, parts, data.h, data.w, data.h, data.w))
+        return _result(left, letters, out, Data(made, 1, 1), lengths)
+    if summed - {"C"} or _dims(left, letters.kept) & {"C"} or _dims(left, letters.batch) - {"C"}:
+        found = f"{left.letters} x {right.letters} -> {out} of {data.shape}"
+        raise InputError("", "a sum over all channels, of a head or of the whole operand", found)
+    if groups > 1:
+        draft = Draft(
+            name, "groupconv", groups * k, data.h, data.w, data.parts, data.h, data.w, groups=groups
+        )
+    else:
+        kind = "fc" if data.h * data.w == 1 else "conv"
+        draft = Draft(name, kind, k, data.h, data.w, in_any_order(data.parts), data.h, data.w)
+    return _result(left, letters, out, Data(builder.add(draft), data.h, data.w), lengths)
+
+
+def _input_as(operand: Activations, letters: _Letters) -> Activations:
+    """The network's input with what is summed over as channels: nobody says how it lies in DRAM."""
+    lengths = operand.lengths()
+    rows = prod(lengths[letter] for letter in letters.kept)
+    k = prod(lengths[letter] for letter in letters.batch + letters.summed)
+    inner = {"C": k, "H": rows}
+    axes = dict[str, Axis]()
+    for letter in letters.batch + letters.summed + letters.kept:
+        dim = "H" if letter in letters.kept else "C"
+        inner[dim] //= lengths[letter]
+        axes[letter] = (Factor(dim, lengths[letter], inner[dim]),) if lengths[letter] > 1 else ()  # type: ignore[arg-type]
+    found = tuple(axes.get(letter, ()) for letter in operand.letters)
+    return operand._replace(data=Data((Slice(EXTERNAL, 0, k),), rows, 1, found))
+
+
+def _result(left: Activations, letters: _Letters, out: str, made: Data, lengths: dict[str, int]) -> Data:
+    """``made`` along the axes of the result: those of ``left`` that stay, and channels for the new ones."""
+    k = prod(lengths[letter] for letter in letters.new)
+    axes = dict(zip(letters.kept, _axes(left, letters.kept), strict=True))
+    inner = k * prod(lengths[letter] for letter in letters.batch)
+    for letter in letters.batch + letters.new:
+        inner //= lengths[letter]
+        axes[letter] = (Factor("C", lengths[letter], inner),) if lengths[letter] > 1 else ()
+    return replace(made, axes=tuple(axes[letter] for letter in out))
+
+
+def _with_activations(
+    builder: Builder, name: str, operands: tuple[Activations, Activations], out: str
+) -> Data:
+    left, right = operands
+    right = _for_every_head(left, right)
+    letters = _letters(left, right, out)
+    if left.data.external:
+        left = _input_as(left, letters)
+    if right.data.external:
+        raise InputError("", "activations that a layer computes as weights", "the network's input")
+    if "H" in _dims(left, letters.summed) and _dims(left, letters.kept) <= {"C"} and left.data.w == 1:
+        left = _turned(builder, f"{name}.left", left, letters.batch)
+    fits = (letters.summed, {"C"}), (letters.batch, {"C"}), (letters.kept, {"H", "W"})
+    if any(_dims(left, some) - dims for some, dims in fits):
+        found = f"{left.letters} of {left.data.shape}"
+        raise InputError("", f"rows {letters.kept} of channels {letters.batch}{letters.summed}", found)
+    left = _ordered(left, letters.batch + letters.summed)
+    data = left.data
+    lengths = right.lengths()
+    groups = prod(lengths[letter] for letter in letters.batch)
+    k = groups * prod(lengths[letter] for letter in letters.new)
+    weights = _weights(builder, name, right, letters)
+    kind, size = ("groupconv" if groups > 1 else "conv"), (data.h, data.w)
+    draft = Draft(name, kind, k, *size, data.parts, *size, groups=groups, weights=weights)
+    return _result(left, letters, out, Data(builder.add(draft), *size), lengths)
+
+
+def _for_every_head(left: Activations, right: Activations) -> Activations:
+    """The right operand with an axis for every head that it is broadcast to."""
+    for letter, axis in zip(left.letters, known_axes(left.data), strict=True):
+        if letter != "." and letter not in right.letters and axis and {one.dim for one in axis} == {"C"}:
+            times = prod(one.size for one in axis)
+            axes = (*known_axes(right.data), (Factor("", times, 0),))
+            data = replace(right.data, axes=axes)
+            right = Activations(right.letters + letter, (*right.shape, times), data)
+            assert right.data is not None
+    return right
+
+
+def _weights(builder: Builder, name: str, right: Activations, letters: _Letters) -> Parts:
+    """Activations as weights: a channel for each output of a head, a row for each input.
+
+    Heads that share them (Expand) have the same channels.
+    """
+    right = right._replace(data=builder.as_rows(right.data))
+    if _dims(right, letters.batch + letters.summed) <= {"C", ""} and _dims(right, letters.new) <= {"H"}:
+        right = _turned(builder, f"{name}.transposed", right, letters.batch)
+    data = right.data
+    dims = (letters.batch, {"C", ""}), (letters.new, {"C"}), (letters.summed, {"H"})
+    if any(_dims(right, some) - allowed for some, allowed in dims):
+        expected = f"rows {letters.summed} of channels {letters.batch}{letters.new}, or the other way round"
+        raise InputError("", expected, f"{right.letters} of {data.shape}")
+    return picked(data.parts, offsets(_factors(right, letters.batch + letters.new)))

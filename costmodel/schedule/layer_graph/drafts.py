@@ -1,0 +1,265 @@
+"""Layers for a chip while they are found: they read channels of others, not yet whole layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from costmodel.errors import InputError
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+
+EXTERNAL = -1
+"""The draft that stands for the network's input."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Channels ``first`` to before ``end`` of what a draft computes."""
+
+    draft: int
+    first: int
+    end: int
+
+    @property
+    def k(self) -> int:
+        return self.end - self.first
+
+
+Parts = tuple[Slice, ...]
+"""Channels side by side."""
+
+
+def channels(parts: Iterable[Slice]) -> int:
+    """How many channels the parts are together."""
+    return sum(part.k for part in parts)
+
+
+def taken(parts: Parts, first: int, end: int) -> Parts:
+    """Channels ``first`` to before ``end`` of the channels of ``parts``."""
+    found, start = [], 0
+    for part in parts:
+        low, high = max(first - start, 0), min(end - start, part.k)
+        if low < high:
+            found.append(Slice(part.draft, part.first + low, part.first + high))
+        start += part.k
+    return joined(found)
+
+
+def joined(parts: Iterable[Slice]) -> Parts:
+    """Neighbouring channels of one draft as one slice."""
+    return _runs((part.draft, part.first, part.end) for part in parts)
+
+
+def _runs(pieces: Iterable[tuple[int, int, int]]) -> Parts:
+    """Pieces (draft, first, end) as slices, neighbouring ones of one draft as one."""
+    found: list[list[int]] = []
+    for draft, first, end in pieces:
+        if found and found[-1][0] == draft and found[-1][2] == first:
+            found[-1][2] = end
+        else:
+            found.append([draft, first, end])
+    return tuple(Slice(*piece) for piece in found)
+
+
+def listed(parts: Iterable[Slice]) -> list[tuple[int, int]]:
+    """Every channel as (draft, number)."""
+    return [(part.draft, channel) for part in parts for channel in range(part.first, part.end)]
+
+
+def picked(parts: Iterable[Slice], chosen: Iterable[int]) -> Parts:
+    """The channels ``chosen`` of the channels of ``parts``, in that order."""
+    every = listed(parts)
+    return _runs((draft, first, first + 1) for draft, first in (every[i] for i in chosen))
+
+
+def sorted_already(parts: Parts) -> bool:
+    """Whether the channels are different ones, in the order in which drafts compute them."""
+    return all(
+        one.draft < other.draft or (one.draft == other.draft and one.end <= other.first)
+        for one, other in pairwise(parts)
+    )
+
+
+def in_any_order(parts: Parts) -> Parts:
+    """The same channels as few slices: for a layer with constant weights, which may be in any order too."""
+    if sorted_already(parts):
+        return joined(parts)
+    every = listed(parts)
+    computed = [channel for channel in every if channel[0] != EXTERNAL]
+    if len(set(computed)) < len(computed):
+        return parts
+    return picked(parts, sorted(range(len(every)), key=every.__getitem__))
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A layer for one sample as :class:`NetworkLayer` has it, which reads the channels of ``inputs``.
+
+    ``weights`` are activations that it takes as weights. Element-wise ones on one operand have ``pointwise``;
+    ``foldable`` if they need no other element and may be done where their input is computed.
+    """
+
+    name: str
+    kind: str
+    k: int
+    h: int
+    w: int
+    inputs: Parts
+    input_h: int
+    input_w: int
+    r: int = 1
+    s: int = 1
+    stride_h: int = 1
+    stride_w: int = 1
+    pad_h: int = 0
+    pad_w: int = 0
+    operands: int = 1
+    groups: int = 1
+    order: tuple[int, ...] = (0, 1, 2)
+    weights: Parts = ()
+    pointwise: bool = False
+    foldable: bool = False
+
+    def inputs_of(self, first: int, end: int) -> Parts:
+        """What output channels ``first`` to before ``end`` are computed from."""
+        if self.kind in ("conv", "fc"):
+            return self.inputs
+        if self.kind == "groupconv":
+            group_k, group_c = self.k // self.groups, channels(self.inputs) // self.groups
+            return taken(self.inputs, first // group_k * group_c, -(-end // group_k) * group_c)
+        if self.kind == "transpose":
+            return self.inputs
+        each = (taken(self.inputs, i * self.k + first, i * self.k + end) for i in range(self.operands))
+        return tuple(part for parts in each for part in parts)
+
+
+def layer_graph_of(name: str, drafts: list[Draft], results: Iterable[Slice]) -> LayerGraph:
+    """The layers that ``results`` depend on, activations folded into the layers before them where possible.
+
+    A layer of which others read only some channels becomes one layer for each such part.
+    """
+    kept = _folded(drafts, [part for part in results if part.draft != EXTERNAL])
+    cuts = _cuts(name, kept)
+    layers: list[NetworkLayer] = []
+    numbers: dict[tuple[int, int], int] = {}
+    for index, draft in kept.items():
+        bounds = sorted({0, draft.k, *cuts[index]})
+        for piece, (first, end) in enumerate(pairwise(bounds)):
+            suffix = f"[{piece}]" if len(bounds) > 2 else ""
+            numbers[index, first] = len(layers)
+            layers.append(_layer(draft, suffix, (first, end), numbers))
+    return LayerGraph(name, tuple(layers))
+
+
+def _folded(drafts: list[Draft], results: list[Slice]) -> dict[int, Draft]:
+    """Drafts by number without those that nothing depends on, and without activations that are folded."""
+    kept = _needed(drafts, results)
+    reads: dict[int, list[tuple[int, Slice]]] = {index: [] for index in (*kept, EXTERNAL)}
+    for index, draft in kept.items():
+        for part in (*draft.inputs, *draft.weights):
+            reads[part.draft].append((index, part))
+    for part in results:
+        reads[part.draft].append((len(drafts), part))
+    found: dict[int, Draft] = {}
+    folded: dict[int, Parts] = {}
+    for index, draft in kept.items():
+        alone = all(_read_by(index, part, reads[part.draft]) for part in draft.inputs)
+        draft = replace(draft, inputs=_through(folded, draft.inputs), weights=_through(folded, draft.weights))
+        if draft.foldable and alone:
+            folded[index] = draft.inputs
+        else:
+            found[index] = draft
+    return found
+
+
+def _read_by(index: int, part: Slice, reads: Iterable[tuple[int, Slice]]) -> bool:
+    """Whether only the draft ``index`` reads these channels, and they are not the network's input."""
+    others = (other for reader, other in reads if reader != index)
+    apart = all(other.end <= part.first or part.end <= other.first for other in others)
+    return part.draft != EXTERNAL and apart
+
+
+def _needed(drafts: list[Draft], results: list[Slice]) -> dict[int, Draft]:
+    needed = {part.draft for part in results}
+    for index in range(len(drafts) - 1, -1, -1):
+        if index in needed:
+            needed |= {part.draft for part in (*drafts[index].inputs, *drafts[index].weights)}
+    return {index: drafts[index] for index in sorted(needed - {EXTERNAL})}
+
+
+def _through(folded: dict[int, Parts], parts: Parts) -> Parts:
+    """Slices of folded activations as the slices of what these were folded into."""
+    found: list[Slice] = []
+    for part in parts:
+        found += taken(folded[part.draft], part.first, part.end) if part.draft in folded else (part,)
+    return tuple(found)
+
+
+def _cuts(name: str, drafts: dict[int, Draft]) -> dict[int, set[int]]:
+    """Where the outputs of drafts are cut, as their readers need it; cuts go on to what the parts read.
+
+    A group that is cut is cut off from the others, too: its parts are layers that read all of its inputs.
+    """
+    cuts: dict[int, set[int]] = {index: set() for index in (*drafts, EXTERNAL)}
+    for index in reversed(drafts):
+        draft = drafts[index]
+        if cuts[index] and draft.kind == "transpose":
+            expected = "consumers that read all rows of what is transposed"
+            raise InputError(f"network {name}", expected, sorted(cuts[index]), key=draft.name)
+        if draft.groups > 1:
+            group_k = draft.k // draft.groups
+            inside = {cut // group_k * group_k for cut in cuts[index] if cut % group_k}
+            cuts[index] |= (inside | {cut + group_k for cut in inside}) - {0, draft.k}
+        bounds = sorted({0, draft.k, *cuts[index]})
+        for first, end in pairwise(bounds):
+            for part in (*draft.inputs_of(first, end), *taken(draft.weights, first, end)):
+                size = drafts[part.draft].k if part.draft != EXTERNAL else 0
+                cuts[part.draft] |= {part.first, part.end} - {0, size}
+    return cuts
+
+
+def _layer(
+    draft: Draft, suffix: str, piece: tuple[int, int], numbers: dict[tuple[int, int], int]
+) -> NetworkLayer:
+    """The layer that computes channels ``piece`` of a draft, from layers by (draft, first channel)."""
+    first, end = piece
+    inputs, weights = draft.inputs_of(first, end), taken(draft.weights, first, end)
+    groups = max(draft.groups * (end - first) // draft.k, 1)
+    places = [part.draft == EXTERNAL for part in inputs]
+    if places != sorted(places, reverse=True):
+        expected = "the network's input before what layers compute, or apart from it"
+        raise InputError(f"layer {draft.name}", expected, "its channels between or behind them")
+    return NetworkLayer(
+        name=f"{draft.name}{suffix}",
+        kind="conv" if draft.kind == "groupconv" and groups == 1 else draft.kind,
+        c=channels(inputs),
+        k=end - first,
+        h=draft.h,
+        w=draft.w,
+        r=draft.r,
+        s=draft.s,
+        stride_h=draft.stride_h,
+        stride_w=draft.stride_w,
+        pad_h=draft.pad_h,
+        pad_w=draft.pad_w,
+        input_h=draft.input_h,
+        input_w=draft.input_w,
+        operands=draft.operands,
+        groups=groups,
+        order=draft.order,
+        external_c=channels(part for part in inputs if part.draft == EXTERNAL),
+        producers=_producers(inputs, numbers),
+        weight_producers=_producers(weights, numbers),
+    )
+
+
+def _producers(parts: Parts, numbers: dict[tuple[int, int], int]) -> tuple[int, ...]:
+    """The layers that compute exactly the channels of ``parts``, in their order."""
+    return tuple(
+        number
+        for part in parts
+        if part.draft != EXTERNAL
+        for (draft, first), number in numbers.items()
+        if draft == part.draft and part.first <= first < part.end
+    )

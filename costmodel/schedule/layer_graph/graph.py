@@ -1,0 +1,294 @@
+"""A network as a chip's scheduler sees it: layers for one sample, and whose outputs each of them reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as ReadOnlyDict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, get_args
+
+from costmodel.errors import InputError
+from costmodel.workload.network import Layer, Role, Tensor, convolution
+
+KINDS = ("conv", "fc", "groupconv", "pool", "eltwise", "ptp", "transpose")
+"""Kinds of layers; ``ptp`` is an element-wise function of one operand."""
+Part = Literal["forward", "error", "update"]
+"""What a layer of a training step is for; all layers of an inference are ``forward``."""
+Channels = tuple[int, int]
+"""Channels of a layer's outputs, from the first to before the second."""
+_ROLES: dict[Part, dict[str, Role]] = {
+    "forward": {},
+    "error": {"Outputs": "inputs", "Inputs": "outputs"},
+    "update": {"Outputs": "weights", "Weights": "outputs"},
+}
+"""Roles that the tensors of a forward loop nest have in the nests of its gradients."""
+
+
+class LayerBytes(NamedTuple):
+    """Bytes of the tensors of a batch of a layer, without padding."""
+
+    inputs: int
+    weights: int
+    outputs: int
+
+
+@dataclass(frozen=True)
+class NetworkLayer:
+    """One layer for one sample: outputs K x H x W of int8 from C input channels in all, filters R x S.
+
+    ``operands`` is how many inputs an element-wise layer has; ``order`` says which input dim (C, H, W) each
+    output dim of a transpose is. Inputs are ``external_c`` channels of the network's input, then those of
+    ``producers`` (indices) in that order; ``weight_producers`` compute what a product of activations takes as
+    weights. ``channels``: which of each producer are read, then of each weight producer (all if it is empty).
+    ``input_h``, ``input_w`` are without padding. ``pad_h`` is the padding above the first row, from which
+    that below the last one follows; if it is negative, the first window begins so many rows further down.
+
+    Layers of a training step: an ``error`` computes the errors of its forward layer's inputs from those of
+    its outputs. Where it :attr:`scatters`, filter and stride are the forward layer's. An ``update`` has its
+    forward layer's numbers, takes the errors of the outputs as weights and computes, once a batch, the
+    gradient of the weights, which no other layer reads.
+    """
+
+    name: str
+    kind: str
+    c: int
+    k: int
+    h: int
+    w: int
+    r: int
+    s: int
+    stride_h: int
+    stride_w: int
+    pad_h: int
+    pad_w: int
+    input_h: int
+    input_w: int
+    operands: int = 1
+    groups: int = 1
+    order: tuple[int, ...] = (0, 1, 2)
+    external_c: int = 0
+    producers: tuple[int, ...] = ()
+    weight_producers: tuple[int, ...] = ()
+    part: Part = "forward"
+    channels: tuple[Channels, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.part not in get_args(Part):
+            raise InputError(f"layer {self.name}", f"one of {get_args(Part)}", self.part, key="part")
+
+    @property
+    def has_weights(self) -> bool:
+        return self.kind in ("conv", "fc", "groupconv")
+
+    @property
+    def group_c(self) -> int:
+        return self.c // self.groups
+
+    @property
+    def group_k(self) -> int:
+        return self.k // self.groups
+
+    @property
+    def scatters(self) -> bool:
+        """Whether each input adds into a window of outputs, as in no forward layer.
+
+        So do errors of pooling, of strided convolutions, of those with fewer outputs than inputs, and of
+        layers that flatten rows and columns. Errors of other layers are layers like the forward ones.
+        """
+        if self.part != "error" or self.kind not in ("conv", "groupconv", "fc", "pool"):
+            return False
+        same = (self.h, self.w) == (self.input_h, self.input_w)
+        strided = self.kind != "fc" and (self.stride_h, self.stride_w) != (1, 1)
+        return self.kind == "pool" or strided or not same
+
+    @property
+    def runs_alone(self) -> bool:
+        """Whether a schedule can have the layer only by itself on the whole chip, all data in DRAM."""
+        return self.part == "update" or self.scatters
+
+    @property
+    def operations(self) -> int:
+        """MACs of a layer with weights, or element operations, for one sample."""
+        h, w = (self.input_h, self.input_w) if self.scatters else (self.h, self.w)
+        products = self.k * h * w * self.r * self.s
+        return products * (self.group_c if self.has_weights else self.operands)
+
+    @property
+    def computed(self) -> tuple[int, int]:
+        """Rows and columns of outputs that are computed: of what scatters only those under some window.
+
+        The others are zero in every training step, so no step has to write them.
+        """
+        if not self.scatters:
+            return self.h, self.w
+        rows = _under_windows(self.input_h, self.r, self.stride_h, self.pad_h, self.h)
+        return rows, _under_windows(self.input_w, self.s, self.stride_w, self.pad_w, self.w)
+
+    def nest(self, batch: int) -> Layer:
+        """A layer with products as a loop nest of Weights, Inputs (padded) and Outputs; else InputError.
+
+        The nest of an update, or of an error that scatters, is the forward layer's: each tensor keeps its
+        name and has the role that it plays here. What scatters has no nest's words between windows further
+        apart than they are long: those are zero for good. With activations as weights a sample is a group.
+        """
+        if not self.has_weights:
+            raise InputError(f"layer {self.name}", "a layer with weights", self.kind, key="kind")
+        changed = _ROLES[self.part] if self.runs_alone else {}
+        k, c, p, q, stride = self.k, self.c, self.h, self.w, (self.stride_h, self.stride_w)
+        if self.scatters:
+            k, c, p, q = self.c, self.k, self.input_h, self.input_w
+            stride = min(self.stride_h, self.r), min(self.stride_w, self.s)
+        times = batch if self.weight_producers and self.part != "update" else 1
+        nest = convolution(
+            self.name,
+            N=batch // times,
+            K=k * times,
+            C=c * times,
+            P=p,
+            Q=q,
+            R=self.r,
+            S=self.s,
+            stride=stride,
+            groups=self.groups * times,
+        )
+        tensors = tuple(Tensor(one.name, one.axes, changed.get(one.name, one.role)) for one in nest.tensors)
+        return Layer(self.name, nest.dims, tensors)
+
+    def alone_bytes(self, batch: int) -> LayerBytes:
+        """What a batch of the layer alone reads from DRAM and writes there if every byte moves once."""
+        h, w = self.computed
+        inputs, outputs = self.input_bytes(batch), batch * self.k * h * w
+        weights = self.k * self.group_c * self.r * self.s * self.has_weights
+        if self.part == "update":
+            return LayerBytes(inputs, outputs, weights)
+        return LayerBytes(inputs, weights * (batch if self.weight_producers else 1), outputs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; a layer of an inference has the keys that it had before there was training."""
+        added = (one for one in fields(self) if one.name in ("part", "channels"))
+        unused = {one.name for one in added if getattr(self, one.name) == one.default}
+        return {key: value for key, value in asdict(self).items() if key not in unused}
+
+    @classmethod
+    def from_json(cls, data: ReadOnlyDict[str, Any]) -> NetworkLayer:
+        """The layer of :meth:`to_json`, whose tuples may have become lists."""
+        lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list | tuple)}
+        if "channels" in lists:
+            lists["channels"] = tuple((first, end) for first, end in lists["channels"])
+        return cls(**{**data, **lists})
+
+    def sizes(self, batch: int) -> tuple[int, int, int, int]:
+        """What is cut into parts: K, B, H, W."""
+        return self.k, batch, self.h, self.w
+
+    def input_bytes(self, batch: int) -> int:
+        """Of the rows and columns from the first window on."""
+        rows, columns = self.input_h + min(self.pad_h, 0), self.input_w + min(self.pad_w, 0)
+        return self.c * rows * columns * batch
+
+    def normalized_cycles(self, vector: int, lanes: int, macs: int, vector_units: int) -> float:
+        """NPT of section 3.3.2: cycles of one sample on one tile whose vectors it may leave partly empty."""
+        if not self.has_weights:
+            return self.operations / vector_units
+        c, k = (-(-size // width) * width for size, width in ((self.group_c, vector), (self.group_k, lanes)))
+        operations = c * k * self.r * self.s * self.h * self.w * self.groups
+        side_by_side = min(vector // self.group_c, lanes // self.group_k) if self.kind == "groupconv" else 1
+        fills = self.group_c < vector and self.group_k < lanes
+        return operations / (side_by_side if fills else 1) / macs
+
+
+def _under_windows(windows: int, size: int, stride: int, pad: int, length: int) -> int:
+    """Places from 0 to before ``length`` that some window reaches; the first window begins ``pad`` before."""
+    first = {start * stride - pad for start in range(windows)}
+    return len({start + offset for start in first for offset in range(size)} & set(range(length)))
+
+
+class Read(NamedTuple):
+    """Channels ``first`` to before ``end`` of what the layer number ``producer`` computes."""
+
+    producer: int
+    first: int
+    end: int
+
+    @property
+    def channels(self) -> int:
+        return self.end - self.first
+
+
+@dataclass(frozen=True)
+class LayerGraph:
+    """A network's layers in topological order."""
+
+    name: str
+    layers: tuple[NetworkLayer, ...]
+
+    def __post_init__(self) -> None:
+        where = f"network {self.name}"
+        for index, layer in enumerate(self.layers):
+            late = [i for i in (*layer.producers, *layer.weight_producers) if not 0 <= i < index]
+            if late:
+                raise InputError(where, "producers before their consumers", late, key=layer.name)
+            self._check_channels(layer, f"{where}: {layer.name}")
+        if len(self.index) != len(self.layers):
+            raise InputError(where, "layers whose names are all different", "a name twice")
+
+    def _check_channels(self, layer: NetworkLayer, where: str) -> None:
+        """Producers make up all channels and have all rows and columns that are read."""
+        inputs, weights = self.reads(layer)
+        operand = layer.k if layer.kind == "eltwise" else layer.c
+        if self._cut_within(inputs, layer.external_c, operand) or self._cut_within(weights, 0, layer.k):
+            raise InputError(where, "operands of whole producers or of one", layer.channels, key="channels")
+        channels = layer.external_c + sum(one.channels for one in inputs)
+        if channels != layer.c:
+            raise InputError(where, f"{layer.c} input channels", channels, key="ifm_prevs")
+        sizes = [(one.h, one.w) for one in (self.layers[read.producer] for read in inputs)]
+        if any(h < layer.input_h or w < layer.input_w for h, w in sizes):
+            expected = f"producers of at least {layer.input_h} x {layer.input_w}"
+            raise InputError(where, expected, sizes, key="ifm_prevs")
+        rows = layer.group_c if layer.kind == "groupconv" else layer.c
+        size = (layer.h, layer.w) if layer.part == "update" else (rows, layer.r * layer.s)
+        shapes = {(one.h, one.w) for one in (self.layers[read.producer] for read in weights)}
+        shape = sum(one.channels for one in weights), *shapes
+        if weights and shape != (layer.k, size):
+            expected = f"{layer.k} weights of {size[0]} x {size[1]} between the producers"
+            raise InputError(where, expected, shape, key="wgt_prevs")
+
+    def reads(self, layer: NetworkLayer) -> tuple[list[Read], list[Read]]:
+        """The outputs of others that ``layer`` has as inputs, and those that it has as weights, in order.
+
+        InputError for channels that do not exist.
+        """
+        numbers = (*layer.producers, *layer.weight_producers)
+        parts = layer.channels or tuple((0, self.layers[number].k) for number in numbers)
+        found = [Read(number, *part) for number, part in zip(numbers, parts, strict=False)]
+        sizes = [self.layers[number].k for number in numbers]
+        if len(parts) != len(numbers) or any(
+            not 0 <= read.first < read.end <= k for read, k in zip(found, sizes, strict=True)
+        ):
+            where = f"network {self.name}: {layer.name}"
+            raise InputError(where, f"channels of producers of {sizes}", layer.channels, key="channels")
+        return found[: len(layer.producers)], found[len(layer.producers) :]
+
+    def _cut_within(self, reads: Sequence[Read], first: int, operand: int) -> bool:
+        """Whether an operand has some but not all channels of a producer next to those of another."""
+        for read in reads:
+            behind = read.end < self.layers[read.producer].k
+            if (read.first and first % operand) or (behind and (first + read.channels) % operand):
+                return True
+            first += read.channels
+        return False
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        return {layer.name: index for index, layer in enumerate(self.layers)}
+
+    @cached_property
+    def producers(self) -> dict[str, tuple[str, ...]]:
+        """Of every layer the layers whose outputs it reads, weights included: what an RA tree needs."""
+        return {
+            layer.name: tuple(
+                self.layers[i].name for i in sorted({*layer.producers, *layer.weight_producers})
+            )
+            for layer in self.layers
+        }

@@ -1,0 +1,252 @@
+"""Convolutions, matrix products and attention as layers of a chip's schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from costmodel.errors import InputError
+from costmodel.schedule.layer_graph.contraction import Operand, contraction, letters_of_matmul
+from costmodel.schedule.layer_graph.data import Builder
+from costmodel.schedule.layer_graph.drafts import Draft, Parts, in_any_order, picked, taken
+from costmodel.schedule.layer_graph.folded import folded_heads, folded_linear, folded_matmul
+from costmodel.schedule.layer_graph.layout import (
+    Data,
+    Factor,
+    Shape,
+    as_image,
+    full,
+    in_order,
+    in_order_if_known,
+    spatial_dims,
+)
+from costmodel.schedule.layer_graph.windows import Windows, stated_windows
+from costmodel.workload.network import Layer, Node
+
+_KNOWN_DIMS = frozenset("BMNK")
+"""What a product may have between whose operands views are folded away."""
+
+
+class Factors(NamedTuple):
+    """The two factors of a product by position: their shapes, and where they lie (None: constants)."""
+
+    shapes: tuple[Shape, Shape]
+    data: tuple[Data | None, Data | None]
+    output: Shape
+
+
+def product(builder: Builder, node: Node, factors: Factors) -> Data:
+    """The layer of a node with one; its second operand is constant weights or activations."""
+    (layer,) = node.layers
+    head = node.operator.split("+")[0]
+    if "P" in layer.sizes:
+        return _convolution(builder, node, layer, factors)
+    factors = _for_every_query_head(factors)
+    letters = _letters(head, node, factors)
+    if letters is not None:
+        _check_statements(node)
+        left, right = (Operand(*one) for one in zip(letters[:2], factors.shapes, factors.data, strict=True))
+        return contraction(builder, node.name, (left, right), letters[2])
+    if extra := sorted(layer.sizes.keys() - _KNOWN_DIMS):
+        raise InputError("", "operands that repeat no element but for sharing heads", f"dims {extra}")
+    constant = None in factors.data
+    if constant and "B" not in layer.sizes:
+        data = next(one for one in factors.data if one is not None)
+        return folded_linear(builder, node, layer, data, factors.output)
+    return folded_matmul(builder, node, layer, factors.data, factors.output)
+
+
+def _check_statements(node: Node) -> None:
+    """What a file states of views that it folds away must not contradict shapes without any."""
+    if "row" in node.attributes:
+        found = node.attributes["row"]
+        raise InputError("", "no first row where all rows are read", found, "Remove it", key="row")
+    if node.attributes.flag("transposed"):
+        expected = "false: its operands multiply as they are"
+        raise InputError("", expected, True, "Remove it", key="transposed")
+
+
+def _for_every_query_head(factors: Factors, fewest: int = 2) -> Factors:
+    """The second operand with each of its heads for several consecutive ones of the first, if it has fewer.
+
+    Its expansion was folded away, as in a file whose shapes do not broadcast. ``fewest``: how many it has at
+    least; a single one is broadcast by NumPy's rules, too.
+    """
+    (a, b), (left, right) = factors.shapes, factors.data
+    apart = [
+        i
+        for i in range(max(len(b) - 2, 0))
+        if len(a) == len(b) and fewest <= b[i] < a[i] and a[i] % b[i] == 0
+    ]
+    if len(apart) != 1 or right is None or right.axes is None:
+        return factors
+    (i,) = apart
+    times = a[i] // b[i]
+    axis = (*right.axes[i], Factor("", times, 0))
+    right = replace(right, axes=(*right.axes[:i], axis, *right.axes[i + 1 :]))
+    return Factors((a, (*b[:i], a[i], *b[i + 1 :])), (left, right), factors.output)
+
+
+def _letters(head: str, node: Node, factors: Factors) -> tuple[str, str, str] | None:
+    """A letter for every axis of both operands and of the result.
+
+    None where views that the file folds away stand between the operands and the product.
+    """
+    a, b = factors.shapes
+    if any(data is not None and data.axes is None for data in factors.data) or head == "layer":
+        return None
+    if head == "Gemm":
+        a_turned, b_turned = (node.attributes.flag(key) for key in ("transA", "transB"))
+        return ("km" if a_turned else "mk"), ("nk" if b_turned else "kn"), "mn"
+    if head == "Einsum":
+        left, result = node.attributes.text("equation", "").replace(" ", "").split("->")
+        first, second = left.split(",")
+        return first, second, result
+    if head == "linear":
+        rows = "".join(chr(ord("a") + i) for i in range(len(a) - 1))
+        plain = len(a) > 0 and len(b) == 2 and a[-1] == b[-1] and (*a[:-1], b[0]) == factors.output
+        return (f"{rows}y", "zy", f"{rows}z") if plain else None
+    if not _as_numpy(a, b, factors.output):
+        return None
+    if head[0].islower() and None not in factors.data and a[-1] == a[-2] == b[-1] == b[-2]:
+        return None  # a transpose that the file may fold away would not show in the shapes
+    return letters_of_matmul(a, b)
+
+
+def _as_numpy(a: Shape, b: Shape, output: Shape) -> bool:
+    """Whether the shapes are those of a product as NumPy has it, without views in between."""
+    rows, columns = (a if len(a) > 1 else (1, *a)), (b if len(b) > 1 else (*b, 1))
+    outer = max(len(rows), len(columns)) - 2
+    left, right = ((1,) * (outer + 2 - len(one)) + one[:-2] for one in (rows, columns))
+    if rows[-1] != columns[-2] or any(x != y and 1 not in (x, y) for x, y in zip(left, right, strict=True)):
+        return False
+    return (*map(max, left, right), *a[-2:-1], *(b[-1:] if len(b) > 1 else ())) == output
+
+
+# ---- attention
+
+
+def attention(
+    builder: Builder, node: Node, operands: Sequence[Data], shapes: Sequence[Shape], output: Shape
+) -> Data:
+    """Scores, softmax and weighted values of fused attention.
+
+    Queries, keys and values come apart, as (queries, packed keys and values), or packed in one.
+    """
+    scores, values = node.layers
+    name = node.name
+    heads = "abcdefgh"[: len(output) - 2]
+    apart = len(operands) == 3 and all(
+        data.axes is not None and len(shape) == len(output)
+        for data, shape in zip(operands, shapes, strict=True)
+    )
+    if apart and shapes[0][:-1] == output[:-1] and shapes[2][-1] == output[-1]:
+        (q_shape, k_shape, v_shape), (q, k, v) = shapes, operands
+        of_keys = _for_every_query_head(Factors((q_shape, k_shape), (q, k), output), fewest=1)
+        of_values = _for_every_query_head(Factors((q_shape, v_shape), (q, v), output), fewest=1)
+        left, right = (
+            Operand(heads + end, shape, data)
+            for end, shape, data in zip(("qd", "kd"), of_keys.shapes, of_keys.data, strict=True)
+        )
+        made = contraction(builder, f"{name}.scores", (left, right), f"{heads}qk")
+        made = builder.pointwise(f"{name}.softmax", made, foldable=False)
+        left = Operand(f"{heads}qk", (*output[:-1], k_shape[-2]), made)
+        right = Operand(f"{heads}ke", of_values.shapes[1], of_values.data[1])
+        return contraction(builder, f"{name}.values", (left, right), f"{heads}qe")
+    width = scores.sizes.get("B", 1) * scores.sizes["K"]
+    together = _query_heads(scores, operands[0].h * operands[0].w)
+    parts = _pieces(operands[:3], (together * width, width, width))
+    if len(parts) == 1:
+        parts *= 3
+    if len(parts) != 3 or len(operands) > 3:
+        found = [data.shape for data in operands]
+        raise InputError("", f"queries, keys and values of {width} channels, without a mask", found)
+    made = folded_heads(builder, f"{name}.scores", scores, parts[0], parts[1], keys=True)
+    made = builder.pointwise(f"{name}.softmax", made, foldable=False)
+    return folded_heads(builder, f"{name}.values", values, made, parts[2], keys=False)
+
+
+def _query_heads(layer: Layer, rows: int) -> int:
+    """How many query heads of so many rows share a key-value head: their rows are together in M."""
+    return layer.sizes["M"] // rows if layer.sizes["M"] % rows == 0 else 1
+
+
+def _pieces(operands: Sequence[Data], widths: Sequence[int]) -> list[Data]:
+    """Queries, keys and values in turn, one or several out of each operand; one alone may be all of them."""
+    parts: list[Data] = []
+    for data in map(in_order_if_known, operands):
+        first = 0
+        while first < data.k:
+            end = first + widths[len(parts) % len(widths)]
+            if end > data.k:
+                raise InputError("", f"queries, keys or values of {widths} channels", data.shape)
+            parts.append(replace(data, parts=taken(data.parts, first, end), axes=None))
+            first = end
+    return parts
+
+
+# ---- convolutions
+
+
+def _convolution(builder: Builder, node: Node, layer: Layer, factors: Factors) -> Data:
+    sizes = layer.sizes
+    data, weights = factors.data
+    if node.operator == "layer":  # of a list of layers, whose tensors are in an order of their own
+        data, weights = (data if data is not None else weights), None
+    if data is None or weights is not None:
+        raise InputError("", "constant weights of a convolution of activations", "others")
+    if "T" in sizes:
+        raise InputError("", "one or two spatial axes", "three", key="layer")
+    if sizes.get("N", 1) != 1:
+        remedy = "Load it with a batch of 1: how many samples there are is the schedule's business"
+        raise InputError("", "a graph for one sample", f"{sizes['N']} samples", remedy)
+    groups = sizes.get("G", 1) if "K" in sizes else sizes["C"]
+    k = sizes["K"] * groups if "K" in sizes else groups
+    c = sizes["C"] * groups if "K" in sizes else groups
+    axes = 2 if node.operator == "layer" else len(factors.output) - 2
+    names = (("P", "R"), ("Q", "S"))[-axes:]
+    numbers = [_axis(layer, *pair) for pair in names]
+    read = factors.shapes[0][2:]
+    if node.operator == "layer":
+        read = tuple((count - 1) * stride + size for count, size, stride in numbers)
+    data = as_image(data, (1, c, *read))
+    counts, filters, strides = zip(*numbers, strict=True)
+    windows = stated_windows(node.attributes, read, counts, (filters, strides))
+    data, rows, columns = builder.under(node.name, data, windows)
+    data = in_order(data)
+    parts = _filtered(builder, node.name, data, (rows, columns), (k, groups))
+    spatial = (full(dim, one.count) for dim, one in zip(spatial_dims(data), windows, strict=True))
+    return Data(parts, rows.count, columns.count, ((), full("C", k), *spatial))
+
+
+def _filtered(
+    builder: Builder, name: str, data: Data, windows: tuple[Windows, Windows], size: tuple[int, int]
+) -> Parts:
+    """A convolution to ``size``: outputs and groups."""
+    (k, groups), (rows, columns) = size, windows
+    (input_h, above), (input_w, left) = rows.reach(data.h), columns.reach(data.w)
+    window = (rows.size, columns.size, rows.stride, columns.stride, above, left)
+    box = (rows.count, columns.count)
+
+    def draft(parts: Parts) -> Draft:
+        kind = "groupconv" if groups > 1 else "conv"
+        return Draft(name, kind, k, *box, parts, input_h, input_w, *window, groups=groups)
+
+    if groups == data.k:
+        return builder.each_channel(data.parts, draft, k // groups)
+    if groups == 1:
+        return builder.add(draft(in_any_order(data.parts)))
+    group_c = data.k // groups
+    each = [in_any_order(picked(data.parts, range(i, i + group_c))) for i in range(0, data.k, group_c)]
+    return builder.add(draft(tuple(part for parts in each for part in parts)))
+
+
+def _axis(layer: Layer, position: str, window: str) -> tuple[int, int, int]:
+    """Outputs, filter length and stride along one axis."""
+    terms = next(
+        dict(axis) for t in layer.tensors if t.role == "inputs" for axis in t.axes if position in dict(axis)
+    )
+    if layer.sizes[window] > 1 and terms[window] > 1:
+        raise InputError("", "a dilation of 1", terms[window], key="dilation")
+    return layer.sizes[position], layer.sizes[window], terms[position]

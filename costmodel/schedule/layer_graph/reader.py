@@ -1,0 +1,374 @@
+"""Networks as a chip's scheduler sees them: operator graphs become layer graphs for one sample.
+
+Convolutions and products become layers with weights, or with activations as weights (attention); pooling,
+sums of several operands, softmax and normalisations layers of vector units. Sequences have tokens as rows.
+Activations, batch normalisation and arithmetic with constants are done by the layer before where nobody else
+reads it, else by a layer of their own. Views are no layers: every value is known by where its elements lie,
+and every consumer reads just these, through a transposing layer where rows must become channels (the keys of
+attention, one for each head) and through a copy where rows other than the first are read.
+
+Operator graphs in JSON may fold views away. What the shapes then prove is derived: which axis is which where
+lengths differ, and rows and channels that stay what they were. What they do not prove is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from costmodel.errors import InputError
+from costmodel.schedule.layer_graph.data import Builder
+from costmodel.schedule.layer_graph.drafts import EXTERNAL, Slice, layer_graph_of
+from costmodel.schedule.layer_graph.folded import folded_rows
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.layer_graph.layout import (
+    Axis,
+    Data,
+    Shape,
+    as_image,
+    external,
+    full,
+    in_order,
+    in_order_if_known,
+    known_axes,
+    reshaped,
+    side_by_side,
+    spatial_dims,
+)
+from costmodel.schedule.layer_graph.operators import Role, role_of
+from costmodel.schedule.layer_graph.products import Factors, attention, product
+from costmodel.schedule.layer_graph.views import (
+    ViewNode,
+    concatenation_axis,
+    part,
+    reduced_axes,
+    split,
+    viewed,
+)
+from costmodel.schedule.layer_graph.windows import Windows, each, even_window, stated_windows
+from costmodel.workload.network import Network, Node, Value
+
+
+def layer_graph(network: Network) -> LayerGraph:
+    """The layers of ``network``, which is of one sample, and whose outputs each of them reads.
+
+    Raises InputError naming the node that a schedule cannot have: one of an unknown operator, of three
+    spatial axes, with a dilation, that reads its input in a form that no layer here makes, or that does not
+    say which part of its input it reads.
+    """
+    reader = _Reader(network)
+    for node in network.nodes:
+        try:
+            reader.read(node)
+        except InputError as error:
+            where = f"network {network.name}: node {node.name} ({node.operator})"
+            raise InputError(where, error.expected, error.found, error.remedy, key=error.key) from None
+    graph = layer_graph_of(network.name, reader.builder.drafts, reader.results())
+    if not graph.layers:
+        raise InputError(f"network {network.name}", "layers to schedule", "none")
+    return graph
+
+
+_TAKE_STATISTICS = ("activation", "elementwise", "reduction", "view")
+_TAKE_SEVERAL = ("products", "elementwise", "concatenation")
+_FACTORS = {"QLinearConv": (0, 3), "QLinearMatMul": (0, 3), "addmm": (1, 2), "baddbmm": (1, 2)}
+"""Where the factors of a product are among its operands, if not first and second."""
+
+
+class _Reader:
+    """What every value is, node by node; None: a constant, or numbers about shapes."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._values = {value.name: value for value in network.values}
+        self._data: dict[str, Data | None] = {
+            value.name: external(value.shape) if value.kind == "input" else None
+            for value in network.values
+            if value.kind in ("input", "parameter")
+        }
+        self.builder = Builder()
+
+    def results(self) -> list[Slice]:
+        """What the network's outputs are made of, and what nobody reads."""
+        read = {name for node in self._network.nodes for name in node.inputs}
+        ends = [
+            self._data.get(value.name)
+            for value in self._network.values
+            if value.kind == "output" or value.name not in read
+        ]
+        return [part for data in ends if data for part in data.parts]
+
+    def read(self, node: Node) -> None:
+        """Make the node's layers, and say what its outputs are."""
+        head, *fused = node.operator.split("+")
+        if unmade := [name for name in node.inputs if name not in self._data]:
+            raise InputError("", "first outputs of other nodes", f"others, which no layer makes: {unmade}")
+        operands = [data for name in node.inputs if (data := self._data[name]) is not None]
+        if not operands or head in ("shape", "Shape", "Size"):
+            self._data.update(dict.fromkeys(node.outputs))
+            return
+        role = self._role(node, head, operands)
+        if role == "cut" and head in ("split", "split_with_sizes", "chunk", "unbind", "Split"):
+            self._split(node, operands[0])
+            return
+        made, extra = self._made(node, role, operands)
+        for step in self._with_operands(fused, extra):
+            made = self._fused(node, step, made)
+        self._data[node.outputs[0]] = _checked(made, node, self._values[node.outputs[0]])
+
+    def _role(self, node: Node, head: str, operands: Sequence[Data]) -> Role:
+        """What the node is; InputError for one that no schedule can have."""
+        role = role_of(head)
+        if node.uncounted:
+            raise InputError("", "an operator whose work is known", node.uncounted.why)
+        if role is None:
+            raise InputError("", "an operator that a chip's schedule can have", head)
+        for name in node.outputs if role == "cut" else node.outputs[:1]:
+            if not self._values[name].elements:
+                raise InputError("", "an output of known shape", self._values[name].shape, key=name)
+        if role not in _TAKE_STATISTICS and any(data.statistic for data in operands):
+            raise InputError("", "numbers over all channels only within a normalisation", head)
+        computed = {data.parts for data in operands if not data.external}
+        if role not in _TAKE_SEVERAL and "+" not in node.operator and len(computed) > 1:
+            raise InputError("", "one operand that the network computes", len(computed))
+        return role
+
+    def _made(self, node: Node, role: Role, operands: list[Data]) -> tuple[Data, list[str]]:
+        """What a node's first operator makes, and the operands that it leaves to those fused to it."""
+        if role == "products":
+            return self._products(node, operands)
+        if role == "elementwise":
+            return self._elementwise(node, node.inputs), []
+        if role == "concatenation":
+            return self._concatenated(node), []
+        return self._of_one(node, role, operands[0]), self._others(node)
+
+    def _of_one(self, node: Node, role: Role, data: Data) -> Data:
+        """What an operator of one operand that is not constant makes."""
+        value, head = self._values[node.outputs[0]], node.operator.split("+")[0]
+        first = next(name for name in node.inputs if self._data[name] is not None)
+        view = ViewNode(node.name, node.attributes, self._values[first].shape, value.shape)
+        if 0 in view.read:
+            raise InputError("", "an input of known shape", view.read, key=first)
+        if role in ("activation", "normalisation"):
+            return self.builder.pointwise(node.name, data, foldable=role == "activation")
+        if role == "pooling":
+            return self._pooled(node, data, view)
+        if role == "reduction":
+            return self._reduced(node, data, view)
+        if role == "lookup" and self._data[node.inputs[0]] is None:
+            return self._looked_up(node, value)
+        if data.statistic:
+            return data
+        if role in ("lookup", "cut"):
+            return part(self.builder, head, data, view)
+        return viewed(self.builder, head, data, view)
+
+    def _others(self, node: Node) -> list[str]:
+        """Operands behind the first that the network computes or is given: for fused operators."""
+        found = [name for name in node.inputs if self._data[name] is not None]
+        return found[1:] if "+" in node.operator else []
+
+    def _products(self, node: Node, operands: list[Data]) -> tuple[Data, list[str]]:
+        output = self._values[node.outputs[0]].shape
+        if len(node.layers) == 2:
+            names = [name for name in node.inputs if self._data[name] is not None]
+            shapes = [self._values[name].shape for name in names]
+            return attention(self.builder, node, operands, shapes, output), []
+        head = node.operator.split("+")[0]
+        first, second = _FACTORS.get(head, (0, 1))
+        if len(node.inputs) == 1:  # x @ x, or two views of one tensor
+            first = second = 0
+        if max(first, second) >= len(node.inputs):
+            raise InputError("", f"factors at places {first} and {second} of its operands", list(node.inputs))
+        names = [node.inputs[place] for place in (first, second)]
+        others = [name for i, name in enumerate(node.inputs) if i not in (first, second)]
+        extra = [name for name in others if self._data[name] is not None]
+        if extra and "+" not in node.operator:
+            raise InputError("", "two factors, and constants", f"more that the network computes: {extra}")
+        shapes, data = ([self._values[name].shape for name in names], [self._data[name] for name in names])
+        factors = Factors((shapes[0], shapes[1]), (data[0], data[1]), output)
+        return product(self.builder, node, factors), extra
+
+    def _with_operands(self, fused: Sequence[str], extra: Sequence[str]) -> list[tuple[str, Data | None]]:
+        """Fused operators and the operand that each takes besides what was made so far (None: constants)."""
+        takers = [i for i, one in enumerate(fused) if role_of(one) == "elementwise"]
+        if extra and len(takers) != len(extra):
+            raise InputError("", f"{len(takers)} operands for the fused {' and '.join(fused)}", list(extra))
+        taken = dict(zip(takers, (self._data[name] for name in extra), strict=False))
+        return [(one, taken.get(i)) for i, one in enumerate(fused)]
+
+    def _fused(self, node: Node, step: tuple[str, Data | None], made: Data) -> Data:
+        """The next operator fused to a node: on what was made so far, and perhaps an operand of its own."""
+        (operator, operand), shape = step, self._values[node.outputs[0]].shape
+        role, name = role_of(operator), f"{node.name}.{operator}"
+        if role not in ("activation", "normalisation", "elementwise"):
+            expected = "element-wise operators, normalisations and softmax in a fused one"
+            raise InputError("", expected, operator)
+        if operand is not None and (not operand.external or operand.elements == prod(shape)):
+            operand = self.builder.plain(name, operand)
+            return self.builder.combined(name, _alike([made, operand]))
+        return self.builder.pointwise(name, made, foldable=role != "normalisation")
+
+    def _elementwise(self, node: Node, names: Sequence[str]) -> Data:
+        """Arithmetic; operands that are broadcast from the network's input (masks) count as constants."""
+        value = self._values[node.outputs[0]]
+        operands = [data for name in names if (data := self._data[name]) is not None]
+        inner = [data for data in operands if not data.external]
+        whole = [data for data in operands if data.external and data.elements == value.elements]
+        if not inner:
+            return operands[0] if not whole else whole[0]
+        kept = [data for data in operands if data in inner or data in whole]
+        plain = [self.builder.plain(f"{node.name}.{i}", data) for i, data in enumerate(kept)]
+        return self.builder.combined(node.name, _alike(plain))
+
+    def _pooled(self, node: Node, data: Data, view: ViewNode) -> Data:
+        """A pooling of an image, or of a sequence with its positions behind its channels."""
+        if not 1 <= len(view.made) - 2 <= 2:
+            raise InputError("", "one or two spatial axes", view.made)
+        if len(view.read) != len(view.made):
+            raise InputError("", f"an input of {len(view.made)} axes, as its result", view.read)
+        if node.pooling is None:
+            data = self.builder.plain(node.name, data)
+        data = as_image(data, view.read)
+        windows = self._windows(node, view)
+        data, rows, columns = self.builder.under(node.name, data, windows)
+        made = self.builder.pool(node.name, data, rows, columns)
+        spatial = (full(dim, one.count) for dim, one in zip(spatial_dims(data), windows, strict=True))
+        return replace(made, axes=(*known_axes(data)[:2], *spatial))
+
+    def _looked_up(self, node: Node, value: Value) -> Data:
+        """Rows of a constant table come from DRAM as an input does."""
+        if not all(data.external for name in node.inputs if (data := self._data[name]) is not None):
+            raise InputError("", "indices that are the network's input", "indices that it computes")
+        width = value.shape[-1]
+        made = self.builder.looked_up(node.name, width, value.elements // width)
+        return reshaped(made, value.shape)
+
+    def _windows(self, node: Node, view: ViewNode) -> list[Windows]:
+        """Along every spatial axis: stated ones, or those that share the axis evenly."""
+        lengths, counts = view.read[2:], view.made[2:]
+        if node.pooling is not None:
+            sizes, strides = (each(one, len(counts)) for one in (node.pooling.size, node.pooling.stride))
+            return stated_windows(node.attributes, lengths, counts, (sizes, strides))
+        if "adaptive" not in node.operator and "Global" not in node.operator:
+            raise InputError("", "the size of its window", "none")
+        return [even_window(count, length) for count, length in zip(counts, lengths, strict=True)]
+
+    def _reduced(self, node: Node, data: Data, view: ViewNode) -> Data:
+        """Means over an image or a sequence are poolings; those over channels are part of a normalisation."""
+        if data.statistic:
+            return data
+        data = self.builder.plain(node.name, data)
+        axes, over = known_axes(data), reduced_axes(node.attributes, view.read, view.made)
+        gone = {factor.dim for axis in over for factor in axes[axis]}
+        kept = {factor.dim for i, axis in enumerate(axes) if i not in over for factor in axis}
+        if not gone:
+            return reshaped(data, view.made)
+        if gone == {"C"} and "C" not in kept:
+            return replace(data, axes=None) if data.external else self.builder.statistic(data)
+        if gone & kept or "C" in gone or "" in gone:
+            expected = "a reduction over all channels or over all rows and columns"
+            raise InputError("", expected, f"{view.read} -> {view.made}")
+        rows, columns = (
+            even_window(1, size) if dim in gone else Windows(size)
+            for dim, size in (("H", data.h), ("W", data.w))
+        )
+        made = self.builder.pool(node.name, data, rows, columns)
+        left = tuple(() if i in over else axis for i, axis in enumerate(axes))
+        return reshaped(replace(made, axes=left), view.made)
+
+    def _concatenated(self, node: Node) -> Data:
+        """Side by side: channels as they are, rows through copies that leave room for the others."""
+        made = self._values[node.outputs[0]].shape
+        shapes = _seen_as([self._values[name].shape for name in node.inputs], node, made)
+        axis = concatenation_axis(node.attributes, shapes, made)
+        pieces: list[Data | None] = []
+        for i, (name, shape) in enumerate(zip(node.inputs, shapes, strict=True)):
+            data = self._data[name]
+            if data is not None:
+                data = self.builder.plain(f"{node.name}.{i}", folded_rows(data, shape))
+            pieces.append(data)
+        operands = [data for data in pieces if data]
+        if len(operands) == len(pieces) and all(data.external and not data.repeats for data in operands):
+            return external(made)
+        if any(len(known_axes(data)) != len(made) for data in operands):
+            found = [len(known_axes(data)) for data in operands]
+            raise InputError("", f"operands of {len(made)} axes, as the result {made}", found)
+        dims = {factor.dim for data in operands for factor in known_axes(data)[axis]}
+        single = not dims and all((data.h, data.w) == (1, 1) and data.k > 1 for data in operands)
+        if dims & {"H", "W"} or single:
+            counts = [shape[axis] for shape in shapes]
+            rows = [data and _one_dim(self.builder, data, axis) for data in pieces]
+            return self.builder.stacked(node.name, list(zip(rows, counts, strict=True)), axis)
+        if missing := [name for name, data in zip(node.inputs, pieces, strict=True) if data is None]:
+            raise InputError("", "activations side by side", missing)
+        return side_by_side(operands, axis)
+
+    def _split(self, node: Node, data: Data) -> None:
+        shapes = [self._values[name].shape for name in node.outputs]
+        view = ViewNode(node.name, node.attributes, self._values[node.inputs[0]].shape, ())
+        self._data.update(zip(node.outputs, split(self.builder, data, view, shapes), strict=True))
+
+
+def _one_dim(builder: Builder, data: Data, axis: int) -> Data:
+    """The value with all positions along the axis as rows, where these are rows and columns."""
+    data = in_order(data)
+    return builder.as_rows(data) if len(known_axes(data)[axis]) > 1 else data
+
+
+def _seen_as(shapes: Sequence[Shape], node: Node, made: Shape) -> list[Shape]:
+    """The operands' shapes; of one that a file folds a view away of, what the others leave of the result."""
+    odd = [i for i, shape in enumerate(shapes) if len(shape) != len(made)]
+    if not odd:
+        return list(shapes)
+    if len(odd) > 1 or "dim" not in node.attributes:
+        remedy = "Export the graph with its views, or state dim where only one operand is viewed"
+        raise InputError("", f"operands of {len(made)} axes, as the result {made}", list(shapes), remedy)
+    axis = node.attributes.number("dim") % len(made)
+    rest = made[axis] - sum(shape[axis] for i, shape in enumerate(shapes) if i not in odd)
+    seen = (*made[:axis], rest, *made[axis + 1 :])
+    return [seen if i in odd else shape for i, shape in enumerate(shapes)]
+
+
+def _alike(operands: Sequence[Data]) -> list[Data]:
+    """Operands with their channels in one order; InputError where equal places are different elements."""
+    ordered = [data if data.statistic else in_order_if_known(data) for data in operands]
+    largest = max(ordered, key=lambda data: (not data.statistic, data.elements, not data.external))
+    if largest.axes is None or largest.statistic:
+        return ordered
+    found = []
+    for data in ordered:
+        if data.external and not data.statistic and data.elements == largest.elements:
+            data = Data((Slice(EXTERNAL, 0, largest.k),), largest.h, largest.w, largest.axes)
+        if not data.statistic and data.axes is not None and not _lies_as(data, largest.axes):
+            raise InputError("", "operands that lie alike", f"{data.axes} and {largest.axes}")
+        found.append(data)
+    return found
+
+
+def _lies_as(data: Data, axes: tuple[Axis, ...]) -> bool:
+    """Whether the value, broadcast to ``axes``, has elements of the same channel and position everywhere."""
+    own = known_axes(data)
+    if [axis for axis in own if axis] == [axis for axis in axes if axis]:
+        return True
+    own = ((),) * (len(axes) - len(own)) + own
+    return len(own) == len(axes) and all(one in ((), other) for one, other in zip(own, axes, strict=True))
+
+
+def _checked(made: Data, node: Node, value: Value) -> Data:
+    """``made`` if it is all of the value, else InputError, as where a network is of several samples.
+
+    Where the file folds views away, a value of as many elements may have other axes.
+    """
+    if made.statistic or not value.elements:
+        return made
+    if made.external and (made.axes is None or made.sizes != value.shape):
+        return replace(made, axes=None)
+    if made.axes is not None and made.sizes == value.shape:
+        return made
+    if made.elements == value.elements and (made.axes is None or node.operator[0].islower()):
+        return replace(made, axes=None)
+    remedy = "Load it with a batch of 1: how many samples there are is the schedule's business"
+    raise InputError("", f"an output of {made.elements} elements for one sample", value.shape, remedy)

@@ -1,0 +1,166 @@
+"""Training graphs derived from forward graphs: layers that propagate errors, and layers that update weights.
+
+A product of a forward layer pairs every weight with inputs and outputs. Propagating an error goes through
+the same pairs: it reads the outputs' errors and the weights, and adds into the inputs' errors. An update
+reads the outputs' errors and the inputs, and adds into the weights. So both are the forward loop nest with
+the roles of its tensors exchanged: equal MACs, strides and padding included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from costmodel.errors import InputError
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer, Read
+
+
+def training_graph(graph: LayerGraph, input_error: bool = False) -> LayerGraph:
+    """The training step of a forward graph (section II-A): its layers, then errors backwards, then updates.
+
+    The loss and the optimiser cost nothing. Updates read forward outputs and errors from DRAM; none of them
+    is between two errors, which can so be a pipeline. Where several layers read a tensor, their errors of it
+    are summed by an element-wise layer; concatenations and their slices cost nothing. With ``input_error``
+    the error of the network's own input is computed, too, which nobody needs (KAPLA's graphs do). Raises
+    InputError for products of two activations, whose operands are not weights to update.
+    """
+    for layer in graph.layers:
+        if layer.weight_producers:
+            where, expected = f"network {graph.name}", "weights that are parameters"
+            raise InputError(where, expected, "a product of activations", key=layer.name)
+        if layer.part != "forward":
+            raise InputError(f"network {graph.name}", "forward layers", layer.part, key=layer.name)
+    return _Derivation(graph, input_error).result()
+
+
+@dataclass
+class _Derivation:
+    """The backward layers on the way; ``parts``: by forward layer, what its output's error is the sum of."""
+
+    graph: LayerGraph
+    input_error: bool
+    errors: list[NetworkLayer] = field(default_factory=list)
+    updates: list[NetworkLayer] = field(default_factory=list)
+    parts: dict[int, list[Read]] = field(default_factory=dict)
+
+    def result(self) -> LayerGraph:
+        for number in reversed(range(len(self.graph.layers))):
+            layer = self.graph.layers[number]
+            needed = bool(layer.producers) or self.input_error
+            if needed or layer.has_weights:
+                error = self._whole_error(number)
+                if needed:
+                    self._propagate(layer, error)
+                if layer.has_weights:
+                    self.updates.append(self._update(layer, error))
+        layers = (*self.graph.layers, *self.errors, *self.updates)
+        return LayerGraph(f"{self.graph.name}.training", layers)
+
+    def _whole_error(self, number: int) -> Read:
+        """The error of a layer's output; the network's own results get it from the loss, in their place."""
+        layer, parts = self.graph.layers[number], self.parts.get(number, [])
+        if not parts:
+            return Read(number, 0, layer.k)
+        if len(parts) == 1:
+            return parts[0]
+        summed = _pointwise(f"{layer.name}.error_sum", "eltwise", layer, len(parts))
+        return self._add(self._reading(summed, parts))
+
+    def _add(self, error: NetworkLayer) -> Read:
+        """The whole output of a layer that computes an error, which is among the layers from now on."""
+        self.errors.append(error)
+        return Read(len(self.graph.layers) + len(self.errors) - 1, 0, error.k)
+
+    def _propagate(self, layer: NetworkLayer, error: Read) -> None:
+        """One layer for the error of all inputs, of which a producer has its channels; or one an operand."""
+        if layer.kind == "eltwise":
+            for producer, first in self._firsts(layer):
+                self._propagate_operand(layer, error, producer, first % layer.k)
+            return
+        sources = [self.graph.layers[producer] for producer in layer.producers]
+        sizes = [(one.h, one.w) for one in sources] or [(layer.input_h, layer.input_w)]
+        rows, columns = map(max, zip(*sizes, strict=True))
+        whole = self._add(self._reading(_error(layer, (rows, columns)), [error]))
+        for producer, first in self._firsts(layer):
+            part = Read(whole.producer, first, first + self.graph.layers[producer].k)
+            self.parts.setdefault(producer, []).append(part)
+
+    def _propagate_operand(self, layer: NetworkLayer, error: Read, producer: int, first: int) -> None:
+        """Of one producer of an element-wise layer: its channels of the error, which begin at ``first``."""
+        operand = self.graph.layers[producer]
+        if first + operand.k > layer.k:
+            where, expected = f"network {self.graph.name}", f"producers of at most {layer.k} channels"
+            raise InputError(where, expected, operand.k, key=layer.name)
+        part = Read(error.producer, error.first + first, error.first + first + operand.k)
+        computed = _pointwise(f"{layer.name}.error.{operand.name}", "ptp", operand)
+        self.parts.setdefault(producer, []).append(self._add(self._reading(computed, [part])))
+
+    def _update(self, layer: NetworkLayer, error: Read) -> NetworkLayer:
+        saved = [Read(producer, 0, self.graph.layers[producer].k) for producer in layer.producers]
+        return self._reading(replace(layer, name=f"{layer.name}.update", part="update"), saved, [error])
+
+    def _firsts(self, layer: NetworkLayer) -> Iterator[tuple[int, int]]:
+        """The producers of a layer, and where the channels of each begin among those of its inputs."""
+        first = layer.external_c
+        for producer in layer.producers:
+            yield producer, first
+            first += self.graph.layers[producer].k
+
+    def _reading(
+        self, layer: NetworkLayer, inputs: Sequence[Read], weights: Sequence[Read] = ()
+    ) -> NetworkLayer:
+        """A layer with what it reads, of the forward layers and of the errors so far."""
+        layers, reads = (*self.graph.layers, *self.errors), (*inputs, *weights)
+        whole = all(read == Read(read.producer, 0, layers[read.producer].k) for read in reads)
+        return replace(
+            layer,
+            producers=tuple(read.producer for read in inputs),
+            weight_producers=tuple(read.producer for read in weights),
+            channels=() if whole else tuple((read.first, read.end) for read in reads),
+        )
+
+
+def _error(layer: NetworkLayer, size: tuple[int, int]) -> NetworkLayer:
+    """What computes the errors of the inputs of ``layer``, which have ``size`` rows and columns.
+
+    With stride 1 and as many outputs as inputs that is a convolution, too, with the filters turned around:
+    what is padding on one side of the filter there is padding on the other side here.
+    """
+    backward = replace(
+        layer,
+        name=f"{layer.name}.error",
+        part="error",
+        c=layer.k,
+        k=layer.c,
+        h=size[0],
+        w=size[1],
+        input_h=layer.h,
+        input_w=layer.w,
+        order=tuple(layer.order.index(dim) for dim in range(3)),
+        external_c=0,
+    )
+    if not layer.has_weights or backward.scatters:
+        return backward
+    return replace(backward, pad_h=layer.r - 1 - layer.pad_h, pad_w=layer.s - 1 - layer.pad_w)
+
+
+def _pointwise(name: str, kind: str, of: NetworkLayer, operands: int = 1) -> NetworkLayer:
+    """An element-wise error layer whose operands have the shape of the outputs of ``of``."""
+    return NetworkLayer(
+        name=name,
+        kind=kind,
+        c=of.k * operands,
+        k=of.k,
+        h=of.h,
+        w=of.w,
+        r=1,
+        s=1,
+        stride_h=1,
+        stride_w=1,
+        pad_h=0,
+        pad_w=0,
+        input_h=of.h,
+        input_w=of.w,
+        operands=operands,
+        part="error",
+    )

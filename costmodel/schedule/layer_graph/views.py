@@ -1,0 +1,342 @@
+"""Views of a value: reshapes, transposes, slices and the like of ONNX and of PyTorch, by their attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+from math import prod
+from typing import NamedTuple
+
+from costmodel.errors import InputError
+from costmodel.schedule.layer_graph.data import Builder
+from costmodel.schedule.layer_graph.layout import (
+    Data,
+    Factor,
+    Shape,
+    expanded,
+    external,
+    known_axes,
+    permuted,
+    repeated,
+    reshaped,
+)
+from costmodel.workload.attributes import Attributes
+
+
+class ViewNode(NamedTuple):
+    """A view as a node states it: of a value of shape ``read``, the result of shape ``made``."""
+
+    name: str
+    attributes: Attributes
+    read: Shape
+    made: Shape
+
+
+def viewed(builder: Builder, operator: str, data: Data, view: ViewNode) -> Data:
+    """What a node that computes nothing makes of ``data``; InputError where it does not say enough."""
+    if operator in _SAME or (view.read == view.made and operator not in _MOVING):
+        return data
+    if (
+        data.external
+        and not data.repeats
+        and operator not in ("Expand", "expand", "Pad", "pad", "constant_pad_nd")
+    ):
+        return external(view.made)
+    if operator in ("Pad", "pad", "constant_pad_nd"):
+        return _padded(builder, operator, data, view)
+    data = builder.plain(view.name, data)
+    if operator in _RESHAPES:
+        return reshaped(data, view.made)
+    if operator in ("Expand", "expand"):
+        return expanded(data, view.made)
+    if operator in ("Tile", "repeat"):
+        return _tiled(operator, data, view)
+    if operator in _PERMUTES:
+        return permuted(data, _permutation(operator, view))
+    raise InputError("", "a view whose meaning is known here", operator)
+
+
+_SAME = frozenset(
+    "Identity Dropout clone contiguous copy to _to_copy dropout alias detach identity".split()  # noqa: SIM905
+)
+_RESHAPES = frozenset(
+    "view reshape _unsafe_view flatten unsqueeze squeeze Reshape Flatten Squeeze Unsqueeze getitem".split()  # noqa: SIM905
+)
+_PERMUTES = ("permute", "transpose", "t", "Transpose")
+_MOVING = (*_PERMUTES, "Pad", "pad", "constant_pad_nd")
+"""Views that move elements although shapes may stay."""
+
+
+def _permutation(operator: str, view: ViewNode) -> tuple[int, ...]:
+    """Which axis of the input each axis of the result is."""
+    attributes, axes = view.attributes, len(view.read)
+    if operator == "Transpose":
+        return _axes(attributes.numbers("perm", tuple(reversed(range(axes)))), axes)
+    if operator == "permute" and "dims" in attributes:
+        return _axes(attributes.numbers("dims"), axes)
+    order = list(range(axes))
+    if operator == "transpose" and "dim0" in attributes:
+        first, second = (_axis(attributes.number(key), axes) for key in ("dim0", "dim1"))
+        order[first], order[second] = second, first
+        return tuple(order)
+    if operator == "t":
+        return tuple(reversed(order))
+    return _only_permutation(view)
+
+
+def _only_permutation(view: ViewNode) -> tuple[int, ...]:
+    """The permutation that shapes prove: lengths above 1 are all different, so each tells its axis."""
+    lengths = [length for length in view.read if length > 1]
+    if sorted(view.read) != sorted(view.made) or len(set(lengths)) != len(lengths):
+        raise _unknown("dims", f"{view.read} -> {view.made}")
+    left = list(range(len(view.read)))
+    order = []
+    for length in view.made:
+        order.append(next(i for i in left if view.read[i] == length))
+        left.remove(order[-1])
+    return tuple(order)
+
+
+def _unknown(key: str, found: object) -> InputError:
+    remedy = f"State {key} among the node's attributes"
+    return InputError(
+        "", "attributes that say which axes, or which part of its input, are meant", found, remedy, key=key
+    )
+
+
+def _axis(axis: int, axes: int) -> int:
+    if not -axes <= axis < axes:
+        raise InputError("", f"an axis of {axes}", axis)
+    return axis % axes
+
+
+def _axes(numbers: Sequence[int], axes: int) -> tuple[int, ...]:
+    return tuple(_axis(number, axes) for number in numbers)
+
+
+def _tiled(operator: str, data: Data, view: ViewNode) -> Data:
+    key = "repeats" if operator == "Tile" else "repeats" if "repeats" in view.attributes else "sizes"
+    repeats = view.attributes.numbers(key)
+    missing = len(repeats) - len(known_axes(data))
+    if missing > 0:
+        data = reshaped(data, (*(1,) * missing, *view.read))
+    return repeated(data, repeats)
+
+
+# ---- padding
+
+
+def _padded(builder: Builder, operator: str, data: Data, view: ViewNode) -> Data:
+    """Constants around rows and columns wait for the window that reads them; negative ones cut off."""
+    attributes, axes = view.attributes, len(view.read)
+    if (mode := attributes.text("mode", "constant")) != "constant":
+        raise InputError("", "padding with a constant", mode, key="mode")
+    before, behind = [0] * axes, [0] * axes
+    if operator == "Pad":
+        pads = attributes.numbers("pads")
+        padded = _axes(attributes.numbers("axes", tuple(range(axes))), axes)
+        pairs = list(zip(pads[: len(padded)], pads[len(padded) :], strict=False))
+    else:  # the last axis first
+        pads = attributes.numbers("pad")
+        padded = tuple(range(axes - 1, axes - 1 - len(pads) // 2, -1))
+        pairs = list(zip(pads[::2], pads[1::2], strict=False))
+    if len(pads) != 2 * len(padded) or len(padded) > axes:
+        raise InputError("", "two numbers for each axis that is padded", pads, key="pads")
+    for axis, (first, last) in zip(padded, pairs, strict=True):
+        before[axis], behind[axis] = first, last
+    if not any((*before, *behind)):
+        return data
+    if len(view.made) != axes:
+        raise InputError("", f"a result of {axes} axes, as its input", view.made)
+    for axis, length in enumerate(view.read):
+        if length + before[axis] + behind[axis] != view.made[axis]:
+            found = f"{length} padded by {before[axis]} and {behind[axis]}"
+            remedy = "Where a slice is folded into the padding, let the padding be negative there"
+            raise InputError("", f"{view.made[axis]} along axis {axis}", found, remedy, key="pads")
+    if min(data.padding) < 0:
+        data = builder.plain(view.name, data)
+    kept = [
+        (axis, range(max(-first, 0), length + min(last, 0)))
+        for axis, (length, first, last) in enumerate(zip(view.read, before, behind, strict=True))
+        if min(first, last) < 0
+    ]
+    if kept:
+        data = builder.plain(view.name, data)
+        data = builder.part(f"{view.name}.cut", data, kept, waits=axes == 4)
+    for axis in range(axes):
+        data = _with_padding(data, axis, max(before[axis], 0), max(behind[axis], 0))
+    return data
+
+
+def _with_padding(data: Data, axis: int, before: int, behind: int) -> Data:
+    if not before and not behind:
+        return data
+    above, below, left, right = data.padding
+    steps = known_axes(data)[axis]
+    if steps == (Factor("H", data.h, 1),):
+        return replace(data, padding=(above + before, below + behind, left, right))
+    if steps == (Factor("W", data.w, 1),):
+        return replace(data, padding=(above, below, left + before, right + behind))
+    raise InputError("", "constants around rows or columns", f"around axis {axis} of {data.shape}")
+
+
+# ---- parts
+
+
+def part(builder: Builder, operator: str, data: Data, view: ViewNode) -> Data:
+    """The part that a slice, a select or a gather with constant indices takes."""
+    if data.external and not data.repeats:
+        return external(view.made)
+    if view.read == view.made and operator in ("slice", "Slice") and not _turns(view.attributes):
+        return data
+    data = builder.plain(view.name, data)
+    if operator in ("slice", "Slice"):
+        return builder.part(view.name, data, _chosen(operator, view), waits=len(view.made) == 4)
+    return reshaped(builder.part(view.name, data, _chosen(operator, view)), view.made)
+
+
+def _turns(attributes: Attributes) -> bool:
+    """Whether a slice of everything turns an axis round."""
+    return any(step < 0 for step in attributes.numbers("steps", ()))
+
+
+def _chosen(operator: str, view: ViewNode) -> list[tuple[int, list[int]]]:
+    """Indices along axes of the input."""
+    attributes, axes = view.attributes, len(view.read)
+    if operator == "Slice":
+        starts, ends = attributes.numbers("starts"), attributes.numbers("ends")
+        along = _axes(attributes.numbers("axes", tuple(range(len(starts)))), axes)
+        steps = attributes.numbers("steps", (1,) * len(starts))
+        if not len(starts) == len(ends) == len(along) == len(steps):
+            raise InputError("", "a start, an end and a step for each axis", (starts, ends, along, steps))
+        bounds = zip(along, starts, ends, steps, strict=True)
+        return [(axis, _indices(view.read[axis], *three)) for axis, *three in bounds]
+    if operator == "slice":
+        axis = _axis(_stated(attributes, "dim", view), axes)
+        start, end = attributes.number("start", 0), attributes.number("end", view.read[axis])
+        return [(axis, _indices(view.read[axis], start, end, attributes.number("step", 1)))]
+    if operator == "select":
+        axis = _axis(_stated(attributes, "dim", view), axes)
+        return [(axis, [_axis(_stated(attributes, "index", view), view.read[axis])])]
+    axis = _axis(attributes.number("axis", attributes.number("dim", 0)), axes)
+    if (
+        operator not in ("Gather", "index_select")
+        or attributes.get("indices", attributes.get("index")) is None
+    ):
+        raise _unknown("indices", f"{view.read} -> {view.made}")
+    key = "indices" if "indices" in attributes else "index"
+    numbers = _flat(attributes[key])
+    return [(axis, [_axis(number, view.read[axis]) for number in numbers])]
+
+
+def _stated(attributes: Attributes, key: str, view: ViewNode) -> int:
+    if key not in attributes:
+        raise _unknown(key, f"{view.read} -> {view.made}")
+    return attributes.number(key)
+
+
+def _flat(indices: object) -> list[int]:
+    if isinstance(indices, tuple):
+        return [number for item in indices for number in _flat(item)]
+    if not isinstance(indices, int):
+        raise InputError("", "whole numbers", indices, key="indices")
+    return [indices]
+
+
+def _indices(length: int, start: int, end: int, step: int) -> list[int]:
+    """As Python's slices count: negative bounds from the end, bounds beyond the axis up to it."""
+    if step == 0:
+        raise InputError("", "steps other than 0", step, key="steps")
+    if step < 0:  # an end below -length means "down to the first", which Python writes as None
+        return list(range(length))[start : None if end < -length else end : step]
+    return list(range(length))[start:end:step]
+
+
+def split(builder: Builder, data: Data, view: ViewNode, shapes: Sequence[Shape]) -> list[Data]:
+    """The parts of one split, all of them in order: their lengths say where each begins.
+
+    The axis is stated, or the only one along which the parts together are as long as the input.
+    """
+    axis = _split_axis(view, shapes)
+    lengths = [view.read[axis] // len(shapes) if len(one) < len(view.read) else one[axis] for one in shapes]
+    if sum(lengths) != view.read[axis]:
+        raise InputError("", f"parts that are {view.read[axis]} long together", lengths, key="split")
+    found, first = [], 0
+    data = data if data.external else builder.plain(view.name, data)
+    for i, (shape, length) in enumerate(zip(shapes, lengths, strict=True)):
+        if data.external and not data.repeats:
+            found.append(external(shape))
+        else:
+            taken = builder.part(f"{view.name}.{i}", data, [(axis, range(first, first + length))])
+            found.append(reshaped(taken, shape))
+        first += length
+    return found
+
+
+def _split_axis(view: ViewNode, shapes: Sequence[Shape]) -> int:
+    for key in ("axis", "dim"):
+        if key in view.attributes:
+            return _axis(view.attributes.number(key), len(view.read))
+    found = [
+        axis
+        for axis in range(len(view.read))
+        if all(len(one) == len(view.read) for one in shapes)
+        and sum(one[axis] for one in shapes) == view.read[axis]
+        and all(one[:axis] == view.read[:axis] and one[axis + 1 :] == view.read[axis + 1 :] for one in shapes)
+    ]
+    if len(found) != 1:
+        raise _unknown("dim", f"{view.read} -> {list(shapes)}")
+    return found[0]
+
+
+# ---- axes that operators state
+
+
+def concatenation_axis(attributes: Attributes, shapes: Sequence[Shape], made: Shape) -> int:
+    """Along which axis values come one after the other: stated, or the only one that shapes allow."""
+    for key in ("axis", "dim"):
+        if key in attributes:
+            return _axis(attributes.number(key), len(made))
+    found = [
+        axis
+        for axis in range(len(made))
+        if all(len(one) == len(made) for one in shapes)
+        and sum(one[axis] for one in shapes) == made[axis]
+        and all(one[:axis] == made[:axis] and one[axis + 1 :] == made[axis + 1 :] for one in shapes)
+    ]
+    if len(found) != 1:
+        raise _unknown("dim", f"{list(shapes)} -> {made}")
+    return found[0]
+
+
+def reduced_axes(attributes: Attributes, read: Shape, made: Shape) -> tuple[int, ...]:
+    """The axes that a reduction sums over: stated, or the only ones that shapes allow."""
+    for key in ("axes", "axis", "dim"):
+        if key in attributes:
+            stated = attributes.numbers(key)
+            none = not stated and attributes.flag("noop_with_empty_axes")
+            return () if none else _axes(stated, len(read)) or tuple(range(len(read)))
+    if prod(made) == 1:
+        return tuple(range(len(read)))
+    if len(read) == len(made):  # kept with length 1
+        gone = tuple(
+            axis for axis, (before, after) in enumerate(zip(read, made, strict=True)) if before != after
+        )
+        if any(made[axis] != 1 for axis in gone):
+            raise _unknown("dim", f"{read} -> {made}")
+        return gone
+    long = [axis for axis, length in enumerate(read) if length > 1]
+    found = [
+        axes
+        for count in range(1, len(long) + 1)
+        for axes in combinations(long, count)
+        if _without(read, axes) == tuple(length for length in made if length > 1)
+    ]
+    if len(found) != 1:
+        raise _unknown("dim", f"{read} -> {made}")
+    return found[0]
+
+
+def _without(shape: Shape, axes: Sequence[int]) -> Shape:
+    return tuple(length for axis, length in enumerate(shape) if axis not in axes and length > 1)

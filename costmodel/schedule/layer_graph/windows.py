@@ -1,0 +1,122 @@
+"""Windows that slide over rows or columns: how many, how long, where the first one begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from costmodel.errors import InputError
+from costmodel.workload.attributes import Attributes
+
+Two = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """``count`` windows of ``size`` rows, each ``stride`` rows after the last.
+
+    The first one begins ``before`` rows of constants before the first row, or after it if that is negative.
+    """
+
+    count: int
+    size: int = 1
+    stride: int = 1
+    before: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.count, self.size, self.stride) < 1:
+            found = (self.count, self.size, self.stride)
+            raise InputError("", "windows, their size and their stride of at least 1", found)
+
+    @property
+    def extent(self) -> int:
+        """Rows from the beginning of the first window to the end of the last one."""
+        return (self.count - 1) * self.stride + self.size
+
+    def reach(self, length: int) -> Two:
+        """Of ``length`` rows how many the windows read or pass over, and the rows of padding before them."""
+        extent = self.extent
+        if extent <= self.before or -self.before >= length:
+            raise InputError("", f"windows over some of {length} rows", f"{self.before} rows before them")
+        return min(length, extent - self.before), self.before
+
+
+def stated_windows(
+    attributes: Attributes, lengths: Sequence[int], counts: Sequence[int], windows: tuple[Sequence[int], ...]
+) -> list[Windows]:
+    """The windows along every spatial axis, with the padding that a node states (none if it states none).
+
+    ``lengths`` and ``counts`` are those of its input and its output, ``windows`` their sizes and strides.
+    InputError for dilations, and for padding that does not explain how many outputs there are.
+    """
+    sizes, strides = windows
+    if not len(lengths) == len(counts) == len(sizes) == len(strides):
+        raise InputError("", f"a window over {len(lengths)} axes", (tuple(sizes), tuple(strides)))
+    dilations = attributes.numbers("dilations", attributes.numbers("dilation", (1,)))
+    if any(size > 1 and step > 1 for size, step in zip(sizes, each(dilations, len(sizes)), strict=True)):
+        raise InputError("", "a dilation of 1", dilations, key="dilation")
+    paddings = _paddings(attributes, lengths, sizes, strides)
+    found = []
+    for axis, (length, count) in enumerate(zip(lengths, counts, strict=True)):
+        window = Windows(count, sizes[axis], strides[axis], paddings[axis][0])
+        padded = length + sum(paddings[axis])
+        if count not in _counts(padded, window, attributes.flag("ceil_mode")):
+            expected = f"an output that windows of {window.size} every {window.stride} make of {length}"
+            remedy = "State the padding, the stride and ceil_mode as the operator has them"
+            raise InputError("", f"{expected}, padded by {paddings[axis]}", count, remedy, key="padding")
+        found.append(window)
+    return found
+
+
+def _counts(padded: int, window: Windows, ceil_mode: bool) -> set[int]:
+    """How many windows fit; with ``ceil_mode`` a last one that is not whole, too, if anything is under it."""
+    spare = padded - window.size
+    whole = spare // window.stride + 1
+    return {whole, -(-spare // window.stride) + 1} if ceil_mode else {whole}
+
+
+def _paddings(
+    attributes: Attributes, lengths: Sequence[int], sizes: Sequence[int], strides: Sequence[int]
+) -> list[Two]:
+    """Constants before and behind every spatial axis."""
+    axes = len(lengths)
+    policy = attributes.text("auto_pad", "NOTSET")
+    if isinstance(attributes.get("padding"), str):
+        policy = {"same": "SAME_UPPER", "valid": "VALID"}.get(attributes.text("padding", ""), "unknown")
+    if policy in ("SAME_UPPER", "SAME_LOWER"):
+        return [_same(*one, policy == "SAME_LOWER") for one in zip(lengths, sizes, strides, strict=True)]
+    if policy not in ("NOTSET", "VALID"):
+        raise InputError("", "padding by numbers, same or valid", policy, key="padding")
+    if policy == "NOTSET" and "pads" in attributes:
+        pads = _exactly(attributes.numbers("pads"), 2 * axes, "pads")
+        found = [(pads[i], pads[axes + i]) for i in range(axes)]
+    else:
+        found = [(one, one) for one in each(attributes.numbers("padding", (0,)), axes)]
+    if "fused_pad" in attributes:  # ATen's order: the last axis first
+        more = _exactly(attributes.numbers("fused_pad"), 2 * axes, "fused_pad")
+        pairs = [(more[2 * i], more[2 * i + 1]) for i in reversed(range(axes))]
+        found = [(a + c, b + d) for (a, b), (c, d) in zip(found, pairs, strict=True)]
+    return found
+
+
+def _same(length: int, size: int, stride: int, more_before: bool) -> Two:
+    """As many windows as strides begin on the rows; an odd row of padding behind, or before."""
+    missing = max((-(-length // stride) - 1) * stride + size - length, 0)
+    return (missing - missing // 2, missing // 2) if more_before else (missing // 2, missing - missing // 2)
+
+
+def each(numbers: Sequence[int], axes: int) -> tuple[int, ...]:
+    """One number an axis; a single one holds for all."""
+    return tuple(numbers) * axes if len(numbers) == 1 else _exactly(numbers, axes, "padding")
+
+
+def _exactly(numbers: Sequence[int], count: int, key: str) -> tuple[int, ...]:
+    if len(numbers) != count:
+        raise InputError("", f"{count} whole numbers", tuple(numbers), key=key)
+    return tuple(numbers)
+
+
+def even_window(count: int, length: int) -> Windows:
+    """Windows of an adaptive pooling: they divide the rows evenly; uneven ones are as long as the longest."""
+    stride = max(length // count, 1)
+    return Windows(count, length - (count - 1) * stride, stride)

@@ -1,0 +1,73 @@
+"""Where the parts of a placed leaf lie, compiled, for the chip model and for conventions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from costmodel.compiled import called, inlined
+from costmodel.schedule.leaf.ranges_kernel import Four, Range, copies, replicas_of
+from costmodel.schedule.mesh.mesh_kernel import Span
+
+Array = NDArray[Any]
+Int = Any
+"""A 64-bit integer of compiled code."""
+Room = Any
+Placed = Any
+"""The chip model's or a convention's: each is compiled for itself."""
+
+
+@inlined
+def axes_cut(parts: Array) -> Int:
+    """The axes with several parts, a bit each."""
+    cut = 0
+    for axis in range(4):
+        cut += (parts[axis] > 1) << axis
+    return cut
+
+
+@inlined
+def steps_of(parts: Array, order: Array) -> Four:
+    """How many tiles further the next part along K, B, H, W is, the last axis of ``order`` the closest."""
+    k, b, h, w, step = 0, 0, 0, 0, 1
+    for place in range(3, -1, -1):
+        axis = order[place]
+        k = step if axis == 0 else k
+        b = step if axis == 1 else b
+        h = step if axis == 2 else h
+        w = step if axis == 3 else w
+        step *= parts[axis]
+    return k, b, h, w
+
+
+@inlined
+def tile_of(placed: Placed, k: Int, b: Int, h: Int, w: Int) -> Int:
+    """The tile of one part."""
+    steps = placed.steps
+    return placed.leaf.tile + steps[0] * k + steps[1] * b + steps[2] * h + steps[3] * w
+
+
+@called
+def reach(room: Room, placed: Placed, which: Range) -> Span:
+    """First and last column of the tiles that need a range; fills the rows to be reached in every column."""
+    mesh, ranges, parts = room.mesh, room.ranges, placed.parts
+    if replicas_of(ranges, which[0], parts) == 1:
+        tile = tile_of(placed, which[1], which[2], which[3], which[4])
+        x = mesh.x[tile]
+        mesh.lowest[x], mesh.highest[x] = mesh.y[tile], mesh.y[tile]
+        return x, x
+    left: Int = mesh.lowest.shape[0]
+    right: Int = -1
+    mesh.lowest[:] = mesh.along_y.shape[1]
+    mesh.highest[:] = -1
+    for k in range(which[1], which[1] + copies(ranges, which[0], 0, parts)):
+        for b in range(which[2], which[2] + copies(ranges, which[0], 1, parts)):
+            for h in range(which[3], which[3] + copies(ranges, which[0], 2, parts)):
+                for w in range(which[4], which[4] + copies(ranges, which[0], 3, parts)):
+                    tile = tile_of(placed, k, b, h, w)
+                    x, y = mesh.x[tile], mesh.y[tile]
+                    left, right = min(left, x), max(right, x)
+                    mesh.lowest[x] = min(mesh.lowest[x], y)
+                    mesh.highest[x] = max(mesh.highest[x], y)
+    return left, right

@@ -1,0 +1,39 @@
+"""How much data the tiles of a partition hold, compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from costmodel.compiled import entry
+from costmodel.schedule.leaf.ranges_kernel import (
+    ANY,
+    INPUTS,
+    WEIGHTS,
+    Four,
+    Ranges,
+    Shape,
+    fill_ranges,
+    replicas_of,
+    volume,
+)
+
+Array = NDArray[Any]
+
+
+@entry
+def volumes(shape: Shape, sizes: Four, parts: Array, ranges: Ranges, found: Array) -> None:
+    """Fill ``found``: largest and total bytes of inputs, then of weights, over a partition's tiles."""
+    fill_ranges(shape, sizes, parts, ranges)
+    for kind in (INPUTS, WEIGHTS):
+        largest = 1
+        for dim in range(4):
+            axis, longest = ranges.axis[kind, dim], 0
+            for part in range(parts[axis] if axis >= 0 else 1):
+                longest = max(longest, ranges.end[kind, dim, part] - ranges.first[kind, dim, part])
+            largest *= longest
+        found[2 * (kind - INPUTS)] = largest
+        found[2 * (kind - INPUTS) + 1] = volume(ranges, kind, (0, ANY), parts) * replicas_of(
+            ranges, kind, parts
+        )

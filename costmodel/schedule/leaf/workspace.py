@@ -1,0 +1,66 @@
+"""A chip as the numbers and room for arrays that the compiled search of leaves works in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from costmodel.hardware.chip import Chip
+from costmodel.schedule.leaf.geometry import mesh_of, ranges_of
+
+
+def prices_of(chip: Chip, exponents: tuple[float, float]) -> Any:
+    """What NoC and DRAM cost, and the ``exponents`` of energy and cycles."""
+    from costmodel.schedule.leaf.leaf_values import Prices
+
+    return Prices(
+        chip.noc.hop_pj_per_byte,
+        chip.dram.read_pj_per_byte,
+        chip.dram.write_pj_per_byte,
+        chip.noc.link_bytes_per_cycle,
+        chip.dram.bytes_per_cycle,
+        float(exponents[0]),
+        float(exponents[1]),
+    )
+
+
+def room_of(chip: Chip, streams: int) -> Any:
+    """Room for leaves of up to so many ``streams``."""
+    from costmodel.schedule.leaf.leaf_values import Flows, Room
+
+    at = np.zeros((chip.columns, chip.rows), np.int64)
+    east, west = (np.zeros(chip.columns, np.int64) for _ in range(2))
+    south, north, out = (np.zeros_like(at) for _ in range(3))
+    return Room(
+        mesh_of((chip.columns, chip.rows), chip.positions, chip.ports, True),
+        ranges_of(chip.tiles),
+        Flows(east, west, south, north, out),
+        port_counts(chip),
+        np.zeros((streams, 2, 4, chip.tiles), np.int64),
+        np.zeros((streams, 4, chip.tiles, chip.tiles), np.int64),
+    )
+
+
+def port_counts(chip: Chip) -> Any:
+    """How many DRAM ports send over links or take what comes over them."""
+    from costmodel.schedule.leaf.leaf_values import PortCounts
+
+    columns, rows = np.arange(chip.columns), np.arange(chip.rows)
+    at = np.zeros((chip.columns, chip.rows), np.int64)
+    for port in chip.ports:
+        at[port] += 1
+    of_columns, of_rows = at.sum(axis=1), at.sum(axis=0)
+    before, after = columns[:, None] >= columns, columns[:, None] <= columns
+    above, below = rows[:, None] >= rows, rows[:, None] <= rows
+    counts = PortCounts(
+        to_east=before @ at,
+        to_west=after @ at,
+        to_south=above @ of_rows,
+        to_north=below @ of_rows,
+        east_of=~before @ of_columns,
+        west_of=~after @ of_columns,
+        south_of=at @ ~above.T,
+        north_of=at @ ~below.T,
+    )
+    return PortCounts(*(np.ascontiguousarray(array, np.int64) for array in counts))

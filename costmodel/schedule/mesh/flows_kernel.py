@@ -1,0 +1,104 @@
+"""Transfers between DRAM and tiles as loads of links, compiled.
+
+DRAM's bytes are spread evenly over its ports. A transfer from DRAM is a tree from every port: along the
+port's row over all columns that are reached, then along these columns. One to DRAM goes along the tile's row
+to the port's column. What many transfers put on a link depends only on how many bytes go further than it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from costmodel.compiled import called, inlined
+from costmodel.schedule.leaf.leaf_values import Flows, PortCounts, Room
+from costmodel.schedule.mesh.mesh_kernel import EAST, NORTH, SOUTH, WEST, Span
+
+Array = NDArray[Any]
+Int = Any
+"""A 64-bit integer of compiled code."""
+
+
+@called
+def clear(flows: Flows) -> None:
+    """No bytes anywhere."""
+    flows.east[:] = 0
+    flows.west[:] = 0
+    flows.south[:] = 0
+    flows.north[:] = 0
+    flows.out[:] = 0
+
+
+@called
+def load(room: Room, span: Span, size: Int) -> None:
+    """``size`` bytes from DRAM to all rows that the mesh's ``lowest`` and ``highest`` say are reached."""
+    mesh, flows = room.mesh, room.flows
+    flows.east[span[1]] += size
+    flows.west[span[0]] += size
+    for column in range(span[0], span[1] + 1):
+        if mesh.highest[column] >= 0:
+            flows.south[column, mesh.highest[column]] += size
+            flows.north[column, mesh.lowest[column]] += size
+
+
+@called
+def add_to_links(room: Room) -> None:
+    """Add all flows, which are bytes, to the mesh's links, which are bytes times ports."""
+    _along_rows(room.flows, room.ports, room.mesh.links)
+    _along_columns(room.flows, room.ports, room.mesh.links)
+
+
+@inlined
+def _link(columns_rows: Int, column: Int, row: Int, direction: Int) -> Int:
+    return (column * columns_rows + row) * 4 + direction
+
+
+@inlined
+def _along_rows(flows: Flows, ports: PortCounts, links: Array) -> None:
+    columns, rows = flows.out.shape
+    further: Int = 0
+    for column in range(columns - 2, -1, -1):
+        further += flows.east[column + 1]
+        for row in range(rows):
+            links[_link(rows, column, row, EAST)] += further * ports.to_east[column, row]
+    further = 0
+    for column in range(1, columns):
+        further += flows.west[column - 1]
+        for row in range(rows):
+            links[_link(rows, column, row, WEST)] += further * ports.to_west[column, row]
+    for row in range(rows):
+        further = 0
+        for column in range(columns - 1):
+            further += flows.out[column, row]
+            links[_link(rows, column, row, EAST)] += further * ports.east_of[column]
+        further = 0
+        for column in range(columns - 1, 0, -1):
+            further += flows.out[column, row]
+            links[_link(rows, column, row, WEST)] += further * ports.west_of[column]
+
+
+@inlined
+def _along_columns(flows: Flows, ports: PortCounts, links: Array) -> None:
+    columns, rows = flows.out.shape
+    for column in range(columns):
+        further: Int = 0
+        for row in range(rows - 2, -1, -1):
+            further += flows.south[column, row + 1]
+            links[_link(rows, column, row, SOUTH)] += further * ports.to_south[row]
+        further = 0
+        for row in range(1, rows):
+            further += flows.north[column, row - 1]
+            links[_link(rows, column, row, NORTH)] += further * ports.to_north[row]
+    leaving: Int = 0
+    for row in range(rows - 1):
+        for column in range(columns):
+            leaving += flows.out[column, row]
+        for column in range(columns):
+            links[_link(rows, column, row, SOUTH)] += leaving * ports.south_of[column, row]
+    leaving = 0
+    for row in range(rows - 1, 0, -1):
+        for column in range(columns):
+            leaving += flows.out[column, row]
+        for column in range(columns):
+            links[_link(rows, column, row, NORTH)] += leaving * ports.north_of[column, row]

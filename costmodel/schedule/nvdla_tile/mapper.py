@@ -1,0 +1,116 @@
+"""How one tile computes its share of a layer, as the released program's ``polar`` mapper finds it.
+
+Every spatial split of the PE grid with every block of outputs is tried for one loop order; the cheapest for
+the objective is taken (section 4.2.2, "intra-tile dataflow exploration").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from costmodel.schedule.layer_graph.graph import NetworkLayer
+from costmodel.schedule.nvdla_tile.hardware import Buffer, Tile
+
+
+@dataclass(frozen=True)
+class TileCost:
+    """Energies (pJ) and cycles of a tile for its share; ``shared_pj`` is the global buffer's part."""
+
+    energy_pj: float
+    cycles: int
+    shared_pj: float
+    buffers_pj: float
+    bus_pj: float
+    mac_pj: float
+
+
+@dataclass(frozen=True)
+class Share:
+    """A tile's part of a layer: outputs ``k`` x ``h`` x ``w`` for ``b`` samples (largest of all tiles)."""
+
+    k: int
+    h: int
+    w: int
+    b: int
+
+    @staticmethod
+    def of(layer: NetworkLayer, parts: tuple[int, int, int, int], batch: int) -> Share:
+        """``parts``: into how many the dims K, B, H and W are cut."""
+        k, b, h, w = (-(-size // part) for size, part in zip(layer.sizes(batch), parts, strict=True))
+        return Share(k, h, w, b)
+
+
+class TileMapper:
+    """Costs of tile shares for one objective, remembered: most shares come up again and again."""
+
+    def __init__(self, tile: Tile, exponent: int) -> None:
+        self._tile, self._exponent = tile, exponent
+        self._known: dict[tuple[int, ...], TileCost | None] = {}
+        self._numbers = _numbers(tile)
+
+    def cost(self, layer: NetworkLayer, share: Share) -> TileCost | None:
+        """The cost of ``share``; None where no loop nest fits the buffers of a PE."""
+        if not layer.has_weights:
+            return self._without_weights(layer, share)
+        work = _workload(layer, share)
+        if work not in self._known:
+            self._known[work] = self.searched(work)
+        return self._known[work]
+
+    def _without_weights(self, layer: NetworkLayer, share: Share) -> TileCost:
+        """Pooling and element-wise layers run on the tile's vector units."""
+        operations = share.k * share.h * share.w * layer.operands * layer.r * layer.s * share.b
+        energy = operations * self._tile.vector_operation_pj
+        return TileCost(energy, -(-operations // self._tile.vector_units), 0.0, 0.0, 0.0, energy)
+
+    def searched(self, work: tuple[int, ...]) -> TileCost | None:
+        """The cheapest nest of a workload as in :class:`.mapper_values.Workload`; None: none fits."""
+        from costmodel.schedule.nvdla_tile.mapper_kernel import best_nest
+        from costmodel.schedule.nvdla_tile.mapper_values import Problem, Workload
+
+        best = np.empty(6)
+        best_nest(Problem(self._numbers, Workload(*work), self._exponent), best)
+        if not np.isfinite(best[0]):
+            return None
+        energy, cycles, shared, buffers, bus, macs = best.tolist()
+        return TileCost(energy, int(cycles), shared, buffers, bus, macs)
+
+
+def _workload(layer: NetworkLayer, share: Share) -> tuple[int, ...]:
+    """C, K, H, W, R, S, strides, samples, groups; with activations as weights every sample is a group."""
+    c, k, b, groups = layer.c, share.k, share.b, 1
+    if layer.kind == "groupconv":
+        groups, c = -(-k // layer.group_k), layer.group_c
+        k = layer.group_k if groups > 1 else k
+    if layer.weight_producers:
+        groups, b = groups * b, 1
+    return (c, k, share.h, share.w, layer.r, layer.s, layer.stride_h, layer.stride_w, b, groups)
+
+
+def _numbers(tile: Tile) -> Any:
+    from costmodel.schedule.nvdla_tile.mapper_values import Numbers
+
+    def energies(buffer: Buffer) -> tuple[float, float]:
+        return buffer.read_pj_per_byte, buffer.write_pj_per_byte
+
+    return Numbers(
+        vector=tile.vector,
+        lanes=tile.lanes,
+        grid=tile.grid,
+        activation_bytes=tile.activation.size_bytes // tile.vector,
+        weight_bytes=tile.weight.size_bytes // tile.vector,
+        output_bytes=tile.output.size_bytes // tile.lanes,
+        bus_bytes_per_cycle=tile.bus_bytes_per_cycle,
+        shared_bytes_per_cycle=tile.shared_bytes_per_cycle,
+        mac_units=tile.macs,
+        mac_pj=tile.mac_pj,
+        bus_pj=tile.bus_pj_per_byte,
+        activation_pj=energies(tile.activation),
+        weight_pj=energies(tile.weight),
+        output_pj=energies(tile.output),
+        output_shared_pj=energies(tile.output_shared),
+        shared_pj=energies(tile.shared),
+    )

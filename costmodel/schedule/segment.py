@@ -1,0 +1,278 @@
+"""A segment: what has the whole chip to itself while it runs, from its leaves up.
+
+Children of a root T cut are segments, and a root that is no T cut is one: its weights are loaded and pinned
+for each batch of it, and only DRAM connects it to the others (section 3.3.1). So its cost is its own. A
+segment that is one leaf may do without pinned weights, and have its loop nest mapped on the whole chip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.hardware.chip import Chip
+from costmodel.schedule.allocation import allocate
+from costmodel.schedule.alone import AloneCost
+from costmodel.schedule.buffers import Held, cut_in_space, cut_in_time, leaf_held
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.leaf.leaf import LeafCost, LeafSearch
+from costmodel.schedule.leaf.streams import Place, Run
+from costmodel.schedule.schedule import Path
+from costmodel.schedule.tree.segment_flow import SegmentFlow
+from costmodel.schedule.tree.tree import Cut, Leaf, Node
+from costmodel.schedule.tree.validity import NotPossibleError
+
+Array = NDArray[Any]
+ENERGY_PARTS = ("tiles", "transfers", "noc", "dram")
+"""Within tiles; between their buffers and the NoC; on links; in DRAM."""
+
+
+@dataclass(frozen=True)
+class NodeCost:
+    """What a node costs; ``cycles`` for one batch of its own, all else for one batch of its segment.
+
+    ``parts_pj`` [4]: energy by ENERGY_PARTS. ``links`` [X * Y * 4]: bytes times DRAM ports on each link.
+    ``busy``: tiles times cycles in which they compute. A leaf has its partition and placement in ``leaf``, or
+    its costs ``alone``: then nobody knows its links [0] one by one, and its buffers are the mapping's.
+    """
+
+    node: Node
+    first_tile: int
+    tiles: int
+    cycles: int
+    parts_pj: tuple[float, float, float, float]
+    dram_read_bytes: int
+    dram_write_bytes: int
+    busy: int
+    links: Array
+    held: Held
+    leaf: LeafCost | None = None
+    alone: AloneCost | None = None
+    children: tuple[NodeCost, ...] = ()
+
+    @property
+    def dram_bytes(self) -> int:
+        return self.dram_read_bytes + self.dram_write_bytes
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A node with what is known before it has tiles: ``cycles`` is its normalized processing time.
+
+    ``stages`` [children] of an S cut; ``groups``: into how many a sub-batch falls when it is handed on.
+    """
+
+    node: Node
+    cycles: float
+    least_tiles: int
+    children: tuple[_Planned, ...] = ()
+    stages: tuple[int, ...] = ()
+    groups: int = 1
+
+
+class SegmentEvaluation:
+    """Evaluates one segment; ``groups`` by the paths of S cuts below it, ``normalized`` cycles by layer."""
+
+    def __init__(
+        self,
+        search: LeafSearch,
+        flow: SegmentFlow,
+        groups: Mapping[Path, int],
+        normalized: Callable[[int], float],
+    ) -> None:
+        self._search, self._flow, self._groups, self._normalized = search, flow, groups, normalized
+        self._chip: Chip = search.chip
+        self._graph: LayerGraph = search.graph
+        self._batch = 1
+        self._places: dict[int, Place] = {}
+
+    def cost(self, segment: Node) -> NodeCost:
+        """NotPossibleError when buffers, tiles or PEs do not suffice."""
+        self._batch = segment.batch
+        if isinstance(segment, Leaf):
+            return self._cheapest(segment)
+        layers = (self._graph.layers[number] for number in self._flow.layers)
+        if alone := [layer.name for layer in layers if layer.runs_alone]:
+            raise NotPossibleError(f"{alone[0]}: runs alone on the chip only, as a segment of its own")
+        planned = self._planned(segment, (), iter(self._flow.stages))
+        return self._node(planned, 0, self._chip.tiles, True)
+
+    def _cheapest(self, leaf: Leaf) -> NodeCost:
+        """A segment of one layer, which is pinned or alone, by the objective of its energy and cycles."""
+        alone = self._alone(leaf)
+        if self._graph.layers[self._graph.index[leaf.layer]].runs_alone:
+            if alone is None:
+                raise NotPossibleError(
+                    f"{leaf.layer}: runs alone on the chip only, and has no mapping of {leaf.batch} samples"
+                )
+            return alone
+        try:
+            pinned = self._leaf(leaf, 0, self._chip.tiles)
+        except NotPossibleError:
+            if alone is None:
+                raise
+            return alone
+        return pinned if alone is None else min(pinned, alone, key=self._objective)
+
+    def _alone(self, leaf: Leaf) -> NodeCost | None:
+        cost = self._search.tile_costs.alone(self._graph.index[leaf.layer], leaf.batch)
+        if cost is None:
+            return None
+        nothing = np.zeros(self._chip.tiles, np.int64)
+        return NodeCost(
+            node=leaf,
+            first_tile=0,
+            tiles=self._chip.tiles,
+            cycles=cost.cycles,
+            parts_pj=cost.parts_pj,
+            dram_read_bytes=cost.dram_read_bytes,
+            dram_write_bytes=cost.dram_write_bytes,
+            busy=cost.tile_cycles,
+            links=np.zeros(0, np.int64),
+            held=Held((), nothing, nothing, nothing),
+            alone=cost,
+        )
+
+    def _objective(self, cost: NodeCost) -> float:
+        energy, cycles = self._search.exponents
+        return float(sum(cost.parts_pj) ** energy * cost.cycles**cycles)
+
+    def _planned(self, node: Node, path: Path, cuts: Iterator[Sequence[int]]) -> _Planned:
+        """Normalized processing times (section 3.3.2), with fill and drain, and tiles needed.
+
+        ``cuts``: the stages of the cuts that come next, from the top and left.
+        """
+        if isinstance(node, Leaf):
+            return _Planned(node, self._normalized(self._graph.index[node.layer]), 1)
+        stages = tuple(next(cuts))
+        children = tuple(self._planned(child, (*path, i), cuts) for i, child in enumerate(node.children))
+        cycles = sum(child.cycles for child in children)
+        if node.kind == "T":
+            return _Planned(node, cycles, max(child.least_tiles for child in children), children)
+        groups = self._groups.get(path, 1)
+        rounds = node.subbatches * groups
+        cycles = cycles * (rounds + max(stages)) / rounds
+        least = sum(child.least_tiles for child in children)
+        return _Planned(node, cycles, least, children, stages, groups)
+
+    def _node(self, planned: _Planned, first: int, tiles: int, once: bool) -> NodeCost:
+        """``once``: the node runs once while the segment's weights are pinned."""
+        node = planned.node
+        if isinstance(node, Leaf):
+            return self._leaf(node, first, tiles)
+        once_below = once and node.subbatches == 1
+        if node.kind == "T":
+            children = [self._node(child, first, tiles, once_below) for child in planned.children]
+            cycles = node.subbatches * sum(child.cycles for child in children)
+            held = cut_in_time([child.held for child in children], node.subbatches, once)
+        else:
+            children = self._side_by_side(planned, first, tiles, once_below)
+            cycles = _pipelined(planned, node, max(child.cycles for child in children))
+            held = cut_in_space([child.held for child in children], node.subbatches)
+        self._check(_name(node), held)
+        return self._cut(node, children, cycles, held)
+
+    def _side_by_side(self, planned: _Planned, first: int, tiles: int, once: bool) -> list[NodeCost]:
+        weights = [child.cycles for child in planned.children]
+        given = allocate(tiles, weights, [child.least_tiles for child in planned.children])
+        if given is None:
+            raise NotPossibleError(
+                f"{_name(planned.node)}: its children need {planned.least_tiles} tiles side by side "
+                f"and have {tiles}"
+            )
+        costs = []
+        for child, count in zip(planned.children, given, strict=True):
+            costs.append(self._node(child, first, count, once))
+            first += count
+        return costs
+
+    def _cut(self, cut: Cut, children: Sequence[NodeCost], cycles: int, held: Held) -> NodeCost:
+        links = np.sum([child.links for child in children], axis=0)
+        read = sum(child.dram_read_bytes for child in children)
+        written = sum(child.dram_write_bytes for child in children)
+        runs = self._batch // cut.batch
+        if cut.kind == "S":  # a T cut's children have waited for their own data already
+            cycles = max(cycles, self._chip.least_cycles(read + written, int(links.max()), runs))
+        parts = zip(*(child.parts_pj for child in children), strict=True)
+        tiles, transfers, noc, dram = (sum(part) for part in parts)
+        return NodeCost(
+            node=cut,
+            first_tile=children[0].first_tile,
+            tiles=children[0].tiles if cut.kind == "T" else sum(child.tiles for child in children),
+            cycles=cycles,
+            parts_pj=(tiles, transfers, noc, dram),
+            dram_read_bytes=read,
+            dram_write_bytes=written,
+            busy=sum(child.busy for child in children),
+            links=links,
+            held=held,
+            children=tuple(children),
+        )
+
+    def _leaf(self, leaf: Leaf, first: int, tiles: int) -> NodeCost:
+        layer, flow = self._graph.index[leaf.layer], self._flow
+        runs = self._batch // leaf.batch
+        producers = {number: self._places[number] for number in flow.sources.get(layer, ())}
+        run = Run(leaf.batch, first, tiles, runs, layer in flow.written)
+        cost = self._search.cost(layer, run, producers)
+        if cost is None:
+            raise NotPossibleError(
+                f"{leaf.layer}: no partition of {leaf.batch} samples among {tiles} tiles fits the buffers "
+                "of tiles and PEs"
+            )
+        self._places[layer] = cost.place
+        held = self._leaf_held(layer, cost, producers)
+        self._check(leaf.layer, held)
+        return NodeCost(
+            node=leaf,
+            first_tile=first,
+            tiles=tiles,
+            cycles=cost.cycles,
+            parts_pj=self._parts_pj(cost),
+            dram_read_bytes=cost.dram_read_bytes,
+            dram_write_bytes=cost.dram_write_bytes,
+            busy=runs * tiles * cost.tile_cycles,
+            links=cost.links,
+            held=held,
+            leaf=cost,
+        )
+
+    def _parts_pj(self, cost: LeafCost) -> tuple[float, float, float, float]:
+        noc, dram = self._chip.noc, self._chip.dram
+        hop_bytes = int(cost.links.sum()) / len(self._chip.ports)
+        dram_pj = cost.dram_read_bytes * dram.read_pj_per_byte
+        dram_pj += cost.dram_write_bytes * dram.write_pj_per_byte
+        return cost.tiles_pj, cost.transfers_pj, hop_bytes * noc.hop_pj_per_byte, dram_pj
+
+    def _leaf_held(self, layer: int, cost: LeafCost, producers: Mapping[int, Place]) -> Held:
+        """Sorts what a leaf holds by where it comes from."""
+        weights = from_dram = np.zeros(self._chip.tiles, np.int64)
+        arriving: list[Array] = []
+        for stream, held in zip(self._search.streams[layer], cost.held, strict=True):
+            if stream.pinned:
+                weights = held
+            elif stream.producer is not None and stream.producer in producers:
+                above = self._flow.cuts_between(stream.producer, layer)
+                arriving += [np.zeros_like(held)] * (above + 1 - len(arriving))
+                arriving[above] = arriving[above] + held
+            elif stream.kind != "outputs":
+                from_dram = from_dram + held
+        return leaf_held(weights, from_dram, tuple(arriving), self._chip.tile.output_stream_bytes)
+
+    def _check(self, where: str, held: Held) -> None:
+        most, size = held.most, self._chip.tile.buffer.size_bytes
+        if most > size:
+            raise NotPossibleError(f"{where}: a tile has to hold {most:,} bytes and has {size:,}")
+
+
+def _pipelined(planned: _Planned, cut: Cut, slowest: int) -> int:
+    """All sub-batches of the slowest child, and the stages before it has its first group."""
+    return cut.subbatches * slowest + -(-max(planned.stages) * slowest // planned.groups)
+
+
+def _name(node: Node) -> str:
+    return f"{node.kind} cut {node.batch}/{node.subbatches}" if isinstance(node, Cut) else node.layer

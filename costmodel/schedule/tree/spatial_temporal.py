@@ -1,0 +1,69 @@
+"""The S-T graph of an RA tree (section 3.1.1, Fig. 2): which tiles compute which samples when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from costmodel.schedule.tree.data_flow import DataFlow
+from costmodel.schedule.tree.tree import Cut, Leaf
+
+
+@dataclass(frozen=True)
+class Rectangle:
+    """A layer's samples from ``first_sample`` to before ``end_sample`` on tiles, during cycles."""
+
+    layer: str
+    first_sample: int
+    end_sample: int
+    first_tile: int
+    end_tile: int
+    start: int
+    end: int
+
+
+def spatial_temporal_graph(
+    flow: DataFlow, cycles: Mapping[int, int], tiles: Mapping[int, tuple[int, int]]
+) -> list[Rectangle]:
+    """All rectangles of a tree, leaf by leaf within each sub-batch.
+
+    ``cycles``: what one batch of every node takes, ``tiles``: first and end tile of every leaf, both by the
+    node's number in ``flow.positions``. A child of an S cut begins as many of the slowest child's batches
+    late as its stage says; children of a T cut follow one another.
+    """
+    return _Drawing(flow, cycles, tiles).rectangles()
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    flow: DataFlow
+    cycles: Mapping[int, int]
+    tiles: Mapping[int, tuple[int, int]]
+
+    def rectangles(self) -> list[Rectangle]:
+        return self._node(0, 0, 0)
+
+    def _node(self, number: int, sample: int, start: int) -> list[Rectangle]:
+        node = self.flow.positions[number].node
+        if isinstance(node, Leaf):
+            first, end = self.tiles[number]
+            until = start + self.cycles[number]
+            return [Rectangle(node.layer, sample, sample + node.batch, first, end, start, until)]
+        drawn = []
+        for part in range(node.subbatches):
+            at = sample + part * (node.batch // node.subbatches)
+            for child, offset in zip(self.flow.children[number], self._offsets(number, node), strict=True):
+                drawn += self._node(child, at, start + offset + part * self._period(number, node))
+        return drawn
+
+    def _offsets(self, number: int, cut: Cut) -> list[int]:
+        """When each child begins within a sub-batch."""
+        children = self.flow.children[number]
+        if cut.kind == "S":
+            return [stage * self._period(number, cut) for stage in self.flow.stages[number]]
+        return [sum(self.cycles[child] for child in children[:place]) for place in range(len(children))]
+
+    def _period(self, number: int, cut: Cut) -> int:
+        """From one sub-batch's start to the next one's."""
+        taken = [self.cycles[child] for child in self.flow.children[number]]
+        return max(taken) if cut.kind == "S" else sum(taken)

@@ -1,0 +1,74 @@
+"""RA trees as text, a line a node: tabs for depth, ``T 8/2`` a cut into 2 parts, ``conv1 4`` a leaf."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from costmodel.errors import InputError
+from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, Node
+
+CUT_LINE = re.compile(r"([ST]) (\d+)/(\d+)")
+LEAF_LINE = re.compile(r"(\S.*) (\d+)")
+DEEPEST = 500
+"""Deeper trees are refused: every cut of a tree of use has two children or more."""
+
+
+def format_tree(node: Node, depth: int = 0) -> str:
+    """The text of a tree, every line ended."""
+    tabs = "\t" * depth
+    if isinstance(node, Leaf):
+        return f"{tabs}{node.layer} {node.batch}\n"
+    lines = [f"{tabs}{node.kind} {node.batch}/{node.subbatches}\n"]
+    return "".join(lines + [format_tree(child, depth + 1) for child in node.children])
+
+
+@dataclass
+class _Draft:
+    """A line and the nodes below it, while they are read."""
+
+    line: str
+    number: int
+    children: list[_Draft] = field(default_factory=list)
+
+
+def parse_tree(text: str, where: str = "RA tree") -> Node:
+    """The tree of a text; InputError names the line that is wrong."""
+    root: _Draft | None = None
+    open_drafts: list[_Draft] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        content = line.lstrip("\t").rstrip()
+        depth = len(line) - len(line.lstrip("\t"))
+        draft = _Draft(content, number)
+        if depth > min(len(open_drafts), DEEPEST) or (root is not None and depth == 0):
+            expected = "one root" if depth == 0 else f"at most {min(len(open_drafts), DEEPEST)} tabs"
+            raise InputError(f"{where}: line {number}", expected, content if depth == 0 else f"{depth} tabs")
+        del open_drafts[depth:]
+        if open_drafts:
+            open_drafts[-1].children.append(draft)
+        else:
+            root = draft
+        open_drafts.append(draft)
+    if root is None:
+        raise InputError(where, "a line for the root", "no lines")
+    return _node(root, where)
+
+
+def _node(draft: _Draft, where: str) -> Node:
+    place = f"{where}: line {draft.number}"
+    children = tuple(_node(child, where) for child in draft.children)
+    cut, leaf = CUT_LINE.fullmatch(draft.line), LEAF_LINE.fullmatch(draft.line)
+    try:
+        if cut:
+            kind: CutKind = "S" if cut[1] == "S" else "T"
+            return Cut(kind, int(cut[2]), int(cut[3]), children)
+        if leaf and not children:
+            return Leaf(leaf[1], int(leaf[2]))
+    except InputError as error:
+        raise error.at(place) from None
+    except ValueError:  # thousands of digits
+        raise InputError(place, "numbers of ordinary length", draft.line) from None
+    expected = "a cut such as 'T 8/2'" if children else "a cut such as 'T 8/2' or a leaf such as 'conv1 4'"
+    raise InputError(place, expected, draft.line)

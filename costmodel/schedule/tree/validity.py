@@ -1,0 +1,72 @@
+"""Whether an RA tree is one of a network, batch and chip: Formulas 1-10 of section 3.1.2, with reasons."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from costmodel.schedule.tree.data_flow import Producers
+from costmodel.schedule.tree.tree import Cut, Leaf, Node, leaves
+
+
+class NotPossibleError(Exception):
+    """A valid tree cannot run on the hardware; the message says which node and why."""
+
+
+def violations(tree: Node, producers: Producers, batch: int, tiles: int | None = None) -> list[str]:
+    """Why ``tree`` is not a valid tree of the network for ``batch`` samples; empty if it is.
+
+    ``producers`` has the network's layers and what each reads. With ``tiles`` S cuts must be able to give
+    every child a tile of its own (Formulas 9 and 10); how many each gets is the evaluator's business.
+    """
+    reasons = [] if tree.batch == batch else [f"the root's batch is {tree.batch}, the workload's {batch}"]
+    reasons += _batch_reasons(tree)
+    reasons += _layer_reasons(tree, producers)
+    if tiles is not None and (needed := least_tiles(tree)) > tiles:
+        reasons.append(f"its S cuts need {needed} tiles side by side, the chip has {tiles}")
+    return reasons
+
+
+def least_tiles(node: Node) -> int:
+    """Tiles that a node needs at least: an S cut those of all children, a T cut those of the largest."""
+    if isinstance(node, Leaf):
+        return 1
+    needed = [least_tiles(child) for child in node.children]
+    return sum(needed) if node.kind == "S" else max(needed)
+
+
+def _batch_reasons(node: Node) -> list[str]:
+    """Formulas 4 and 8: sub-batches divide the batch and are the children's batch."""
+    if isinstance(node, Leaf):
+        return []
+    name = f"{node.kind} cut {node.batch}/{node.subbatches}"
+    if node.batch % node.subbatches:
+        return [f"{name}: {node.subbatches} sub-batches do not divide {node.batch} samples"]
+    share = node.batch // node.subbatches
+    reasons = [
+        f"{name}: {_name(child)} has a batch of {child.batch}, not {share}"
+        for child in node.children
+        if child.batch != share
+    ]
+    return reasons + [reason for child in node.children for reason in _batch_reasons(child)]
+
+
+def _layer_reasons(tree: Node, producers: Producers) -> list[str]:
+    """The root has all layers, a leaf each, and every layer after those that it reads from."""
+    order = [leaf.layer for leaf in leaves(tree)]
+    counted = Counter(order)
+    reasons = [f"no layer {layer} in the network" for layer in counted if layer not in producers]
+    reasons += [f"layer {layer} has {count} leaves" for layer, count in counted.items() if count > 1]
+    reasons += [f"layer {layer} has no leaf" for layer in producers if layer not in counted]
+    if reasons:
+        return reasons
+    place = {layer: index for index, layer in enumerate(order)}
+    return [
+        f"{layer} comes before {producer}, whose outputs it needs"
+        for layer in order
+        for producer in producers[layer]
+        if place[producer] > place[layer]
+    ]
+
+
+def _name(node: Node) -> str:
+    return f"{node.kind} cut" if isinstance(node, Cut) else f"layer {node.layer}"

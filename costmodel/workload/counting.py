@@ -1,0 +1,66 @@
+"""What of a network's work is counted, and what is not: for whoever maps its layers or reads a result."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from costmodel.errors import InputError
+from costmodel.workload.network import Layer, Network
+
+
+def mapped_layers(network: Network) -> tuple[Layer, ...]:
+    """Every layer that asks for MACs; InputError, saying what is not counted, where there is none."""
+    if network.layers:
+        return network.layers
+    found = _kinds(network) or "operators without multiply-accumulates only"
+    raise InputError(f"network {network.name}", "an operator whose multiply-accumulates are counted", found)
+
+
+def uncounted_rows(network: Network) -> list[dict[str, Any]]:
+    """The nodes whose work is not, or not all, counted: node, kind, why, and ``macs``, how many
+    are missing, where the shapes tell.
+    """
+    return [
+        {"node": n.name, "kind": n.operator, "why": n.uncounted.why}
+        | ({} if n.uncounted.macs is None else {"macs": n.uncounted.macs})
+        for n in network.nodes
+        if n.uncounted
+    ]
+
+
+def counting_warnings(network: Network) -> tuple[str, ...]:
+    """One line if operators are not counted, one if repeated elements could not be followed; else none."""
+    warnings = []
+    missing = [node.uncounted for node in network.nodes if node.uncounted]
+    if missing:
+        line = f"{len(missing)} of {len(network.nodes)} operators are not counted: {_kinds(network)}"
+        known = [one.macs for one in missing if one.macs is not None]
+        if known:
+            share = sum(known) / (sum(known) + network.macs)
+            line += f"; {len(known)} of them ask for {sum(known):,} MACs, {share:.1%} of all that are known"
+        warnings.append(f"network {network.name}: {line}")
+    notes = [node for node in network.nodes if node.note]
+    if notes:
+        first = f"node {notes[0].name}: {notes[0].note}"
+        warnings.append(
+            f"network {network.name}: {len(notes)} operators may read less than is counted; {first}"
+        )
+    return tuple(warnings)
+
+
+def size_warnings(network: Network) -> tuple[str, ...]:
+    """One line if tensors have no known size, and so count as nothing in a plan of them; else none."""
+    unknown = [value.name for value in network.values if not value.elements]
+    if not unknown:
+        return ()
+    count = f"{len(unknown)} of {len(network.values)} tensors are of unknown size and count as 0 bytes"
+    maker = next((node for node in network.nodes if unknown[0] in node.outputs), None)
+    made = f", made by node {maker.name} ({maker.operator})" if maker else ""
+    return (f"network {network.name}: {count}, the first {unknown[0]}{made}",)
+
+
+def _kinds(network: Network) -> str:
+    """How many operators of each kind are not counted, the most frequent first."""
+    kinds = Counter(node.operator for node in network.nodes if node.uncounted)
+    return ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())

@@ -1,0 +1,380 @@
+"""Workloads: a Layer is a loop nest over tensors with affine projections, a Network a DAG of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Mapping as ReadOnlyDict
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from typing import Any, Literal, get_args
+
+from costmodel.errors import InputError
+from costmodel.workload.attributes import NO_ATTRIBUTES, Attributes
+
+Role = Literal["weights", "inputs", "outputs"]
+Axis = tuple[tuple[str, int], ...]
+"""One tensor axis: the sum of ``coefficient * dim`` over its (dim, coefficient) terms."""
+
+MOST_COUNTED = 2**60
+"""Counts of a mapping are small multiples of a layer's MACs and words, and must fit 64 bits."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A data space of a layer.
+
+    ``axes`` are the affine projections (Timeloop's data-space projection): axis ``((P, 2), (R, 1))`` is
+    indexed by ``2 * p + r``; no dim indexes two axes. ``role`` says what a storage level restricted to
+    weights, inputs or outputs makes of the tensor; the one with role ``outputs`` is read and written.
+    """
+
+    name: str
+    axes: tuple[Axis, ...]
+    role: Role
+
+    def __post_init__(self) -> None:
+        if self.role not in get_args(Role):
+            raise InputError(f"tensor {self.name}", f"one of {get_args(Role)}", self.role, key="role")
+        for axis in self.axes:
+            for dim, coefficient in axis:
+                if not isinstance(coefficient, int) or coefficient < 1:
+                    raise InputError(
+                        f"tensor {self.name}",
+                        "a positive whole coefficient (stride or dilation)",
+                        coefficient,
+                        key=dim,
+                    )
+        used = [dim for axis in self.axes for dim, _ in axis]
+        if len(set(used)) != len(used):
+            raise InputError(f"tensor {self.name}", "every dim in one axis, once", used, key="axes")
+
+    @cached_property
+    def dims(self) -> frozenset[str]:
+        """The layer dims that the tensor depends on (its relevant dims)."""
+        return frozenset(dim for axis in self.axes for dim, _ in axis)
+
+    @cached_property
+    def steps(self) -> dict[str, tuple[int, ...]]:
+        """Per relevant dim, how many words one step of it moves along each axis."""
+        return {
+            dim: tuple(coefficient if axis is own else 0 for axis in self.axes)
+            for own in self.axes
+            for dim, coefficient in own
+        }
+
+    @cached_property
+    def slides(self) -> bool:
+        """Whether an axis sums several dims, so that neighbouring tiles can overlap (a window's halo)."""
+        return any(len(axis) > 1 for axis in self.axes)
+
+    @property
+    def is_output(self) -> bool:
+        return self.role == "outputs"
+
+    def extents(self, tile: ReadOnlyDict[str, int]) -> tuple[int, ...]:
+        """Bounding-box length of each axis, in words, when dim ``d`` runs over ``tile[d]`` points."""
+        return tuple(1 + sum(c * (tile.get(dim, 1) - 1) for dim, c in axis) for axis in self.axes)
+
+    def words(self, tile: ReadOnlyDict[str, int]) -> int:
+        """Words in the dense bounding box of a tile (holes of strides and dilations counted)."""
+        return prod(self.extents(tile))
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One operator as a perfect loop nest: ``dims`` are (name, size) pairs, every point one MAC.
+
+    Two layers with equal ``dims`` and ``tensors`` are the same problem whatever their names:
+    compare :attr:`shape`, not the layer.
+    """
+
+    name: str
+    dims: tuple[tuple[str, int], ...]
+    tensors: tuple[Tensor, ...]
+
+    def __post_init__(self) -> None:
+        where = f"layer {self.name}"
+        for dim, size in self.dims:
+            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+                raise InputError(where, "a whole size of at least 1", size, key=dim)
+        names = [dim for dim, _ in self.dims]
+        if len(set(names)) != len(names):
+            raise InputError(where, "every dim once", names)
+        tensors = [tensor.name for tensor in self.tensors]
+        if sum(tensor.is_output for tensor in self.tensors) != 1:
+            raise InputError(where, "exactly one output tensor", tensors)
+        if len(set(tensors)) != len(tensors):
+            raise InputError(where, "every tensor's name once", tensors)
+        for tensor in self.tensors:
+            if unknown := tensor.dims - set(names):
+                raise InputError(where, f"dims among {names}", sorted(unknown), key=tensor.name)
+        counts = {"MACs": self.macs} | {f"words of {t.name}": t.words(self.sizes) for t in self.tensors}
+        for key, count in counts.items():
+            if count > MOST_COUNTED:
+                raise InputError(where, f"at most {MOST_COUNTED:,} (64-bit counts)", count, key=key)
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        return dict(self.dims)
+
+    @cached_property
+    def macs(self) -> int:
+        return prod(size for _, size in self.dims)
+
+    @property
+    def shape(self) -> tuple[tuple[tuple[str, int], ...], tuple[Tensor, ...]]:
+        """What makes two layers the same problem: everything but the name."""
+        return self.dims, self.tensors
+
+    @cached_property
+    def output(self) -> Tensor:
+        return next(tensor for tensor in self.tensors if tensor.is_output)
+
+    def tensor(self, name: str) -> Tensor:
+        """The tensor of that name; InputError if there is none."""
+        for tensor in self.tensors:
+            if tensor.name == name:
+                return tensor
+        raise InputError(f"layer {self.name}", f"a tensor among {[t.name for t in self.tensors]}", name)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, without the name's influence on anything: see :meth:`from_json`."""
+        return {
+            "name": self.name,
+            "dims": dict(self.dims),
+            "tensors": [
+                {"name": t.name, "role": t.role, "axes": [[list(term) for term in axis] for axis in t.axes]}
+                for t in self.tensors
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, data: ReadOnlyDict[str, Any]) -> Layer:
+        """The layer of :meth:`to_json`; InputError for what is no layer."""
+        tensors = tuple(
+            Tensor(
+                t["name"],
+                tuple(tuple((dim, coefficient) for dim, coefficient in axis) for axis in t["axes"]),
+                t["role"],
+            )
+            for t in data["tensors"]
+        )
+        return cls(data["name"], tuple(data["dims"].items()), tensors)
+
+
+def _axes(*axes: str | Axis) -> tuple[Axis, ...]:
+    return tuple(((axis, 1),) if isinstance(axis, str) else axis for axis in axes)
+
+
+def _sizes(**sizes: int) -> tuple[tuple[str, int], ...]:
+    return tuple(sizes.items())
+
+
+def convolution(
+    name: str,
+    *,
+    N: int = 1,  # noqa: N803 - the field's names of the dims
+    K: int,  # noqa: N803
+    C: int,  # noqa: N803
+    P: int,  # noqa: N803
+    Q: int,  # noqa: N803
+    R: int,  # noqa: N803
+    S: int,  # noqa: N803
+    stride: tuple[int, int] = (1, 1),
+    dilation: tuple[int, int] = (1, 1),
+    groups: int = 1,
+) -> Layer:
+    """A convolution; K and C are totals, ``stride`` and ``dilation`` belong to (P, R) and (Q, S).
+
+    Padding is not modelled: the input is ``(P-1)*stride + (R-1)*dilation + 1`` rows high. With ``groups`` > 1
+    a dim G runs over the groups and K, C become per-group sizes; when one channel is left on both sides
+    the layer is depthwise, whose only channel dim is C.
+    """
+    for value, key in (
+        (groups, "groups"),
+        *((s, "stride") for s in stride),
+        *((d, "dilation") for d in dilation),
+    ):
+        if not isinstance(value, int) or value < 1:
+            raise InputError(f"layer {name}", "a whole number of at least 1", value, key=key)
+    if K % groups or C % groups:
+        raise InputError(f"layer {name}", f"groups that divide K={K} and C={C}", groups, key="groups")
+    rows: Axis = (("R", dilation[0]), ("P", stride[0]))
+    columns: Axis = (("S", dilation[1]), ("Q", stride[1]))
+    if groups > 1 and groups == K == C:
+        return Layer(
+            name,
+            _sizes(R=R, S=S, P=P, Q=Q, C=C, N=N),
+            (
+                Tensor("Weights", _axes("C", "R", "S"), "weights"),
+                Tensor("Inputs", _axes("N", "C", rows, columns), "inputs"),
+                Tensor("Outputs", _axes("N", "C", "Q", "P"), "outputs"),
+            ),
+        )
+    group = ("G",) if groups > 1 else ()
+    return Layer(
+        name,
+        _sizes(R=R, S=S, P=P, Q=Q, C=C // groups, K=K // groups, N=N, **({"G": groups} if group else {})),
+        (
+            Tensor("Weights", _axes(*group, "C", "K", "R", "S"), "weights"),
+            Tensor("Inputs", _axes("N", *group, "C", rows, columns), "inputs"),
+            Tensor("Outputs", _axes("N", *group, "K", "Q", "P"), "outputs"),
+        ),
+    )
+
+
+def gemm(name: str, *, M: int, N: int, K: int) -> Layer:  # noqa: N803
+    """Z[M, N] = A[M, K] * B[N, K]; a fully connected layer has its batch in M and its outputs in N."""
+    return Layer(
+        name,
+        _sizes(M=M, N=N, K=K),
+        (
+            Tensor("A", _axes("M", "K"), "inputs"),
+            Tensor("B", _axes("N", "K"), "weights"),
+            Tensor("Z", _axes("M", "N"), "outputs"),
+        ),
+    )
+
+
+def batched_matmul(name: str, *, B: int, M: int, N: int, K: int) -> Layer:  # noqa: N803
+    """Z[B, M, N] = A[B, M, K] * B[B, N, K]: attention scores and values, one product per batch and head."""
+    if B == 1:
+        return gemm(name, M=M, N=N, K=K)
+    return Layer(
+        name,
+        _sizes(B=B, M=M, N=N, K=K),
+        (
+            Tensor("A", _axes("B", "M", "K"), "inputs"),
+            Tensor("B", _axes("B", "N", "K"), "weights"),
+            Tensor("Z", _axes("B", "M", "N"), "outputs"),
+        ),
+    )
+
+
+ValueKind = Literal["input", "activation", "parameter", "output"]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor that flows between the nodes of a network; ``shape`` in elements."""
+
+    name: str
+    shape: tuple[int, ...]
+    kind: ValueKind
+
+    @property
+    def elements(self) -> int:
+        return prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """The window of a pooling: its size, and how far it moves, along every spatial axis."""
+
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Uncounted:
+    """Why the layers of a node lack multiply-accumulates that it may do.
+
+    ``why``: a sentence without a full stop. ``macs``: how many are missing where the shapes tell, else None.
+    ``error``: shapes or attributes that contradict each other; who maps the layers raises it, and who only
+    plans the tensors need not.
+    """
+
+    why: str
+    macs: int | None = None
+    error: InputError | None = None
+
+
+@dataclass(frozen=True)
+class Node:
+    """An operator of a network: its kind (``conv2d``, ``add``, ...), the values it reads and writes.
+
+    ``layers`` are the loop nests it asks MACs for: one for most, two for fused attention (scores, values),
+    none for element-wise, pooling, concatenation and normalisation. ``pooling`` is the window where the
+    source states one. ``inputs`` are in the operator's order, one that it reads twice twice. ``attributes``
+    are all that the source states of it. ``uncounted`` says what ``layers`` lacks and why; None: nothing.
+    ``note`` says what is uncertain about the words that ``layers`` read; empty: nothing.
+    """
+
+    name: str
+    operator: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    layers: tuple[Layer, ...] = ()
+    pooling: Pooling | None = None
+    attributes: Attributes = NO_ATTRIBUTES
+    uncounted: Uncounted | None = None
+    note: str = ""
+
+    @property
+    def opaque(self) -> bool:
+        """Whether the operator may do work that nobody here counts."""
+        return self.uncounted is not None
+
+
+@dataclass(frozen=True)
+class Network:
+    """A DAG of nodes in topological order, over named values. Checked when built."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    values: tuple[Value, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        where = f"network {self.name}"
+        known = {value.name: value for value in self.values}
+        if len(known) != len(self.values):
+            raise InputError(where, "value names that are all different", "a name twice")
+        ready = {value.name for value in self.values if value.kind in ("input", "parameter")}
+        for node in self.nodes:
+            for name in (*node.inputs, *node.outputs):
+                if name not in known:
+                    raise InputError(where, "values that the network declares", name, key=node.name)
+            if missing := [name for name in node.inputs if name not in ready]:
+                raise InputError(
+                    where,
+                    "nodes in topological order (every input made before it is read)",
+                    missing,
+                    key=node.name,
+                )
+            if again := [name for name in node.outputs if name in ready]:
+                raise InputError(where, "every value made once", again, key=node.name)
+            ready.update(node.outputs)
+
+    @cached_property
+    def layers(self) -> tuple[Layer, ...]:
+        """Every layer that asks for MACs, in execution order.
+
+        Raises InputError naming the first node whose shapes contradict each other; a network with such a
+        node can be read, and its tensors planned, all the same.
+        """
+        for node in self.nodes:
+            if node.uncounted and node.uncounted.error:
+                raise node.uncounted.error
+        return tuple(layer for node in self.nodes for layer in node.layers)
+
+    @property
+    def macs(self) -> int:
+        return sum(layer.macs for layer in self.layers)
+
+    def value(self, name: str) -> Value:
+        """The value of that name; InputError if there is none."""
+        for value in self.values:
+            if value.name == name:
+                return value
+        raise InputError(f"network {self.name}", "the name of a value", name)
+
+
+def distinct_layers(layers: Iterable[Layer]) -> list[tuple[Layer, int]]:
+    """Equal shapes once, in order of first appearance, with how often each occurs."""
+    first: dict[object, Layer] = {}
+    count: dict[object, int] = {}
+    for layer in layers:
+        first.setdefault(layer.shape, layer)
+        count[layer.shape] = count.get(layer.shape, 0) + 1
+    return [(layer, count[shape]) for shape, layer in first.items()]

@@ -1,0 +1,204 @@
+"""From the operands of matrix products, of einsums and of attention to their loop nests (layers)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+from costmodel.errors import InputError
+from costmodel.workload.network import Layer, Role, Tensor, Uncounted, batched_matmul, gemm
+from costmodel.workload.views import Digit, Digits, Shape, View, paired, whole
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The layers of a node; ``uncounted`` and ``note`` as of :class:`costmodel.workload.network.Node`."""
+
+    layers: tuple[Layer, ...] = ()
+    note: str = ""
+    uncounted: Uncounted | None = None
+
+
+def matmul_of(name: str, a: View, b: View) -> Counted:
+    """The layer of ``a @ b`` under NumPy's broadcasting rules, each element read once for all that share it.
+
+    A batch axis along which only ``a`` moves is rows more (M), one along which only ``b`` moves is columns
+    more (N): a product with a 2-D weight matrix is one GEMM over all rows of the batch, and four query heads
+    that share a key-value head are four times its rows. Where a batch axis of one operand is a multiple of
+    the other's, as in graphs whose repetition of heads was folded away, consecutive positions of the longer
+    one share a position of the shorter one.
+    """
+    rows = a if len(a.shape) > 1 else a.reshaped((1, *a.shape))
+    columns = b if len(b.shape) > 1 else b.reshaped((*b.shape, 1))
+    if not a.shape or not b.shape or not rows or not columns or rows.shape[-1] != columns.shape[-2]:
+        found = f"{a.shape} and {b.shape}"
+        raise InputError(f"layer {name}", "shapes (..., M, K) and (..., K, N)", found)
+    longest = max(len(rows.axes), len(columns.axes)) - 2
+    left: list[Digits] = [()] * (longest - len(rows.axes) + 2) + list(rows.axes[:-2])
+    right: list[Digits] = [()] * (longest - len(columns.axes) + 2) + list(columns.axes[:-2])
+    loops = Loops()
+    for one, two in zip(left, right, strict=True):
+        try:
+            loops.both(*shared_evenly(one, two), summed=False)
+        except ValueError:
+            expected = "batch axes that broadcast, or of which one is a multiple of the other"
+            raise InputError(f"layer {name}", expected, f"{a.shape} and {b.shape}") from None
+    loops.one("A", rows.axes[-2])
+    loops.one("B", columns.axes[-1])
+    loops.both(rows.axes[-1], columns.axes[-2], summed=True)
+    return loops.counted(name, (a, b))
+
+
+def product_shape(a: Shape, b: Shape) -> Shape | None:
+    """The shape of what :func:`matmul_of` makes of operands with two axes or more; None if it cannot."""
+    if min(len(a), len(b)) < 2 or not all((*a, *b)) or a[-1] != b[-2]:
+        return None
+    longest = max(len(a), len(b)) - 2
+    left, right = ((1,) * (longest - len(shape) + 2) + shape[:-2] for shape in (a, b))
+    if any(max(one, two) % min(one, two) for one, two in zip(left, right, strict=True)):
+        return None
+    return (*map(max, left, right), a[-2], b[-1])
+
+
+class Loops:
+    """The loops of a product of two operands, A and B: each by the tensors along which it moves.
+
+    Loops that move the same tensors are one dim of the layer: one in the output Z and in A alone is rows (M).
+    """
+
+    def __init__(self) -> None:
+        self._sizes: dict[str, int] = {}
+        """By the tensors that a loop moves, how often it runs."""
+        self._note = ""
+
+    def one(self, operand: Literal["A", "B"], axis: Digits) -> None:
+        """An axis of one operand and of the output; where the operand repeats, only the output moves."""
+        for digit in axis:
+            self._add(digit.size, (operand if digit.stride else "") + "Z")
+
+    def both(self, a: Digits, b: Digits, *, summed: bool) -> None:
+        """An axis of both operands, of the output too unless it is ``summed`` over."""
+        pairs = paired(a, b)
+        if pairs is None:
+            self._note = "its operands repeat by numbers that do not divide each other: counted as read whole"
+            pairs = [(prod(digit.size for digit in a), True, True)]
+        for size, in_a, in_b in pairs:
+            moved = "A" * in_a + "B" * in_b + "Z" * (not summed)
+            if not moved:  # every dim of a layer moves some tensor: the factors stand for the repeated ones
+                self._note = "it sums equal products: its operands are counted as read whole"
+                moved = "AB"
+            self._add(size, moved)
+
+    def _add(self, size: int, moved: str) -> None:
+        self._sizes[moved] = self._sizes.get(moved, 1) * size
+
+    def counted(self, name: str, operands: Sequence[View]) -> Counted:
+        """The layer, and the note on what its operands may share without our knowing."""
+        lost = next((view.lost for view in operands if view.lost), "")
+        sizes = {dim: self._sizes.get(moved, 1) for moved, dim in _DIMS.items()}
+        dims = tuple((dim, size) for dim, size in sizes.items() if size > 1 or dim in "MNK")
+        if "".join(dim for dim, _ in dims) in ("MNK", "BMNK"):
+            return Counted((batched_matmul(name, **{dim: sizes[dim] for dim in "BMNK"}),), self._note or lost)
+        moved = {dim: moved for moved, dim in _DIMS.items() if (dim, sizes[dim]) in dims}
+        roles: dict[str, Role] = {"A": "inputs", "B": "weights", "Z": "outputs"}
+        tensors = tuple(
+            Tensor(tensor, tuple(((dim, 1),) for dim in moved if tensor in moved[dim]), role)
+            for tensor, role in roles.items()
+        )
+        return Counted((Layer(name, dims, tensors),), self._note or lost)
+
+
+_DIMS = {"ABZ": "B", "AZ": "M", "BZ": "N", "AB": "K", "A": "J", "B": "L", "Z": "G"}
+"""The dims of a product by the tensors that they move. J, L and G are rare: along J the second operand
+repeats what A sums over, along L the first one; along G both repeat, and so does the output."""
+
+
+def shared_evenly(left: Digits, right: Digits) -> tuple[Digits, Digits]:
+    """Two batch axes as long as the longer one, of which consecutive positions share one of the shorter.
+
+    An axis of length 1 is shared by all, which is NumPy's broadcasting. Raises ValueError where the longer
+    one is no multiple.
+    """
+    lengths = [prod(digit.size for digit in axis) for axis in (left, right)]
+    longest = max(lengths)
+    if longest % min(lengths):
+        raise ValueError(f"{longest} is no multiple of {min(lengths)}")
+    one, two = (
+        (*axis, Digit(longest // length, 0)) if length < longest else axis
+        for axis, length in zip((left, right), lengths, strict=True)
+    )
+    return one, two
+
+
+def folded_matmul_of(name: str, a: Shape, b: Shape, output: Shape) -> Layer:
+    """The layer of a product whose operands were viewed in another shape on the way, by counting elements.
+
+    ``output`` is (..., M, N). ``a`` has batch * M * K elements; ``b`` has batch * K * N, or fewer where
+    consecutive products of the batch share it: K * N for all of them, or one for a group of query heads.
+    """
+    where = f"layer {name}"
+    if len(output) < 2 or not all((*output, *a, *b)) or prod(a) % prod(output[:-1]):
+        raise InputError(where, "operands whose elements fit the output", f"{a}, {b} -> {output}")
+    batch, m, n = prod(output[:-2]), output[-2], output[-1]
+    k = prod(a) // (batch * m)
+    together, rest = divmod(batch * k * n, prod(b))
+    if rest or not together or batch % together:
+        raise InputError(where, "operands whose elements fit the output", f"{a}, {b} -> {output}")
+    return batched_matmul(name, B=batch // together, M=together * m, N=n, K=k)
+
+
+def linear_of(name: str, weights: Shape, output: Shape) -> Layer:
+    """A fully connected layer: ``weights`` (outputs, inputs), ``output`` (..., outputs).
+
+    The output may be narrower than the weights: a slice of a packed projection.
+    """
+    if len(weights) != 2 or not output or not 1 <= output[-1] <= weights[0]:
+        found = f"weights {weights}, output {output}"
+        raise InputError(f"layer {name}", "weights (outputs, inputs) and output (..., outputs)", found)
+    return gemm(name, M=prod(output[:-1]), N=output[-1], K=weights[1])
+
+
+def attention_of(name: str, queries: View, keys: View, values: View) -> Counted:
+    """Scores (queries x keys) and weighted values, of shapes (batch, heads, rows, width) each.
+
+    Query heads may be a multiple of the key-value heads: consecutive ones share one. InputError where they
+    are none.
+    """
+    if queries.shape[1] % keys.shape[1] or keys.shape[1] != values.shape[1]:
+        found = f"{queries.shape[1]} heads of queries, {keys.shape[1]} of keys, {values.shape[1]} of values"
+        raise InputError(f"layer {name}", "query heads that are a multiple of the key-value heads", found)
+    scores = matmul_of(f"{name}.scores", queries, keys.transposed((0, 1, 3, 2)))
+    shape = (*queries.shape[:3], keys.shape[2])
+    weighted = matmul_of(f"{name}.values", whole(f"{name}.scores", shape), values)
+    return Counted(scores.layers + weighted.layers, scores.note or weighted.note)
+
+
+def einsum_of(name: str, equation: str, a: View, b: View) -> Counted | None:
+    """The layer of a two-operand einsum that is a (batched) matrix product; None for any other."""
+    left, arrow, result = equation.replace(" ", "").partition("->")
+    letters = left.split(",")
+    if not arrow or len(letters) != 2 or (len(letters[0]), len(letters[1])) != (len(a.axes), len(b.axes)):
+        return None
+    words = (*letters, result)
+    if any(len(set(word)) != len(word) or not word.isalpha() for word in words if word):
+        return None
+    of_a, of_b = (dict(zip(word, view.axes, strict=True)) for word, view in zip(letters, (a, b), strict=True))
+    size_a, size_b = (
+        dict(zip(word, view.shape, strict=True)) for word, view in zip(letters, (a, b), strict=True)
+    )
+    shared = of_a.keys() & of_b.keys()
+    alone = of_a.keys() ^ of_b.keys()
+    # a letter of one operand that the result lacks is a sum of its own, not a product
+    if any(size_a[x] != size_b[x] for x in shared) or alone - set(result) or set(result) - {*of_a, *of_b}:
+        return None
+    loops = Loops()
+    for letter in (*of_a, *(of_b.keys() - of_a.keys())):
+        if letter in shared:
+            loops.both(of_a[letter], of_b[letter], summed=letter not in result)
+        elif letter in of_a:
+            loops.one("A", of_a[letter])
+        else:
+            loops.one("B", of_b[letter])
+    return loops.counted(name, (a, b))

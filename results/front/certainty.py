@@ -1,0 +1,76 @@
+"""How certain a front is: which designs stay on it, and which could still join, whatever mappings are missed.
+
+A found objective v of a design is at least its best possible value, which is at least the proven bound b. So
+a design whose v no other design's b dominates stays undominated when every design is mapped best: it is
+certain. And a design whose b no found v dominates could still join the front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from results.front.pareto import Points, front_mask
+from results.store.schema.tables import DESIGNS
+
+if TYPE_CHECKING:
+    import pandas
+
+    Bound = Callable[[pandas.DataFrame], pandas.Series]
+
+_BOUNDS: Mapping[str, Bound] = MappingProxyType(
+    {
+        "area_um2": lambda frame: frame["area_um2"],
+        "energy_pj": lambda frame: frame["energy_bound_pj"],
+        "cycles": lambda frame: frame["cycles_bound"],
+        "edp_pj_cycles": lambda frame: frame["energy_bound_pj"] * frame["cycles_bound"],
+        "latency_seconds": lambda frame: frame["latency_seconds"] * frame["cycles_bound"] / frame["cycles"],
+        "off_chip_bytes": lambda frame: frame["off_chip_bytes_bound"],
+        "off_chip_energy_pj": lambda frame: frame["off_chip_energy_bound_pj"],
+    }
+)
+"""The proven bound of an objective of a design: area is known exactly; a product of two that are not negative
+is at least the product of their bounds; seconds are cycles over a clock that a mapping does not change."""
+
+
+def objective_bounds(designs: pandas.DataFrame, objectives: Sequence[str]) -> Points:
+    """The proven lower bound of each objective of each design, in its unit; -inf where there is none.
+
+    A bound that rounding put above the found value is the found value.
+    """
+    metrics = designs[list(DESIGNS.names("int", "float"))].astype("float64")
+    bounds = np.full((len(designs), len(objectives)), -np.inf)
+    for place, name in enumerate(objectives):
+        if name in _BOUNDS:
+            bounds[:, place] = np.fmin(_BOUNDS[name](metrics).fillna(-np.inf), metrics[name])
+    return bounds
+
+
+def certain_members(points: Points, bounds: Points) -> NDArray[np.bool_]:
+    """Which designs no other design's bounds dominate: on the front for certain.
+
+    ``points``: found objectives, NaN rows for designs that are not judged; ``bounds``: theirs, same shape.
+    """
+    certain = front_mask(points)  # v dominated by another's v is dominated by that one's b too
+    rivals = np.isfinite(points).all(axis=1)
+    for place in np.flatnonzero(certain):
+        dominating = rivals & _dominates(bounds, points[place])
+        dominating[place] = False
+        certain[place] = not dominating.any()
+    return certain
+
+
+def possible_members(points: Points, bounds: Points) -> NDArray[np.bool_]:
+    """Which designs' bounds no found design dominates: they may be on the front; certain ones included."""
+    possible = np.asarray(np.isfinite(points).all(axis=1))
+    for place in np.flatnonzero(front_mask(points)):
+        possible &= ~_dominates(points[place], bounds)
+    return possible
+
+
+def _dominates(a: Points, b: Points) -> NDArray[np.bool_]:
+    return np.asarray((a <= b).all(axis=-1) & (a < b).any(axis=-1))

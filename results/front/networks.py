@@ -1,0 +1,50 @@
+"""What a ``designs`` row says of its networks: the cost of one run of each, and how many runs it adds up.
+
+A study runs a network of ``weight: 50`` fifty times for every run of a network of weight 1. The columns of a
+design add up all runs, so whoever shows a part of a design multiplies by the weight, and says so beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from results.units import TIMES
+
+
+@dataclass(frozen=True)
+class NetworkRuns:
+    """One network of a design."""
+
+    name: str
+    weight: float
+    """Runs that the design's totals count; a fraction where another network's weight is the larger."""
+    one_run: Mapping[str, Any]
+    """The network's entry in the column ``networks``: what one run costs, and the tasks that it rests on."""
+
+    @property
+    def label(self) -> str:
+        """The name with the weight, ``decode ×50``; the name alone for a network that runs once."""
+        runs = f"{int(self.weight):,}" if self.weight == int(self.weight) else f"{self.weight:.6g}"
+        return self.name if self.weight == 1 else f"{self.name} {TIMES}{runs}"
+
+    def total(self, column: str) -> float | None:
+        """``energy_pj`` or ``cycles`` of all runs, None where the network has no answer."""
+        value = self.one_run.get(column)
+        return None if value is None else self.weight * float(value)
+
+
+def networks_of(networks: object) -> dict[str, NetworkRuns]:
+    """The networks of a design by name, from its decoded column ``networks``; empty before any answer.
+
+    Rows of before version 4 say no weight (:func:`lacks_weights`); their networks are taken to run once.
+    """
+    if not isinstance(networks, Mapping):
+        return {}
+    return {name: NetworkRuns(name, row.get("weight", 1.0), row) for name, row in networks.items()}
+
+
+def lacks_weights(networks: object) -> bool:
+    """Whether the row was written before rows kept the weights of their networks."""
+    return isinstance(networks, Mapping) and any("weight" not in row for row in networks.values())

@@ -1,0 +1,1 @@
+"""The report of a run: one HTML page that needs no network. ``report.py`` puts its sections together."""

@@ -1,0 +1,98 @@
+"""What ``report.js`` draws of a schedule: its S-T chart, and how the annealers of all seeds went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from results.report.html import chart_text
+from results.units import scale_for
+
+MOST_RECTANGLES = 6000
+"""Rectangles of one chart that a browser still draws at once; of more, the longest are drawn."""
+MOST_POINTS = 200
+"""Points of a trajectory that are drawn."""
+
+Row = Mapping[str, Any]
+
+
+class Rectangle(NamedTuple):
+    """A layer's samples [first, end) on tiles [first, end) during cycles [start, end)."""
+
+    layer: str
+    samples: tuple[int, int]
+    tiles: tuple[int, int]
+    cycles: tuple[int, int]
+
+
+def rectangles(spatial_temporal: Iterable[Row] | None) -> Iterator[Rectangle]:
+    """The rectangles of a row's ``spatial_temporal``, leaf by leaf."""
+    for leaf in spatial_temporal or ():
+        for turn, start in enumerate(leaf["starts"]):
+            yield Rectangle(
+                f"{leaf['layer']} (alone from DRAM)" if leaf.get("alone") else str(leaf["layer"]),
+                (turn * leaf["samples"], (turn + 1) * leaf["samples"]),
+                (leaf["tiles"][0], leaf["tiles"][1]),
+                (start, start + leaf["cycles"]),
+            )
+
+
+def chart_content(spatial_temporal: Iterable[Row] | None) -> dict[str, Any]:
+    """The chart as columns, cycles scaled to one unit; layers by their place in ``layers``."""
+    every = list(rectangles(spatial_temporal))
+    layers = {name: place for place, name in enumerate(dict.fromkeys(r.layer for r in every))}
+    shown = sorted(every, key=_cycles, reverse=True)[:MOST_RECTANGLES]
+    scale = scale_for("cycles", (float(r.cycles[1]) for r in every))
+    return {
+        "title": scale.title,
+        "layers": [chart_text(name) for name in layers],
+        "tiles": max((r.tiles[1] for r in every), default=0),
+        "until": scale.number(float(max((r.cycles[1] for r in every), default=0))),
+        "places": [layers[r.layer] for r in shown],
+        "samples": [[r.samples[0], r.samples[1]] for r in shown],
+        "first": [r.tiles[0] for r in shown],
+        "wide": [r.tiles[1] - r.tiles[0] for r in shown],
+        "start": [scale.number(float(r.cycles[0])) for r in shown],
+        "long": [scale.number(float(_cycles(r))) for r in shown],
+        "hidden": len(every) - len(shown),
+    }
+
+
+def _cycles(rectangle: Rectangle) -> int:
+    return rectangle.cycles[1] - rectangle.cycles[0]
+
+
+def trajectory_content(search: Iterable[Row] | None, best: float) -> dict[str, list[Any]]:
+    """Objective over ``best`` along the rounds of all phases, one after the other; ``phases`` by name.
+
+    At most MOST_POINTS points, the first and the last of each phase among them.
+    """
+    rounds, ratios, names = [], [], []
+    before = 0
+    phases = list(search or ())
+    for phase in phases:
+        points = phase["trajectory"]
+        stride = max(1, -(-len(points) * len(phases) // MOST_POINTS))
+        kept = (
+            points[::stride]
+            if not points or points[-1] in points[::stride]
+            else [*points[::stride], points[-1]]
+        )
+        rounds += [before + at for at, _ in kept]
+        ratios += [float(f"{value / best:.6g}") for _, value in kept]
+        names += [chart_text(phase["name"])] * len(kept)
+        before += phase["rounds"]
+    return {"rounds": rounds, "ratios": ratios, "phases": names}
+
+
+def acceptance(searches: Iterable[Iterable[Row] | None]) -> list[tuple[str, str, int, int, int, int]]:
+    """(phase, operator, tried, invalid, accepted, better), summed over the seeds."""
+    sums: dict[tuple[str, str], list[int]] = {}
+    for search in searches:
+        for phase in search or ():
+            for count in phase["operators"]:
+                key = str(phase["name"]), str(count["operator"])
+                entry = sums.setdefault(key, [0, 0, 0, 0])
+                for place, name in enumerate(("tried", "invalid", "accepted", "better")):
+                    entry[place] += count[name]
+    return [(*key, *counts) for key, counts in sums.items()]  # type: ignore[misc]

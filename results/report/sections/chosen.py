@@ -1,0 +1,138 @@
+"""One design that the reader picks: against the baseline, layer by layer, with the proof of each layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from results.report.data import RunData
+from results.report.html import Markup, Section, chart_text, element, embedded, joined, live_table, paragraph
+from results.report.sections.compare import (
+    COMPARISON_HEADERS,
+    HARDWARE_HEADERS,
+    hardware_rows,
+    layer_ratios,
+    metric_rows,
+)
+from results.report.sections.layers import (
+    CERTIFICATE_HEADERS,
+    LayerCost,
+    certificate,
+    chart_content,
+    design_layers,
+    energy_pj,
+    spaces_text,
+)
+from results.report.sections.spending import level_color, level_names, shown_designs
+from results.units import Scale, scale_for
+
+HINT = (
+    "The knee of the front is shown first. A click on a front design in any chart above picks it here. "
+    "Occurrences of a layer are added up"
+)
+OF_RUNS = (
+    ", and so are the runs of its network that the study's weights ask for: {label}/layer is that layer in "
+    "all of them. Layers and networks add up to the design's energy and latency"
+)
+
+
+def chosen_section(run: RunData) -> Section | None:
+    """A chooser over the shown designs and what they cost; absent without a front."""
+    designs = shown_designs(run)
+    if not designs:
+        return None
+    layers = {design: design_layers(run, design) for design in designs}
+    parts = [paragraph(_hint(run)), _chooser(run, designs), _comparison(run)]
+    if any(layers.values()):
+        parts += [
+            _place("layers", "Energy and latency by layer"),
+            *_ratio_chart(run, layers),
+            _certificates(run),
+        ]
+    elif not run.schedules:
+        parts.append(paragraph("The designs of this run do not itemise their layers.", class_="empty"))
+    parts.append(embedded("chosen-data", _content(run, layers)))
+    return Section("chosen", "One design", joined(parts))
+
+
+def _hint(run: RunData) -> str:
+    label = next((network.label for network in run.weighted if network.weight != 1), "")
+    return f"{HINT}{OF_RUNS.format(label=label) if label else ''}."
+
+
+def _chooser(run: RunData, designs: list[int]) -> Markup:
+    options = [_option(run, place, design) for place, design in enumerate(designs)]
+    return element("label", "Design ", element("select", *options, id="chosen-design"), class_="choice")
+
+
+def _option(run: RunData, place: int, design: int) -> Markup:
+    names = [name for name, known in (("knee", run.knee), ("baseline", run.baseline)) if known == design]
+    text = f"{run.tag(design)}: {run.axis_line(design)}"
+    text += f" ({', '.join(names)})" if names and run.tag(design) not in names else ""
+    chosen = "selected" if design == run.knee else None
+    return element("option", text, value=place, selected=chosen, data_tag=run.tag(design), data_design=design)
+
+
+def _comparison(run: RunData) -> Markup:
+    """Tables of metrics and hardware beside the baseline, or why there is none."""
+    if run.baseline is None:
+        text = "The study names no baseline; with `baseline:` and a value for each axis it would be compared."
+        remark = paragraph(text, class_="empty")
+    elif run.baseline not in run.judged:
+        status = run.designs["status"].iloc[run.baseline]
+        remark = paragraph(f"The baseline ({run.axis_line(run.baseline)}) is {status}: nothing to compare.")
+    else:
+        remark = paragraph(f"Baseline: {run.axis_line(run.baseline)}.")
+    metrics = live_table("chosen-metrics", COMPARISON_HEADERS, "The chosen design and the baseline")
+    hardware = live_table("chosen-hardware", HARDWARE_HEADERS, "The hardware of both")
+    return joined([remark, element("div", metrics, hardware, class_="grid")])
+
+
+def _place(key: str, description: str) -> Markup:
+    chart = element("div", class_="figure", id=key, role="img", aria_label=description)
+    return element("div", chart, class_="panel")
+
+
+def _ratio_chart(run: RunData, layers: dict[int, list[LayerCost]]) -> list[Markup]:
+    if not layers.get(run.baseline if run.baseline is not None else -1):
+        return []
+    return [_place("ratios", "Energy and latency of each layer over the baseline's")]
+
+
+def _certificates(run: RunData) -> Markup:
+    text = (
+        "What is proven of each layer's mapping, for one occurrence: nothing in the named space is below the "
+        "bound. Optimal: the found value is the bound."
+    )
+    texts = [paragraph(text), *([paragraph(spaces_text(run))] if run.spaces else [])]
+    rows = live_table("chosen-certificates", CERTIFICATE_HEADERS, "The layers of the chosen design")
+    return element("details", element("summary", "Certificates, layer by layer"), *texts, rows)
+
+
+def _content(run: RunData, layers: dict[int, list[LayerCost]]) -> dict[str, Any]:
+    """What ``report.js`` fills in when a design is chosen."""
+    every = [layer for rows in layers.values() for layer in rows]
+    energy = scale_for("energy_pj", map(energy_pj, every))
+    cycles = scale_for("cycles", (layer["cycles"] for layer in every))
+    known = level_names(run, list(layers))
+    names = list(dict.fromkeys([*known, *(name for layer in every for name in layer["levels"])]))
+    return {
+        "names": [chart_text(name) for name in names],
+        "colors": [level_color(place, name) for place, name in enumerate(names)],
+        "titles": [energy.title, cycles.title],
+        "ratioColors": ["#0072b2", "#e69f00"],
+        "baseline": list(layers).index(run.baseline) if run.baseline in layers else None,
+        "designs": [_design(run, design, layers, (names, energy, cycles)) for design in layers],
+    }
+
+
+def _design(
+    run: RunData, design: int, layers: dict[int, list[LayerCost]], scales: tuple[list[str], Scale, Scale]
+) -> dict[str, Any]:
+    mine = layers[design]
+    theirs = layers.get(run.baseline, []) if run.baseline is not None else []
+    return chart_content(mine, *scales) | {
+        "ratios": layer_ratios(mine, theirs),
+        "certificates": [certificate(run, layer) for layer in mine],
+        "metrics": metric_rows(run, design),
+        "hardware": hardware_rows(run, design),
+    }

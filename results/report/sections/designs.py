@@ -1,0 +1,71 @@
+"""The table of the designs on the front, each against the knee."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from results.report.data import RunData
+from results.report.html import Cell, Markup, Section, element, joined, paragraph, table
+from results.units import TIMES, digits, percent
+
+LONGEST_TABLE = 100
+
+
+def designs_section(run: RunData) -> Section:
+    """The designs on the front, each against the knee."""
+    title = "Best designs"
+    if not run.front:
+        return Section("designs", title, paragraph("No design is complete and feasible.", class_="empty"))
+    shown = run.front[:LONGEST_TABLE]
+    metrics = list(dict.fromkeys((*run.objectives, "energy_pj", "cycles", "area_um2")))
+    headers = ["Design", *run.axes, *(run.scale(name).title for name in metrics)]
+    headers += ["Energy gap", "Latency gap"]
+    text = (
+        "The front from the lowest to the highest value of its first objective. Small numbers compare with "
+        "the knee, the front design nearest to the best value of every objective. Of a value with a gap of "
+        "20 %, it is proven that no mapping could save more than 20 %. Certain: on the front whatever better "
+        "mappings the other designs may have."
+    )
+    if run.weighted:
+        runs = " and ".join(network.label for network in run.weighted)
+        text += f" Energy and latency add up all runs that the study's weights ask for: {runs}."
+    if len(shown) < len(run.front):
+        text += f" The first {len(shown)} of {len(run.front)} are shown; archsweep pareto --csv writes all."
+    rows = [_design_cells(run, i, metrics) for i in shown]
+    return Section("designs", title, joined([paragraph(text), table(headers, rows, "Designs on the front")]))
+
+
+def _design_cells(run: RunData, design: int, metrics: Sequence[str]) -> list[Cell]:
+    marks = [element("span", mark, class_="mark") for mark in _marks(run, design)]
+    place = float(run.front.index(design))
+    cells = [Cell(joined([element("b", run.tag(design)), *marks]), sort=place)]
+    for axis in run.axes:
+        text = run.axis_text(design, axis)
+        cells.append(Cell(text, number=text.replace(".", "").isdigit()))
+    for name in metrics:
+        value = run.value(design, name)
+        cells.append(Cell(_compared(run, design, name), sort=value, number=True))
+    for name in ("energy_gap", "cycles_gap"):
+        gap = run.value(design, name)
+        cells.append(Cell(percent(gap), sort=gap, number=True))
+    return cells
+
+
+def _compared(run: RunData, design: int, name: str) -> Markup:
+    value, scaled = run.value(design, name), run.scale(name).number(run.value(design, name))
+    base = run.value(run.knee, name) if run.knee is not None else None
+    shown = joined(["" if scaled is None else digits(scaled)])
+    if not value or not base:
+        return shown
+    return joined([shown, " ", element("small", f"{TIMES}{value / base:.2f}")])
+
+
+def _marks(run: RunData, design: int) -> list[str]:
+    best = run.points[run.front].min(axis=0)
+    marks = [
+        f"best {run.scale(name).label.lower()}"
+        for place, name in enumerate(run.objectives)
+        if run.points[design, place] == best[place]
+    ]
+    names = {"knee": design == run.knee, "baseline": design == run.baseline, "certain": design in run.certain}
+    return marks + [name for name, holds in names.items() if holds]

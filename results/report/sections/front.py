@@ -1,0 +1,240 @@
+"""The front: every pair of objectives as a chart, and three of them in space, with what is proven of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from results.front.pareto import Points, front_mask, hypervolume, reference_point
+from results.report.data import RunData
+from results.report.html import Figure, Section, element, embedded, joined, paragraph
+from results.report.labels import label_places
+from results.units import Scale, percent
+
+FRONT_COLOR, DOMINATED_COLOR, BASELINE_COLOR = "#0d8b9b", "#98a0aa", "#d55e00"
+MANY_POINTS = 3000
+"""From here on charts are drawn by WebGL, because an SVG element per point makes a page slow."""
+WIDEST_INTERVALS = 3.0
+"""Intervals that would stretch an axis by more than this factor are drawn when the reader asks for them."""
+CERTAIN, OPEN = "front, certain", "front"
+INTERVALS, DISCARDED = "down to the proven bounds", "discarded, at their bounds"
+_LEGEND_BELOW = {
+    "orientation": "h",
+    "yref": "container",
+    "y": 0.01,
+    "yanchor": "bottom",
+    "x": 0,
+    "font": {"size": 12},
+}
+
+Trace = dict[str, Any]
+
+
+def front_section(run: RunData) -> Section:
+    """Charts of the front over all designs."""
+    title = "Pareto front"
+    if not run.judged:
+        text = "No design is complete and feasible yet, so there is no front. The failures are listed below."
+        return Section("front", title, paragraph(text, class_="empty"))
+    pairs = [pair_figure(run, x, y) for x, y in combinations(range(len(run.objectives)), 2)]
+    if len(run.objectives) == 1:
+        pairs = [single_figure(run)]
+    if len(run.objectives) >= 3:
+        pairs.append(space_figure(run))
+    grid = element("div", *(element("div", f.html(), class_="panel") for f in pairs), class_="grid")
+    hovers = embedded("hovers-data", {i: run.hover(i) for i in run.judged})
+    texts = map(paragraph, (_summary(run), _certainty(run)))
+    return Section("front", title, joined([*texts, grid, hovers]))
+
+
+def _summary(run: RunData) -> str:
+    points = run.points[run.judged]
+    reference, ideal = reference_point(points), points.min(axis=0)
+    share = hypervolume(points, reference) / float(np.prod(reference - ideal))
+    names = ", ".join(run.scale(name).label.lower() for name in run.objectives)
+    at = ", ".join(run.scale(n).text(v) for n, v in zip(run.objectives, reference, strict=True))
+    return (
+        f"{len(run.front)} of {len(run.judged)} complete designs are on the front: no other design is at "
+        f"least as good in {names} and better in one. Hypervolume: {percent(share)} of the box between the "
+        f"best value of each objective and the reference point ({at}: the worst value and 10 % of the range)."
+    )
+
+
+def _certainty(run: RunData) -> str:
+    text = (
+        f"{len(run.certain)} of the {len(run.front)} are certain (diamonds): no other complete design "
+        "would be at least as good everywhere and better somewhere even if it reached its proven bounds. "
+        f"Designs off the front that could still join it if mapped better: {len(run.candidates)}."
+    )
+    if run.discarded:
+        text += (
+            f" Designs discarded before any solve: {len(run.discarded)}; a finished design is at least as "
+            "good as their proven lower bounds, at which they are drawn."
+        )
+    return text
+
+
+def pair_figure(run: RunData, x: int, y: int) -> Figure:
+    """Two objectives: dominated designs grey, the front of all objectives marked, the pair's own a line."""
+    names = (run.objectives[x], run.objectives[y])
+    scales = (run.scale(names[0]), run.scale(names[1]))
+    layout = {
+        "xaxis": _axis(scales[0], run.points[run.judged, x]),
+        "yaxis": _axis(scales[1], run.points[run.judged, y]),
+        "legend": _LEGEND_BELOW,
+        "margin": {"l": 64, "r": 16, "t": 32, "b": 132},
+    }
+    description = f"{scales[1].label} against {scales[0].label.lower()} of {len(run.judged)} designs"
+    behind = [_staircase(run, x, y), *_intervals(run, x, y), *_discarded(run, x, y)]
+    traces = [*behind, *_point_traces(run, (x, y), "scatter")]
+    return Figure(f"front-{names[0]}-{names[1]}", description, traces, layout, height=480)
+
+
+def single_figure(run: RunData) -> Figure:
+    """One objective: every design by its rank."""
+    scale, order = run.scale(run.objectives[0]), sorted(run.judged, key=lambda i: run.points[i, 0])
+    trace = {
+        "type": "bar",
+        "name": scale.label,
+        "x": list(range(1, len(order) + 1)),
+        "y": [scale.number(run.points[i, 0]) for i in order],
+        "hovertext": [run.hover(i) for i in order],
+        "hoverinfo": "text",
+        "customdata": [run.tag(i) for i in order],
+        "marker": {"color": [FRONT_COLOR if i in run.on_front else DOMINATED_COLOR for i in order]},
+    }
+    layout = {"xaxis": {"title": {"text": "Rank"}}, "yaxis": {"title": {"text": scale.title}}}
+    return Figure(f"front-{run.objectives[0]}", f"{scale.label} of every design", [trace], layout)
+
+
+def space_figure(run: RunData) -> Figure:
+    """The first three objectives in space, to be turned."""
+    scales = [run.scale(name) for name in run.objectives[:3]]
+    axes = {f"{letter}axis": {"title": {"text": s.title}} for letter, s in zip("xyz", scales, strict=True)}
+    layout = {
+        "scene": {**axes, "camera": {"eye": {"x": 1.75, "y": -1.75, "z": 0.9}}},
+        "legend": _LEGEND_BELOW | {"itemsizing": "constant"},
+        "margin": {"l": 0, "r": 0, "t": 8, "b": 64},
+    }
+    traces = _point_traces(run, (0, 1, 2), "scatter3d")
+    return Figure("front-space", "The front in three objectives", traces, layout, height=480)
+
+
+def _point_traces(run: RunData, objectives: Sequence[int], kind: str) -> list[Trace]:
+    certain = [i for i in run.front if i in run.certain]
+    open_ = [i for i in run.front if i not in run.certain]
+    size = 6 if kind == "scatter3d" else 10
+    places = label_places(run.points[run.judged][:, objectives], run.points[run.front][:, objectives])
+    place_of = dict(zip(run.front, places, strict=True))
+    dominated = _points(run, [i for i in run.judged if i not in run.on_front], objectives, kind, "dominated")
+    dominated["marker"] = {"color": DOMINATED_COLOR, "size": size * 0.65, "opacity": 0.75}
+    traces = [dominated]
+    for chosen, name, symbol in ((open_, OPEN, "circle"), (certain, CERTAIN, "diamond")):
+        trace = _points(run, chosen, objectives, kind, name)
+        trace["marker"] = {"color": FRONT_COLOR, "size": size, "symbol": symbol}
+        if any(place_of[i] for i in chosen):
+            trace["mode"] = "markers+text"
+            trace["text"] = [run.tag(i) if place_of[i] else "" for i in chosen]
+            trace["textposition"] = [place_of[i] or "top center" for i in chosen]
+        traces.append(trace)
+    traces += _baseline(run, objectives, kind, size)
+    return [trace for trace in traces if trace["x"]]
+
+
+def _baseline(run: RunData, objectives: Sequence[int], kind: str, size: int) -> list[Trace]:
+    """A ring around the baseline, whose point has its own place on or off the front."""
+    if run.baseline is None or run.baseline not in run.judged:
+        return []
+    trace = _points(run, [run.baseline], objectives, kind, "baseline")
+    ring = {"symbol": "circle-open", "size": size * 1.8, "color": BASELINE_COLOR, "line": {"width": 2.5}}
+    return [trace | {"marker": ring}]
+
+
+def _points(run: RunData, chosen: list[int], objectives: Sequence[int], kind: str, name: str) -> Trace:
+    drawn_by = "scattergl" if kind == "scatter" and len(run.judged) > MANY_POINTS else kind
+    trace: Trace = {"type": drawn_by, "mode": "markers", "name": name, "hoverinfo": "text"}
+    for letter, objective in zip("xyz", objectives, strict=False):
+        scale = run.scale(run.objectives[objective])
+        trace[letter] = [scale.number(run.points[i, objective]) for i in chosen]
+    # a design is in several charts; its hover box is on the page once
+    trace["meta"] = {"hovers": chosen}
+    trace["customdata"] = [run.tag(i) for i in chosen]
+    return trace
+
+
+def _intervals(run: RunData, x: int, y: int) -> list[Trace]:
+    """From each front point a line down to the bound of either objective, where that is proven."""
+    pair = [x, y]
+    found, bounds = run.points[run.front][:, pair], run.bounds[run.front][:, pair]
+    if not ((found > bounds) & (bounds > 0)).any():
+        return []
+    scales = [run.scale(run.objectives[objective]) for objective in pair]
+    ends: list[list[float | None]] = [[], []]
+    for point, bound in zip(found, bounds, strict=True):
+        for moved in (0, 1):
+            if bound[moved] > 0:  # on a logarithmic axis nothing else has a place
+                end = np.where(np.arange(2) == moved, bound, point)
+                for column, scale, a, b in zip(ends, scales, point, end, strict=True):
+                    column += [scale.number(a), scale.number(b), None]
+    return [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": INTERVALS,
+            "x": ends[0],
+            "y": ends[1],
+            "line": {"width": 1, "color": FRONT_COLOR},
+            "opacity": 0.55,
+            "hoverinfo": "skip",
+            "visible": True if _narrow(run.points[run.judged][:, pair], bounds) else "legendonly",
+        }
+    ]
+
+
+def _narrow(judged: Points, bounds: Points) -> bool:
+    low, high = judged.min(axis=0), judged.max(axis=0)
+    reach = np.minimum(low, np.where(bounds > 0, bounds, np.inf).min(axis=0))
+    return bool((high - reach <= WIDEST_INTERVALS * (high - low)).all())
+
+
+def _discarded(run: RunData, x: int, y: int) -> list[Trace]:
+    placed = [i for i in run.discarded if (run.bounds[i, [x, y]] > 0).all()]
+    if not placed:
+        return []
+    scales = (run.scale(run.objectives[x]), run.scale(run.objectives[y]))
+    return [
+        {
+            "type": "scattergl" if len(placed) > MANY_POINTS else "scatter",
+            "mode": "markers",
+            "name": DISCARDED,
+            "x": [scales[0].number(run.bounds[i, x]) for i in placed],
+            "y": [scales[1].number(run.bounds[i, y]) for i in placed],
+            "hovertext": [run.hover(i) for i in placed],
+            "hoverinfo": "text",
+            "marker": {"symbol": "x-thin", "size": 7, "line": {"width": 1.2, "color": DOMINATED_COLOR}},
+        }
+    ]
+
+
+def _staircase(run: RunData, x: int, y: int) -> Trace:
+    pair = run.points[:, [x, y]]
+    steps = pair[front_mask(pair)]
+    steps = steps[np.lexsort((steps[:, 1], steps[:, 0]))]
+    scales = (run.scale(run.objectives[x]), run.scale(run.objectives[y]))
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "front of these two",
+        "x": [scales[0].number(v) for v in steps[:, 0]],
+        "y": [scales[1].number(v) for v in steps[:, 1]],
+        "line": {"shape": "hv", "width": 1.5, "dash": "dot", "color": FRONT_COLOR},
+        "hoverinfo": "skip",
+    }
+
+
+def _axis(scale: Scale, values: Any) -> dict[str, Any]:
+    wide = values.min() > 0 and values.max() / values.min() > 50
+    return {"title": {"text": scale.title}} | ({"type": "log"} if wide else {})

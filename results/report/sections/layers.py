@@ -1,0 +1,146 @@
+"""The layers of a design: what each costs, by memory level, and what is proven of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from results.front.networks import NetworkRuns
+from results.report.data import RunData
+from results.report.html import chart_text
+from results.report.sections.spending import NOT_ITEMISED
+from results.units import NOTHING, TIMES, Scale, percent, scale_for, seconds
+
+OBJECTIVE_COLUMNS = {"energy": "energy_pj", "cycles": "cycles", "edp": "edp_pj_cycles"}
+CERTIFICATE_HEADERS = (
+    "Layer",
+    "Status",
+    "Minimised",
+    "Found",
+    "Proven bound",
+    "Gap",
+    "Found by",
+    "Utilization",
+    "CPU time",
+    "Space",
+)
+
+LayerCost = dict[str, Any]
+
+
+def design_layers(run: RunData, design: int) -> list[LayerCost]:
+    """The distinct layers of a design in network order: name, count, energy by level (pJ), cycles, solve.
+
+    Energies and cycles are of all occurrences in all runs of the network, so they add up to the design's:
+    ``decode ×50/attn ×12`` is 12 occurrences of attn in each of 50 runs. ``solve`` is the ``layers`` row.
+    """
+    networks = run.networks(design)
+    named = len(networks) > 1 or any(network.weight != 1 for network in networks.values())
+    return [
+        _layer(run, network, f"{network.label}/" if named else "", layer)
+        for network in networks.values()
+        for layer in network.one_run.get("layers", ())
+    ]
+
+
+def _layer(run: RunData, network: NetworkRuns, prefix: str, layer: Mapping[str, Any]) -> LayerCost:
+    count, solve = layer["count"], run.solve(layer["task_id"])
+    runs = network.weight * count
+    levels = solve.get("energy_by_level_pj")
+    if not isinstance(levels, dict):
+        levels = {NOT_ITEMISED: layer["energy_pj"]}
+    return {
+        "name": f"{prefix}{layer['name']}" + (f" {TIMES}{count}" if count != 1 else ""),
+        "levels": {level: runs * energy for level, energy in levels.items()},
+        "cycles": runs * layer["cycles"],
+        "solve": solve,
+    }
+
+
+def energy_pj(layer: LayerCost) -> float:
+    return float(sum(layer["levels"].values()))
+
+
+def chart_content(
+    layers: list[LayerCost], names: list[str], energy: Scale, cycles: Scale
+) -> dict[str, list[Any]]:
+    """What ``report.js`` draws of a design's layers: energies by level name, cycles, and hover boxes."""
+    return {
+        "layers": [chart_text(layer["name"]) for layer in layers],
+        "hovers": [_hover(layer, energy, cycles) for layer in layers],
+        "energies": [[energy.number(layer["levels"].get(name)) for layer in layers] for name in names],
+        "cycles": [cycles.number(layer["cycles"]) for layer in layers],
+    }
+
+
+def _hover(layer: LayerCost, energy: Scale, cycles: Scale) -> str:
+    solve = layer["solve"]
+    lines = [f"<b>{chart_text(layer['name'])}</b>", f"Energy: {energy.text(energy_pj(layer))}"]
+    lines.append(f"Latency: {cycles.text(layer['cycles'])}")
+    if solve:
+        lines.append(chart_text(f"solver: {found_by(solve)}, {solve['status']}"))
+        lines += [f"gap: {percent(solve['gap'])}"] if solve["gap"] == solve["gap"] else []
+        lines += [f"MAC utilization: {_utilization(solve)}"] if _utilization(solve) != NOTHING else []
+    return "<br>".join(lines)
+
+
+def found_by(solve: Mapping[str, Any]) -> str:
+    """The solver, and of a portfolio its member that found the mapping."""
+    member = solve["solved_by"]
+    return f"{solve['solver']}: {member}" if isinstance(member, str) and member else str(solve["solver"])
+
+
+def spaces_text(run: RunData) -> str:
+    """The spaces that certificates speak of, with numbers where there are several; empty without any."""
+    if len(run.spaces) < 2:
+        return "".join(f"Space of mappings searched (1): {name}." for name in run.spaces)
+    listed = "; ".join(f"({number}) {name}" for number, name in enumerate(run.spaces, 1))
+    return f"Spaces of mappings searched: {listed}."
+
+
+def _space_number(run: RunData, solve: Mapping[str, Any]) -> str:
+    space = solve["space"]
+    return (
+        str(run.spaces.index(space["name"]) + 1) if isinstance(space, dict) and "name" in space else NOTHING
+    )
+
+
+def _utilization(solve: Mapping[str, Any]) -> str:
+    """Share of the MAC units busy; where padding made them busy for nothing, the useful share beside it."""
+    busy, useful = solve["utilization"], solve["useful_utilization"]
+    if useful != useful or useful == busy:
+        return percent(busy)
+    return f"{percent(busy)}, useful {percent(useful)}"
+
+
+def certificate(run: RunData, layer: LayerCost) -> list[Any]:
+    """The cells under CERTIFICATE_HEADERS: text, or [text, the number to sort by]."""
+    solve = layer["solve"]
+    if not solve:
+        return [layer["name"], "not in this run", *[""] * (len(CERTIFICATE_HEADERS) - 2)]
+    return [
+        layer["name"],
+        str(solve["status"]),
+        str(solve["objective_name"]),
+        _objective(solve, "objective"),
+        _objective(solve, "bound"),
+        _sortable(percent(solve["gap"]), solve["gap"]),
+        found_by(solve),
+        _sortable(_utilization(solve), solve["utilization"]),
+        _sortable(_seconds(solve["cpu_seconds"]), solve["cpu_seconds"]),
+        _space_number(run, solve),
+    ]
+
+
+def _objective(solve: Mapping[str, Any], column: str) -> list[Any]:
+    value = solve[column]
+    unit = OBJECTIVE_COLUMNS.get(str(solve["objective_name"]), "")
+    return _sortable(scale_for(unit, [value]).text(value), value)
+
+
+def _seconds(value: float) -> str:
+    return NOTHING if value != value else seconds(value)
+
+
+def _sortable(text: str, number: float) -> list[Any]:
+    return [text, number if number == number and abs(number) != float("inf") else None]

@@ -1,0 +1,241 @@
+"""Schedules on chips: what each network's best one costs, how it fills the chip, and how seeds differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+from typing import Any
+
+from results.front.networks import NetworkRuns
+from results.report.data import RunData
+from results.report.html import Cell, Markup, Section, element, embedded, joined, live_table, paragraph, table
+from results.report.schedule_chart import acceptance, chart_content, trajectory_content
+from results.report.sections.spending import shown_designs
+from results.units import NOTHING, TIMES, byte_text, digits, percent, scale_for, seconds
+
+MOST_CHARTS = 40
+LONGEST_TABLE = 200
+HEADERS = ("Design", "Network", "Solver", "Minimised", "Seeds", "Energy", "Latency", "DRAM traffic")
+SPREAD_HEADERS = ("Gap", "Median seed", "Worst seed", "Tiles busy", "CPU time")
+SEED_HEADERS = ("Search", "Status", "Objective", "Gap", "Energy", "Latency", "CPU time")
+OPERATOR_HEADERS = ("Phase", "Operator", "Tried", "Invalid", "Accepted", "Better", "Accepted of tried")
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """One network on one design: the best schedule and the rows of all seeds, in their order."""
+
+    design: int
+    network: NetworkRuns
+    best: Row
+    seeds: tuple[Row, ...]
+
+    def of_runs(self, column: str) -> float:
+        """A column of the best schedule, for all runs of the network that the design's totals count."""
+        return self.network.weight * float(self.best[column])
+
+    @cached_property
+    def by_solver(self) -> dict[str, float | None]:
+        """The best objective that each scheduler found, in the order of the study."""
+        found: dict[str, float | None] = {}
+        for row in self.seeds:
+            least = [value for value in (found.get(row["solver"]), row["objective"]) if value is not None]
+            found[row["solver"]] = min(least, default=None)
+        return found
+
+    @cached_property
+    def objectives(self) -> list[float]:
+        """Those of the seeds that found a schedule, the best first."""
+        return sorted(row["objective"] for row in self.seeds if row["objective"] is not None)
+
+    def over_best(self, objective: float | None) -> str:
+        """How many times the best seed's objective it is."""
+        return NOTHING if objective is None else f"{TIMES}{digits(objective / self.best['objective'])}"
+
+
+def schedules_section(run: RunData) -> Section | None:
+    """Absent where the study schedules no network on a chip."""
+    if not run.schedules:
+        return None
+    found = list(_scheduled(run))
+    text = (
+        "The best schedule that the seeds found for each network on the front designs. Energy, latency and "
+        f"traffic are of {_of_runs(run)}. Seeds are compared by what they minimise, as multiples of the best "
+        "one's. Of a value with a gap of 20 %, it is proven that no schedule could save more than 20 %."
+    )
+    if not found:
+        return Section("schedules", "Schedules", paragraph("No design is complete.", class_="empty"))
+    rows = [_cells(run, one) for one in found[:LONGEST_TABLE]]
+    parts = [paragraph(text), table([*HEADERS, *SPREAD_HEADERS], rows, "Best schedules")]
+    if len(found) > LONGEST_TABLE:
+        parts.append(paragraph(f"The first {LONGEST_TABLE} of {len(found)} are shown."))
+    if any(len(one.by_solver) > 1 for one in found):
+        parts.append(_rivals(run, found[:LONGEST_TABLE]))
+    return Section("schedules", "Schedules", joined([*parts, _charts(run, found)]))
+
+
+def _scheduled(run: RunData) -> Iterator[Scheduled]:
+    """The networks of the shown designs, the knee's first."""
+    designs = sorted(shown_designs(run), key=lambda design: design != run.knee)
+    for design in designs:
+        for network in run.networks(design).values():
+            seeds = tuple(run.schedules[s] for s in network.one_run.get("seeds", ()) if s in run.schedules)
+            best = run.schedules.get(network.one_run.get("schedule", ""))
+            if best is not None:
+                yield Scheduled(design, network, best, seeds)
+
+
+def _of_runs(run: RunData) -> str:
+    """Which runs of a network the first table adds up."""
+    if not run.weighted:
+        return "one run"
+    runs = " and ".join(network.label for network in run.weighted)
+    return f"all runs that the study's weights ask for ({runs}), and of one run where seeds are listed below"
+
+
+def _label(run: RunData, design: int) -> str:
+    return run.tag(design) or run.axis_line(design)
+
+
+def _cells(run: RunData, one: Scheduled) -> list[Cell]:
+    best, values, traffic = one.best, one.objectives, one.of_runs("dram_bytes")
+    middle = median(values)
+    spent = sum(row["cpu_seconds"] or 0.0 for row in one.seeds)
+    return [
+        Cell(_label(run, one.design), sort=float(one.design)),
+        Cell(one.network.label),
+        Cell(best["solver"]),
+        Cell(best["objective_name"]),
+        Cell(len(one.seeds), sort=len(one.seeds), number=True),
+        *(_metric(one.of_runs(name), name) for name in ("energy_pj", "cycles")),
+        Cell(byte_text(traffic), sort=traffic, number=True),
+        Cell(percent(best["gap"]), sort=best["gap"], number=True),
+        Cell(one.over_best(middle), sort=middle / values[0], number=True),
+        Cell(one.over_best(values[-1]), sort=values[-1] / values[0], number=True),
+        Cell(percent(best["utilization"]), sort=best["utilization"], number=True),
+        Cell(seconds(spent), sort=spent, number=True),
+    ]
+
+
+def _rivals(run: RunData, found: list[Scheduled]) -> Markup:
+    """What each scheduler found, as multiples of the best, and the CPU time of all its searches."""
+    solvers = list(dict.fromkeys(name for one in found for name in one.by_solver))
+    headers = ["Design", "Network", *solvers, *(f"{name}, CPU time" for name in solvers)]
+    rows = [
+        [
+            Cell(_label(run, one.design), sort=float(one.design)),
+            Cell(one.network.name),
+            *(_over_best(one, name) for name in solvers),
+            *(_spent(one, name) for name in solvers),
+        ]
+        for one in found
+    ]
+    return table(headers, rows, "Schedulers compared")
+
+
+def _over_best(one: Scheduled, solver: str) -> Cell:
+    objective = one.by_solver.get(solver)
+    return Cell(one.over_best(objective), sort=objective, number=True)
+
+
+def _spent(one: Scheduled, solver: str) -> Cell:
+    spent = sum(row["cpu_seconds"] or 0.0 for row in one.seeds if row["solver"] == solver)
+    return Cell(seconds(spent), sort=spent, number=True)
+
+
+def _metric(value: float, name: str) -> Cell:
+    return Cell(scale_for(name, [value]).text(value), sort=value, number=True)
+
+
+def _charts(run: RunData, found: list[Scheduled]) -> Markup:
+    """A chooser, the S-T chart of the chosen schedule, and how its seeds went."""
+    drawn = found[:MOST_CHARTS]
+    options = [_option(run, place, one) for place, one in enumerate(drawn)]
+    label = element("label", "Schedule of ", element("select", *options, id="schedule-pick"), class_="choice")
+    text = (
+        "Spatial-temporal chart of one run: each rectangle is a layer that computes some samples on some "
+        "tiles for some time. Tiles are numbered as the chip lays them out, in stripes. Choosing a design "
+        "above chooses its first network here."
+    )
+    if len(found) > len(drawn):
+        text += f" The first {len(drawn)} of {len(found)} schedules can be chosen."
+    columns = [
+        _figure("schedule-trajectories", "Objective along the search, a line a seed"),
+        live_table("schedule-seeds", SEED_HEADERS, "What every seed found"),
+    ]
+    operators = live_table("schedule-operators", OPERATOR_HEADERS, "What became of each operator's trees")
+    tree = element("pre", id="schedule-tree")
+    return joined(
+        [
+            element(
+                "div", label, paragraph(text), _figure("schedule-chart", "Tiles over time"), class_="panel"
+            ),
+            element("div", *columns, class_="grid"),
+            element("details", element("summary", "The search: acceptance by operator"), operators),
+            element("details", element("summary", "The schedule as an RA tree"), tree),
+            embedded("schedule-data", _contents(run, drawn)),
+        ]
+    )
+
+
+def _figure(key: str, description: str) -> Markup:
+    return element("div", class_="figure", id=key, role="img", aria_label=description)
+
+
+def _option(run: RunData, place: int, one: Scheduled) -> Markup:
+    name = one.network.name
+    text = f"{name} on {run.axis_line(one.design)}" if run.axes else name
+    if tag := run.tag(one.design):
+        text = f"{tag}: {text}"
+    return element("option", text, value=place, data_design=one.design)
+
+
+def _contents(run: RunData, drawn: list[Scheduled]) -> list[dict[str, Any]]:
+    """What ``report.js`` shows of each schedule."""
+    charts = run.schedule_charts(row["task_id"] for one in drawn for row in one.seeds)
+    return [_content(one, charts) for one in drawn]
+
+
+def _content(one: Scheduled, charts: Mapping[str, Row]) -> dict[str, Any]:
+    mine, best = charts[one.best["task_id"]], one.best["objective"]
+    searches = [charts[row["task_id"]]["search"] for row in one.seeds]
+    return {
+        "chart": chart_content(mine["spatial_temporal"]),
+        "tree": mine["tree"] or "",
+        "seeds": [_seed_cells(one, row) for row in one.seeds],
+        "trajectories": [
+            {"name": _search(one, row), **trajectory_content(search, best)}
+            for row, search in zip(one.seeds, searches, strict=True)
+        ],
+        "operators": [_operator_cells(counts) for counts in acceptance(searches)],
+    }
+
+
+def _search(one: Scheduled, row: Row) -> str:
+    """A row's seed, and its scheduler where there are several."""
+    return f"{row['solver']}, seed {row['seed']}" if len(one.by_solver) > 1 else f"seed {row['seed']}"
+
+
+def _seed_cells(one: Scheduled, row: Row) -> list[Any]:
+    texts = {name: scale_for(name, [row[name]]).text(row[name]) for name in ("energy_pj", "cycles")}
+    name = _search(one, row)
+    mark = {"strong": name} if row is one.best else [name, row["seed"]]
+    spent = row["cpu_seconds"]
+    return [
+        mark,
+        row["status"],
+        [one.over_best(row["objective"]), row["objective"]],
+        [percent(row["gap"]), row["gap"]],
+        *([text, row[name]] for name, text in texts.items()),
+        [NOTHING if spent is None else seconds(spent), spent],
+    ]
+
+
+def _operator_cells(counts: tuple[str, str, int, int, int, int]) -> list[Any]:
+    phase, operator, tried, _, accepted, _ = counts
+    share = accepted / tried if tried else 0.0
+    return [phase, operator, *([f"{n:,}", n] for n in counts[2:]), [percent(share), share]]

@@ -1,0 +1,163 @@
+"""How good and how dear the solves were, which member of a portfolio won, and in which space of mappings."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from results.report.data import RunData
+from results.report.html import Cell, Figure, Markup, Section, chart_text, element, joined, paragraph, table
+from results.report.sections.layers import found_by, spaces_text
+from results.report.sections.spending import COLORS
+from results.units import NOTHING, percent, seconds
+
+if TYPE_CHECKING:
+    import pandas
+
+STATUSES = ("optimal", "feasible", "infeasible", "unknown", "failed")
+BINS = 24
+
+
+def solves_section(run: RunData) -> Section | None:
+    """Status counts, gaps and seconds, by solver; absent where only chips were scheduled."""
+    title = "Solver quality"
+    if run.layers.empty and run.schedules:
+        return None
+    if run.layers.empty:
+        return Section("solves", title, paragraph("No solve has finished.", class_="empty"))
+    text = (
+        "Optimal: proven on the cost model. Program proven: the solver's own, simpler program was solved to "
+        "proven optimality. Gap: (objective - lower bound) / objective. Seconds are CPU time; answers from "
+        "the store are counted with the time of their original solve, which this run did not spend. Each "
+        "layer's gap is among the certificates of its design above."
+    )
+    met = [status for status in STATUSES if run.layers["status"].eq(status).any()]
+    headers = ["Solver", "Objective", "Solves", "Cached", *map(str.capitalize, met), "Program proven"]
+    headers += ["Median gap", "Largest gap", "Median time", "Longest time", "Time spent"]
+    groups = list(run.layers.groupby(["solver", "objective_name"], sort=True))
+    rows = [_solver_cells(names, group, met) for names, group in groups]
+    figures = [figure for figure in (gap_figure(run), seconds_figure(run)) if figure is not None]
+    panels = [element("div", figure.html(), class_="panel") for figure in figures]
+    grid = element("div", *panels, class_="grid") if panels else Markup("")
+    tables = [table(headers, rows, "Solves by solver"), *_portfolio(run)]
+    if run.spaces:
+        tables.append(paragraph(f"Bounds and optima hold for a space. {spaces_text(run)}"))
+    return Section("solves", title, joined([paragraph(text), *tables, grid]))
+
+
+def _portfolio(run: RunData) -> list[Markup]:
+    """How often each member of a portfolio found the mapping that was kept; nothing without a portfolio."""
+    rows = run.layers[run.layers["solved_by"].notna() & run.layers["solved_by"].ne("")]
+    if rows.empty:
+        return []
+    headers = ["Portfolio", "Found by", "Wins", "Share", "Proven optimal", "Median gap", "Median time"]
+    totals = rows["solver"].value_counts()
+    cells = []
+    for (solver, member), group in rows.groupby(["solver", "solved_by"], sort=True):
+        share, proven = len(group) / totals[solver], int(group["status"].eq("optimal").sum())
+        gap, time = (_median_and_most(group[name].dropna())[0] for name in ("gap", "cpu_seconds"))
+        row = [Cell(solver), Cell(member), Cell(len(group), sort=len(group), number=True)]
+        row += [Cell(percent(share), sort=share, number=True), Cell(proven, sort=proven, number=True)]
+        row += [Cell(percent(gap), sort=gap, number=True)]
+        cells.append([*row, Cell(NOTHING if time is None else seconds(time), sort=time, number=True)])
+    caption = "Wins of the members of a portfolio"
+    return [
+        paragraph("Which member of the portfolio found the mapping that was kept:"),
+        table(headers, cells, caption),
+    ]
+
+
+def _solver_cells(names: tuple[str, str], rows: pandas.DataFrame, statuses: list[str]) -> list[Cell]:
+    cached = rows["cached"].eq(True)
+    counts = [int(rows["status"].eq(status).sum()) for status in statuses]
+    proven = rows["program_proven"].dropna().astype(bool)
+    gaps, times = rows["gap"].dropna(), rows["cpu_seconds"].dropna()
+    spent = rows["cpu_seconds"][~cached].sum()
+    shares = [proven.mean() if len(proven) else None, *_median_and_most(gaps)]
+    cells = [Cell(names[0]), Cell(names[1])]
+    cells += [Cell(number, sort=number, number=True) for number in (len(rows), int(cached.sum()), *counts)]
+    cells += [Cell(percent(share), sort=share, number=True) for share in shares]
+    for duration in (*_median_and_most(times), float(spent)):
+        text = NOTHING if duration is None else seconds(duration)
+        cells.append(Cell(text, sort=duration, number=True))
+    return cells
+
+
+def _median_and_most(values: pandas.Series) -> tuple[float | None, float | None]:
+    return (float(values.median()), float(values.max())) if len(values) else (None, None)
+
+
+def gap_figure(run: RunData) -> Figure | None:
+    """Solves by gap, or None when no solve has one."""
+    rows = run.layers[np.isfinite(run.layers["gap"].to_numpy(dtype="float64"))]
+    if rows.empty:
+        return None
+    edges = np.linspace(0, max(float(rows["gap"].max()), 0.01), BINS + 1)
+    layout = {
+        "xaxis": {"title": {"text": "Gap to the proven lower bound (%)"}},
+        "yaxis": {"title": {"text": "Solves"}},
+    }
+    traces = _histogram(run, rows, "gap", edges * 100.0, "%")
+    return Figure("gaps", "Number of solves by gap", traces, layout | _stacked(), height=340)
+
+
+def seconds_figure(run: RunData) -> Figure | None:
+    """Solves by CPU seconds on a logarithmic axis, or None when no solve has a time."""
+    rows = run.layers[run.layers["cpu_seconds"] > 0]
+    if rows.empty:
+        return None
+    low, high = float(rows["cpu_seconds"].min()), float(rows["cpu_seconds"].max())
+    edges = np.geomspace(low * 0.999, max(high, low * 2) * 1.001, BINS + 1)
+    layout = {
+        "xaxis": {"title": {"text": "CPU time of a solve (s)"}, "type": "log"},
+        "yaxis": {"title": {"text": "Solves"}},
+    }
+    traces = _histogram(run, rows, "cpu_seconds", edges, "s")
+    return Figure("seconds", "Number of solves by CPU seconds", traces, layout | _stacked(), height=340)
+
+
+def _stacked() -> dict[str, Any]:
+    legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
+    return {
+        "barmode": "stack",
+        "bargap": 0.05,
+        "legend": legend,
+        "showlegend": True,
+        "margin": {"l": 56, "r": 16, "t": 44, "b": 52},
+    }
+
+
+def _histogram(
+    run: RunData, rows: pandas.DataFrame, column: str, edges: Any, unit: str
+) -> list[dict[str, Any]]:
+    """One bar trace a solver or member, ``edges`` in ``unit``; a percentage is 100 times the column."""
+    colors = {
+        finder: COLORS[place % len(COLORS)] for place, finder in enumerate(sorted(set(_finders(run.layers))))
+    }
+    shown = rows.assign(finder=_finders(rows), shown=rows[column] * (100.0 if unit == "%" else 1.0))
+    ranges = [f"{a:.3g} to {b:.3g} {unit}" for a, b in pairwise(edges)]
+    traces = []
+    for finder, group in shown.groupby("finder", sort=True)["shown"]:
+        counts, _ = np.histogram(np.clip(group, edges[0], edges[-1]), bins=edges)
+        hovers = [
+            f"{chart_text(finder)}<br>{text}: {n} solves" for text, n in zip(ranges, counts, strict=True)
+        ]
+        traces.append(
+            {
+                "type": "bar",
+                "name": chart_text(finder),
+                "x": [float(f"{x:.6g}") for x in (edges[:-1] + edges[1:]) / 2],
+                "width": [float(f"{x:.6g}") for x in np.diff(edges)],
+                "y": [int(count) for count in counts],
+                "hovertext": hovers,
+                "hoverinfo": "text",
+                "marker": {"color": colors[finder]},
+            }
+        )
+    return traces
+
+
+def _finders(rows: pandas.DataFrame) -> list[str]:
+    return [found_by(row) for row in rows[["solver", "solved_by"]].to_dict("records")]

@@ -1,0 +1,153 @@
+"""Where rows are: for each value of one column of a table, the parts of a store and the rows in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from results.store.part_listing import StoredPart
+from results.store.schema.tables import ANSWERED
+
+if TYPE_CHECKING:
+    import pyarrow
+
+RANKING = ("status", "cached", "finished_at")
+"""What decides which of several rows of one task is its answer."""
+DIGEST_BYTES = 16
+COPIED = 1 << 62
+"""Added to the rank of a copied row: more than the microseconds of any time, so that it comes last."""
+ROW_BITS = 32
+LAST_ROW = (1 << ROW_BITS) - 1
+
+Place = tuple[StoredPart, int]
+"""A part, and the number of a row in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """One entry for each answered row, all arrays of one length.
+
+    ``digests``: of the row's value in the indexed column, 16 bytes. ``ranks``: microseconds since 1970 at
+    which it was finished, and COPIED more for a copy. ``places``: the number of the part in the upper 32
+    bits, and LAST_ROW minus the number of the row in the lower ones: of rows with equal ranks, the least
+    place is then the last written row of the first part.
+    """
+
+    digests: NDArray[np.bytes_]
+    ranks: NDArray[np.int64]
+    places: NDArray[np.uint64]
+
+    @staticmethod
+    def of(rows: pyarrow.Table, column: str, places: NDArray[np.uint64]) -> _Entries:
+        """Entries of the answered ones among ``rows``, which are at these places."""
+        from pyarrow import array, compute, int64
+
+        answered = compute.is_in(rows["status"], value_set=array(ANSWERED))
+        rows, places = rows.filter(answered), places[answered.to_numpy(zero_copy_only=False)]
+        digests = [digest(value or "") for value in rows[column].to_pylist()]
+        finished = rows["finished_at"].cast(int64()).fill_null(0).to_numpy()
+        cached = rows["cached"].fill_null(False).to_numpy(zero_copy_only=False)
+        ranks = finished + np.where(cached, COPIED, 0)
+        return _Entries(np.array(digests, dtype=f"S{DIGEST_BYTES}"), ranks, places)
+
+    @staticmethod
+    def joined(parts: Sequence[_Entries]) -> _Entries:
+        """All entries, ordered by digest, those of one digest from the best rank on."""
+        digests = np.concatenate([part.digests for part in parts])
+        ranks = np.concatenate([part.ranks for part in parts])
+        places = np.concatenate([part.places for part in parts])
+        order = np.lexsort((places, ranks, digests))
+        return _Entries(digests[order], ranks[order], places[order])
+
+    def renumbered(self, numbers: NDArray[np.int64]) -> _Entries:
+        """With ``numbers``, by the number that a part has now, in its place; -1 drops the part's entries."""
+        given = numbers[(self.places >> ROW_BITS).astype(np.int64)]
+        kept = given >= 0
+        places = _places(given[kept], self.places[kept] & LAST_ROW)
+        return _Entries(self.digests[kept], self.ranks[kept], places)
+
+
+NO_ENTRIES = _Entries(np.empty(0, f"S{DIGEST_BYTES}"), np.empty(0, np.int64), np.empty(0, np.uint64))
+
+
+class ColumnIndex:
+    """The places of answered rows by their value in ``column``; 32 bytes a row, whatever the value's length.
+
+    ``read`` gives the columns of a part, or None for one that cannot be read. Values are kept as digests of
+    128 bits: whoever reads a row compares the value itself.
+    """
+
+    def __init__(
+        self, column: str, read: Callable[[StoredPart, Sequence[str]], pyarrow.Table | None]
+    ) -> None:
+        self._column, self._read = column, read
+        self._parts: tuple[StoredPart, ...] = ()
+        self._entries = NO_ENTRIES
+
+    def update(self, parts: Iterable[StoredPart]) -> None:
+        """Index these ``parts`` and no others; only those that are new are read."""
+        parts = tuple(sorted(parts, key=lambda part: (part.run, part.name)))
+        numbers = {part: number for number, part in enumerate(parts)}
+        kept = np.array([numbers.get(part, -1) for part in self._parts], np.int64)
+        known = self._entries.renumbered(kept) if self._parts else NO_ENTRIES
+        unread = numbers.keys() - set(self._parts)
+        self._entries = _Entries.joined([known, self._entries_of({numbers[part]: part for part in unread})])
+        self._parts = parts
+
+    def best(self, values: Iterable[str]) -> dict[str, Place]:
+        """Of each value that has answered rows, the place of the one that ranks first."""
+        wanted = list(values)
+        first, end = self._ranges(wanted)
+        places = self._entries.places
+        return {
+            value: self._place(places[low])
+            for value, low, high in zip(wanted, first.tolist(), end.tolist(), strict=True)
+            if low < high
+        }
+
+    def every(self, values: Iterable[str]) -> list[Place]:
+        """The places of all answered rows with one of the values, in the order of their writing."""
+        first, end = self._ranges(list(values))
+        ranges = [self._entries.places[low:high] for low, high in zip(first, end, strict=True)]
+        found = [self._place(place) for places in ranges for place in places]
+        return sorted(found)
+
+    def _entries_of(self, parts: Mapping[int, StoredPart]) -> _Entries:
+        """The answered rows of these parts, each with its number."""
+        from pyarrow import concat_tables
+
+        columns = (self._column, *RANKING)
+        pieces = {number: self._read(part, columns) for number, part in parts.items()}
+        rows = {number: piece for number, piece in pieces.items() if piece is not None}
+        if not rows:
+            return NO_ENTRIES
+        places = [
+            _places(np.full(len(piece), number), LAST_ROW - np.arange(len(piece)))
+            for number, piece in rows.items()
+        ]
+        return _Entries.of(concat_tables(rows.values()), self._column, np.concatenate(places))
+
+    def _ranges(self, values: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        wanted = np.array([digest(value) for value in values], dtype=f"S{DIGEST_BYTES}")
+        digests = self._entries.digests
+        return np.searchsorted(digests, wanted, "left"), np.searchsorted(digests, wanted, "right")
+
+    def _place(self, place: np.uint64) -> Place:
+        number, back = divmod(int(place), 1 << ROW_BITS)
+        return self._parts[number], LAST_ROW - back
+
+
+def _places(numbers: NDArray[np.int64], backs: NDArray[Any]) -> NDArray[np.uint64]:
+    """Numbers of parts in the upper half of the bits, below them how far rows are from LAST_ROW."""
+    upper: NDArray[np.uint64] = numbers.astype(np.uint64) << np.uint64(ROW_BITS)
+    return upper | backs.astype(np.uint64)
+
+
+def digest(value: str) -> bytes:
+    """128 bits for a value of any length."""
+    return blake2b(value.encode(), digest_size=DIGEST_BYTES).digest()

@@ -1,0 +1,326 @@
+"""A run folder on disk: one writer that appends rows, any number of readers.
+
+    runs/STUDY/study.lock.yaml      the resolved study, versions, commit, seeds
+    runs/STUDY/layers/*.parquet     parts of the `layers` table (results/store/schema/tables.py)
+    runs/STUDY/designs/*.parquet    parts of the `designs` table
+    runs/STUDY/scratchpads/*.parquet, schedules/, tile_costs/  parts of the tables of these names
+    runs/STUDY/report.html          results/report/page.py
+
+Writing::
+
+    with RunWriter(Path("runs/quickstart")) as run:     # makes the folder, takes its lock, checks it
+        run.write_lock_file({"study": {...}, "versions": {...}})
+        run.append("layers", {"task_id": ..., ...})     # a wrong row raises at once
+        run.flush()                                     # what is buffered is on disk now
+
+Reading::
+
+    RunFolder(Path("runs/quickstart")).read("designs")  # a pyarrow Table, last row per design_id
+    find_answers(Path("runs"), task_ids)  # known_answers.py: solved tasks of all runs
+
+Rows with the same key (task_id, design_id) are versions of one row; readers see the last written one.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from results.errors import CannotWriteError, DamagedFileError, NotARunError, ResultsError
+from results.store.folder_lock import FolderLock
+from results.store.journal import Journal
+from results.store.parts import (
+    count_rows,
+    list_parts,
+    next_part,
+    part_columns,
+    read_part,
+    remove_unfinished,
+    to_arrow,
+    write_part,
+    write_whole,
+)
+from results.store.schema.columns import Table
+from results.store.schema.tables import ANSWER_TABLES, ANSWERED, TABLES, table_named
+
+if TYPE_CHECKING:
+    import pyarrow
+
+LOCK_FILE = "study.lock.yaml"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A run folder to read from; safe while another process writes to it."""
+
+    path: Path
+
+    def exists(self) -> bool:
+        """Whether the folder holds a lock file or any part."""
+        return (self.path / LOCK_FILE).is_file() or any(list_parts(self.path / name) for name in TABLES)
+
+    def check(self) -> Self:
+        """This folder; raises NotARunError when it holds no results."""
+        if not self.exists():
+            raise NotARunError(self.path, "holds no run", f"Name a folder with {LOCK_FILE} in it")
+        return self
+
+    def read(self, table: str, columns: Sequence[str] | None = None) -> pyarrow.Table:
+        """The rows of a table, the last written one per key, in the order of their writing.
+
+        ``columns`` None: all of today's, then those that only parts of newer versions have. A part that
+        cannot be read raises DamagedFileError.
+        """
+        described = table_named(table)
+        parts = list_parts(self.path / table)
+        try:
+            return _read_parts(described, parts, columns)
+        except FileNotFoundError:
+            # a writer joined small parts since the listing; its joined part holds their rows
+            return _read_parts(described, list_parts(self.path / table), columns)
+
+    def answered(self, table: str) -> set[str]:
+        """The tasks of an answer table whose last written row is an answer."""
+        from pyarrow import array, compute
+
+        rows = self.read(table, ["task_id", "status"])
+        return set(
+            rows.filter(compute.is_in(rows["status"], value_set=array(ANSWERED)))["task_id"].to_pylist()
+        )
+
+    def read_rows(self, table: str, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """As ``read``, as plain Python rows with JSON columns decoded."""
+        described = table_named(table)
+        return [described.decode(row) for row in self.read(table, columns).to_pylist()]
+
+    def read_lock_file(self) -> dict[str, Any]:
+        """What ``write_lock_file`` stored; empty when there is none."""
+        import yaml
+
+        path = self.path / LOCK_FILE
+        if not path.is_file():
+            return {}
+        try:
+            content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:  # the last of nested brackets
+            raise DamagedFileError(
+                path, f"is not YAML ({error})", "Resume the run to write it anew"
+            ) from error
+        except OSError as error:
+            raise DamagedFileError(path, f"cannot be read: {error.strerror}", "Mend the folder") from error
+        if not isinstance(content, dict):
+            raise DamagedFileError(path, "is not a YAML mapping", "Resume the run to write it anew")
+        return content
+
+
+@dataclass(frozen=True)
+class Buffering:
+    """When buffered rows become a part: at so many rows, or so many seconds after the first of them."""
+
+    rows: int = 2000
+    seconds: float = 20.0
+
+    def __post_init__(self) -> None:
+        if self.rows < 1 or not self.seconds > 0:
+            raise ValueError(f"expected at least 1 row and more than 0 seconds, found {self}")
+
+
+class RunWriter:
+    """The one writer of a run folder: takes its lock, appends rows, writes them in buffered parts.
+
+    Answers (schema.ANSWER_TABLES) are journalled until they are in a part, so that a killed process loses
+    none that it was given; designs follow from them.
+
+    Opening sets damaged parts aside (renamed to .damaged, with a warning; their tasks are solved again).
+    Raises CannotWriteError or FolderInUseError before anything runs. Safe to use from several threads.
+    """
+
+    def __init__(self, path: Path, buffering: Buffering | None = None) -> None:
+        self.path = path
+        self._buffering = buffering or Buffering()
+        self._guard = threading.RLock()
+        self._timer: threading.Timer | None = None
+        self._trouble: ResultsError | None = None
+        self._closed = False
+        self._rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
+        _make_folders(path)
+        self._journals: dict[str, Journal] = {}
+        self._lock = FolderLock(path)
+        try:
+            _check_writable(path)
+            self.set_aside = _set_damaged_aside(path)
+            for table in ANSWER_TABLES:
+                self._open_journal(table)
+        except ResultsError:
+            self._release()
+            raise
+
+    def append(self, table: str, row: Mapping[str, Any]) -> None:
+        """Add a row; raises WrongRowError at once if it does not fit the table.
+
+        Also raises the CannotWriteError of an earlier part that could not be written in the background;
+        its rows are kept in memory for the next try.
+        """
+        encoded = table_named(table).encode(row)
+        with self._guard:
+            if self._closed:
+                raise CannotWriteError(self.path, "the writer is closed", "Append before it is closed")
+            self._rows[table].append(encoded)
+            if table in self._journals:
+                self._journals[table].append(encoded)
+            if self._trouble is not None:
+                trouble, self._trouble = self._trouble, None
+                raise trouble
+            if len(self._rows[table]) >= self._buffering.rows:
+                self._write(table)
+            elif self._timer is None:
+                self._start_timer()
+
+    def flush(self) -> None:
+        """Write every buffered row to disk."""
+        with self._guard:
+            self._stop_timer()
+            for table in TABLES:
+                self._write(table)
+
+    def write_lock_file(self, content: Mapping[str, Any]) -> None:
+        """Store plain data (dicts, lists, text, numbers) as study.lock.yaml, whole or not at all."""
+        import yaml
+
+        text = yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True)
+        write_whole(self.path / LOCK_FILE, lambda file: file.write_text(text, encoding="utf-8"))
+
+    def close(self) -> None:
+        """Flush, join small parts, free the lock; calling it again does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self.flush()
+            for table in TABLES:
+                compact(self.path, table, self._buffering.rows)
+        finally:
+            self._release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _open_journal(self, table: Table) -> None:
+        journal = self._journals[table.name] = Journal(self.path / table.name, table)
+        # what a killed process had not yet made a part of
+        self._rows[table.name] = journal.left
+        self._write(table.name)
+        journal.clear()
+
+    def _release(self) -> None:
+        for journal in self._journals.values():
+            journal.close()
+        self._lock.release()
+
+    def _write(self, table: str) -> None:
+        # rows leave the buffer only once they are on disk, so an interrupt here repeats rows, never loses any
+        if rows := self._rows[table]:
+            described = table_named(table)
+            write_part(to_arrow(described, rows), next_part(self.path / table))
+            self._rows[table] = []
+            if table in self._journals:
+                self._journals[table].clear()
+
+    def _start_timer(self) -> None:
+        self._timer = threading.Timer(self._buffering.seconds, self._flush_in_background)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _flush_in_background(self) -> None:
+        try:
+            self.flush()
+        except ResultsError as error:
+            self._trouble = error
+
+
+def compact(path: Path, table: str, rows_per_part: int) -> None:
+    """Join the newest parts that are smaller than ``rows_per_part`` into one; the holder of the lock only.
+
+    The joined part takes the newest one's name before the others go, so a crash in between leaves rows
+    twice, in the right order, and readers count the last per key.
+    """
+    import pyarrow
+
+    small: list[Path] = []
+    for part in reversed(list_parts(path / table)):
+        if count_rows(part) >= rows_per_part:
+            break
+        small.insert(0, part)
+    if len(small) < 2:
+        return
+    described = table_named(table)
+    columns = _all_columns(described.names(), small)
+    pieces = [read_part(described, part, columns) for part in small]
+    joined = pyarrow.concat_tables(pieces, promote_options="permissive")
+    write_part(_last_per_key(joined, described.key), small[-1])
+    for part in small[:-1]:
+        part.unlink()
+
+
+def _read_parts(table: Table, parts: Sequence[Path], columns: Sequence[str] | None) -> pyarrow.Table:
+    import pyarrow
+
+    wanted = list(columns) if columns is not None else _all_columns(table.names(), parts)
+    if not parts:
+        return table.arrow_schema().empty_table().select([n for n in wanted if n in table.by_name])
+    needed = list(dict.fromkeys([table.key, *wanted]))
+    pieces = [read_part(table, part, needed) for part in parts]
+    rows = pyarrow.concat_tables(pieces, promote_options="permissive")
+    return _last_per_key(rows, table.key).select(wanted)
+
+
+def _all_columns(today: Sequence[str], parts: Sequence[Path]) -> list[str]:
+    return list(dict.fromkeys([*today, *(name for part in parts for name in part_columns(part))]))
+
+
+def _last_per_key(rows: pyarrow.Table, key: str) -> pyarrow.Table:
+    last = {value: index for index, value in enumerate(rows[key].to_pylist())}
+    return rows if len(last) == len(rows) else rows.take(sorted(last.values()))
+
+
+def _make_folders(path: Path) -> None:
+    try:
+        for name in TABLES:
+            (path / name).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotWriteError(path, f"cannot make the folder: {error.strerror}", "Choose another") from error
+
+
+def _check_writable(path: Path) -> None:
+    for name in TABLES:
+        remove_unfinished(path / name)
+        probe = path / name / ".probe"
+        write_whole(probe, lambda file: file.write_bytes(b""))
+        probe.unlink()
+
+
+def _set_damaged_aside(path: Path) -> tuple[Path, ...]:
+    aside = []
+    for name, described in TABLES.items():
+        for part in list_parts(path / name):
+            try:
+                read_part(described, part, described.names())
+            except DamagedFileError as error:
+                aside.append(part.rename(part.with_name(f"{part.name}.damaged")))
+                warnings.warn(f"set aside as {aside[-1].name}: {error.where}: {error.problem}", stacklevel=4)
+    return tuple(aside)

@@ -1,0 +1,189 @@
+"""Answers that earlier runs already hold: solved tasks looked up by their content hash."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from results.errors import DamagedFileError
+from results.store.answer_index import RANKING, ColumnIndex, Place
+from results.store.journal import NAME, journalled_rows
+from results.store.part_listing import PartListing, StoredPart
+from results.store.parts import read_part, to_arrow
+from results.store.schema.columns import Table
+from results.store.schema.tables import ANSWERED, LAYERS
+
+if TYPE_CHECKING:
+    import pyarrow
+
+NOT_PART_OF_AN_ANSWER = ("schema_version", "layer_shape", "architecture", "params")
+"""Columns left out by ``find``: the task that asks holds the same values itself."""
+SHARE_OF_LOOKING = 0.02
+"""Of the time that passes, at most this share goes into looking for new parts."""
+CACHE_BYTES = 64 << 20
+"""Of parts that were read, so much is kept for the next look-up."""
+
+Row = dict[str, Any]
+
+
+def answer_columns(table: Table = LAYERS) -> tuple[str, ...]:
+    """What ``find`` gives of a table unless asked for other columns."""
+    return tuple(name for name in table.names() if name not in NOT_PART_OF_AN_ANSWER)
+
+
+class StoredAnswers:
+    """The answers in all run folders directly below ``root``, opened once for a whole run.
+
+    What is kept in memory is where each answer is (see :class:`ColumnIndex`); the rows themselves are read
+    when they are asked for, part by part. Other runs add parts meanwhile: a look-up looks for these first,
+    unless the last look was so short a time ago that looking would take more than SHARE_OF_LOOKING of the
+    time. So a look-up costs the same beside any number of run folders, and a part that is seen later than it
+    could have been costs a solve that was not needed, no more. Rows in the journals of runs that are under
+    way or were killed are found, too.
+
+    Only rows whose status is in ``schema.ANSWERED`` are answers. Parts that cannot be read are left out with
+    a warning.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._listings: dict[str, PartListing] = {}
+        self._next_look: dict[str, float] = {}
+        """By table, when it is time to look for new parts."""
+        self._indices: dict[str, dict[str, ColumnIndex]] = {}
+        """By table and column."""
+        self._journals: dict[StoredPart, pyarrow.Table] = {}
+        """The rows of journals as they were when they were indexed: the files go on."""
+        self._unreadable: set[StoredPart] = set()
+        self._read_last: OrderedDict[tuple[StoredPart, tuple[str, ...]], pyarrow.Table] = OrderedDict()
+
+    def known(self, table: Table, task_ids: Iterable[str]) -> set[str]:
+        """Those of the tasks that have an answer; reads no rows."""
+        return set(self._index(table, "task_id").best(task_ids))
+
+    def find(
+        self, table: Table, task_ids: Iterable[str], columns: Sequence[str] | None = None
+    ) -> dict[str, Row]:
+        """For each task that is answered, its row with JSON columns decoded.
+
+        ``columns`` None: all but NOT_PART_OF_AN_ANSWER. Of several rows of a task, the one that was solved
+        rather than copied, then the one finished first.
+        """
+        columns = answer_columns(table) if columns is None else columns
+        answers: dict[str, Row] = {}
+        missing = set(task_ids)
+        while missing:
+            places = self._index(table, "task_id").best(missing).values()
+            found, gone = self._rows(table, "task_id", missing, places, columns)
+            answers |= {row["task_id"]: row for row in found}
+            # what was in a part that is gone may be in another by now, or in another run
+            missing = missing - answers.keys() if gone else set()
+        return answers
+
+    def matching(self, table: Table, column: str, values: Iterable[str], columns: Sequence[str]) -> list[Row]:
+        """The answered rows whose ``column`` is one of ``values``, in the order of their writing."""
+        wanted = set(values)
+        while True:
+            places = self._index(table, column).every(wanted) if wanted else []
+            found, gone = self._rows(table, column, wanted, places, columns)
+            if not gone:
+                return found
+
+    def _index(self, table: Table, column: str) -> ColumnIndex:
+        """The index of a column as the store is now, or was a moment ago."""
+        before = time.perf_counter()
+        listing = self._listings.setdefault(table.name, PartListing(self.root, table.name))
+        indices = self._indices.setdefault(table.name, {})
+        if before < self._next_look.get(table.name, 0.0) and column in indices:
+            return indices[column]
+        if listing.look() or column not in indices:
+            read = partial(self._part, table)
+            indices.setdefault(column, ColumnIndex(column, read))
+            self._update(table.name)
+        after = time.perf_counter()
+        self._next_look[table.name] = after + (after - before) / SHARE_OF_LOOKING
+        return indices[column]
+
+    def _rows(
+        self, table: Table, column: str, wanted: set[str], places: Iterable[Place], columns: Sequence[str]
+    ) -> tuple[list[Row], bool]:
+        """The rows at these places, and whether any of their parts was gone or no longer the one indexed."""
+        import pyarrow
+
+        needed = tuple(dict.fromkeys(["task_id", column, *RANKING, *columns]))
+        by_part: dict[StoredPart, list[int]] = {}
+        for part, number in places:
+            by_part.setdefault(part, []).append(number)
+        found, gone = list[Row](), False
+        for part in sorted(by_part):
+            numbers = pyarrow.array(sorted(by_part[part]))
+            rows = self._cached_part(table, part, needed)
+            taken = [] if rows is None or numbers[-1].as_py() >= len(rows) else rows.take(numbers).to_pylist()
+            if taken and all(row[column] in wanted and row["status"] in ANSWERED for row in taken):
+                found += [table.decode(row) for row in taken]
+            else:
+                self._forget(table.name, part)
+                gone = True
+        return found, gone
+
+    def _update(self, table: str) -> None:
+        """Index what is listed now, and keep no rows of a journal that is no longer as it was."""
+        parts = self._listings[table].parts
+        for index in self._indices[table].values():
+            index.update(parts - self._unreadable)
+        for journal in [part for part in self._journals if part.path.parent.name == table]:
+            if journal not in parts:
+                del self._journals[journal]
+
+    def _forget(self, table: str, part: StoredPart) -> None:
+        """Leave a file out as it was when it was listed; one that took its place is another."""
+        self._unreadable.add(part)
+        self._listings[table].look()
+        self._update(table)
+
+    def _cached_part(self, table: Table, part: StoredPart, columns: tuple[str, ...]) -> pyarrow.Table | None:
+        key = part, columns
+        if key in self._read_last:
+            self._read_last.move_to_end(key)
+            return self._read_last[key]
+        rows = self._part(table, part, columns)
+        if rows is not None:
+            self._read_last[key] = rows
+            while len(self._read_last) > 1 and self._cached_bytes > CACHE_BYTES:
+                self._read_last.popitem(last=False)
+        return rows
+
+    @property
+    def _cached_bytes(self) -> int:
+        return sum(rows.nbytes for rows in self._read_last.values())
+
+    def _part(self, table: Table, part: StoredPart, columns: Sequence[str]) -> pyarrow.Table | None:
+        """These columns of a part; None if it is gone, or damaged, which a warning says."""
+        try:
+            if part.name != NAME:
+                return read_part(table, part.path, columns)
+            if part not in self._journals:
+                self._journals[part] = to_arrow(table, journalled_rows(part.path.parent, table))
+            return self._journals[part].select(list(columns))
+        except FileNotFoundError:
+            return None
+        except DamagedFileError as error:
+            warnings.warn(f"left out of the lookup: {error.where}: {error.problem}", stacklevel=2)
+            return None
+
+
+def find_answers(
+    root: Path, task_ids: Iterable[str], columns: Sequence[str] | None = None, table: Table = LAYERS
+) -> dict[str, Row]:
+    """:meth:`StoredAnswers.find` for one look into the run folders directly below ``root``."""
+    return StoredAnswers(root).find(table, task_ids, columns)
+
+
+def stored_in(store: Path | StoredAnswers | None) -> StoredAnswers | None:
+    """The answers of a store that may be open already; None where there is none."""
+    return StoredAnswers(store) if isinstance(store, Path) else store

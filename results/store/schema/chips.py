@@ -1,0 +1,99 @@
+"""The result tables of studies of chips: schedules, and what shares of layers cost on a tile."""
+
+from __future__ import annotations
+
+from results.store.schema.columns import Column, Table
+from results.store.schema.shared_columns import ASKED_HOW, EFFORT, IDENTITY, SCHEMA_VERSION, SOLVER
+
+SCHEDULES = Table(
+    "schedules",
+    "task_id",
+    "One row per schedule: a network of so many samples on a chip, by one solver with one seed.",
+    (
+        *IDENTITY,
+        Column("network", "string", "", "a name of the network; the task depends on its layers"),
+        Column("network_content", "string", "", "hash of the network's layers", required=True),
+        Column("batch", "int", "samples", "samples that the schedule computes", required=True),
+        Column("chip_id", "string", "", "hash of `chip`", required=True),
+        Column("chip", "json", "", "the part of the chip that the answer depends on"),
+        Column(
+            "tile_mapper",
+            "json",
+            "",
+            "what maps layers on tiles: {solver, params, ...}; `alone: true` where it maps layers on whole "
+            "chips, too",
+        ),
+        SOLVER,
+        *ASKED_HOW,
+        Column(
+            "objective_name", "string", "", "what was minimised: e2d is energy^2 times latency", required=True
+        ),
+        Column(
+            "status",
+            "string",
+            "",
+            "optimal (proven on the chip model), feasible, infeasible (proven), unknown, or failed",
+            required=True,
+        ),
+        Column("objective", "float", "pJ^n*cycles^m", "the chip model's value of `objective_name`"),
+        Column("bound", "float", "as objective", "proven lower bound on `objective`"),
+        Column("gap", "float", "1", "(objective - bound) / |objective|"),
+        Column("energy_bound_pj", "float", "pJ", "proven lower bound on energy_pj, for any schedule"),
+        Column("cycles_bound", "float", "cycles", "proven lower bound on cycles, for any schedule"),
+        Column("energy_pj", "float", "pJ", "energy of all samples"),
+        Column("cycles", "int", "cycles", "latency of all samples"),
+        Column("edp_pj_cycles", "float", "pJ*cycles", "energy times latency"),
+        Column("dram_bytes", "int", "bytes", "traffic to and from DRAM"),
+        Column("noc_hop_bytes", "int", "bytes", "bytes times the links of the mesh that they cross"),
+        Column("utilization", "float", "1", "share of tile-cycles in which a tile has a layer to compute"),
+        Column("energy_by_part_pj", "json", "pJ", "energy_pj per part of the chip"),
+        Column("epoch", "int", "", "of seeds that exchange trees: which epoch, from 0; seconds are its own"),
+        Column("state", "json", "", "of such a seed: where its search goes on from"),
+        Column("tree", "string", "", "the schedule: its RA tree as text, a line a node"),
+        Column("handed_on", "json", "", "forwarding granularity of S cuts, where it is not a sub-batch"),
+        Column(
+            "spatial_temporal",
+            "json",
+            "samples, tiles, cycles",
+            "the S-T chart, a list of {layer, samples, tiles: [first, end], cycles, starts}: a batch of so "
+            "many samples takes so many cycles on these tiles, in turn from each start; `alone: true` where "
+            "the layer has the chip to itself, its data in DRAM",
+        ),
+        Column(
+            "search",
+            "json",
+            "",
+            "how it was found: a list of phases {name, rounds, best: objective, trajectory: list of "
+            "[round, objective of the tree at hand], operators: list of {operator, tried, invalid, accepted, "
+            "better}, cpu_seconds}",
+        ),
+        *EFFORT,
+    ),
+    SCHEMA_VERSION,
+)
+
+TILE_COSTS = Table(
+    "tile_costs",
+    "task_id",
+    "One row per lot of shares: parts of layers, mapped on a tile by one solver, for schedulers of chips.",
+    (
+        *IDENTITY,
+        Column("source_id", "string", "", "hash of all but the shares: what makes one table", required=True),
+        Column("architecture_id", "string", "", "hash of `architecture`", required=True),
+        Column("architecture", "json", "", "the tile: the part of it that the answer depends on"),
+        Column("solver", "string", "", "catalogue name of the mapping solver", required=True),
+        *ASKED_HOW,
+        Column("objective_name", "string", "", "what was minimised: energy, cycles or edp", required=True),
+        Column("status", "string", "", "optimal (every cost is proven), feasible, or failed", required=True),
+        Column("shares", "int", "", "shares of the lot"),
+        Column(
+            "costs",
+            "json",
+            "pJ, cycles",
+            "a list of [[C, K, P, Q, R, S, stride of P, stride of Q, samples, groups], energy_pj, cycles, "
+            "proven optimal]; null where the tile has no mapping for the share",
+        ),
+        *EFFORT,
+    ),
+    SCHEMA_VERSION,
+)

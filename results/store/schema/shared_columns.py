@@ -1,0 +1,44 @@
+"""Columns that several result tables have in common, and the version of all column lists.
+
+Version history: 1, the first; 2, the space and the winner of a solve, the trial of a design, the baseline,
+designs dominated by their bounds, and the `scratchpads` table; 3, the `schedules` and `tile_costs` tables and
+the designs of chips; 4, the weights of a design's networks. A new column raises ``SCHEMA_VERSION``; a column
+is never renamed or given another meaning, and old parts read as null in the columns that they lack.
+"""
+
+from __future__ import annotations
+
+from results.store.schema.columns import Column
+
+SCHEMA_VERSION = 4
+
+VERSION_COLUMN = Column("schema_version", "int", "", "version of this column list; filled in by the store")
+
+IDENTITY = (
+    VERSION_COLUMN,
+    Column("task_id", "string", "", "hash of everything the answer depends on", required=True),
+    Column("study", "string", "", "study that the row was written for", required=True),
+)
+"""The first columns of every answer to a task."""
+
+SOLVER = Column("solver", "string", "", "catalogue name of the solver", required=True)
+
+ASKED_HOW = (
+    Column("solver_version", "string", "", "version of the solver", required=True),
+    Column("params", "json", "", "the solver's parameters and budget"),
+    Column("seed", "int", "", "random seed"),
+)
+"""What every answer to a task says of its solver, after the name."""
+
+EFFORT = (
+    Column("cpu_seconds", "float", "s", "CPU time of the solve; of a cached row: of the original solve"),
+    Column("wall_seconds", "float", "s", "wall time of the solve; of a cached row: of the original solve"),
+    Column("worker", "string", "", "process and host that solved it"),
+    Column("attempts", "int", "", "how often the task was started, lost workers included"),
+    Column("cached", "bool", "", "answered from the store, not solved again"),
+    Column("from_study", "string", "", "of a cached row: the study that solved it"),
+    Column("error", "string", "", "of a failed row: what went wrong"),
+    Column("note", "string", "", "the solver's remark; of an infeasible row: the constraint and its numbers"),
+    Column("finished_at", "timestamp", "UTC", "when the row was made", required=True),
+)
+"""What every answer to a task says of the work and of how it ended."""

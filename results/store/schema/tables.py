@@ -1,0 +1,238 @@
+"""The result tables: their columns with types, units and meanings; of chips in ``schema_chips``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from results.errors import WrongRowError
+from results.store.schema.chips import SCHEDULES, TILE_COSTS
+from results.store.schema.columns import Column, Table
+from results.store.schema.shared_columns import (
+    ASKED_HOW,
+    EFFORT,
+    IDENTITY,
+    SCHEMA_VERSION,
+    SOLVER,
+    VERSION_COLUMN,
+)
+
+LAYERS = Table(
+    "layers",
+    "task_id",
+    "One row per mapping solve: one layer shape on one architecture by one solver.",
+    (
+        *IDENTITY,
+        Column(
+            "layer_name", "string", "", "a name of the layer, network/layer; the task depends on the shape"
+        ),
+        Column("layer_shape", "json", "", "dims, strides, dilations and tensors of the layer", required=True),
+        Column("architecture_id", "string", "", "hash of `architecture`", required=True),
+        Column("architecture", "json", "", "the part of the architecture that the answer depends on"),
+        SOLVER,
+        *ASKED_HOW,
+        Column("objective_name", "string", "", "what was minimised: energy, cycles or edp", required=True),
+        Column(
+            "status",
+            "string",
+            "",
+            "optimal (proven on the cost model), feasible, infeasible (proven), unknown, or failed",
+            required=True,
+        ),
+        Column("objective", "float", "pJ, cycles or pJ*cycles", "the cost model's value of `objective_name`"),
+        Column("bound", "float", "as objective", "proven lower bound on `objective`"),
+        Column("gap", "float", "1", "(objective - bound) / |objective|"),
+        Column("energy_bound_pj", "float", "pJ", "proven lower bound on energy_pj, for any mapping"),
+        Column("cycles_bound", "float", "cycles", "proven lower bound on cycles, for any mapping"),
+        Column("program_proven", "bool", "", "the solver's own program was solved to proven optimality"),
+        Column(
+            "space",
+            "json",
+            "",
+            "the mappings that `status` and `bound` speak of: {name: a sentence, then the rules themselves}",
+        ),
+        Column("solved_by", "string", "", "of a portfolio: the member that found the mapping"),
+        Column("energy_pj", "float", "pJ", "energy of the layer, once"),
+        Column("cycles", "int", "cycles", "latency of the layer, once"),
+        Column("edp_pj_cycles", "float", "pJ*cycles", "energy times latency"),
+        Column("utilization", "float", "1", "share of the MAC units busy, averaged over the cycles"),
+        Column(
+            "useful_utilization",
+            "float",
+            "1",
+            "as utilization, multiply-accumulates of padding not counted as busy",
+        ),
+        Column("macs", "int", "MACs", "multiply-accumulates of the layer"),
+        Column("mapping", "json", "", "the mapping found, in the reference's form"),
+        Column("energy_by_level_pj", "json", "pJ", "energy per storage level, innermost first, and `MAC`"),
+        *EFFORT,
+    ),
+    SCHEMA_VERSION,
+)
+
+DESIGNS = Table(
+    "designs",
+    "design_id",
+    "One row per design point: an architecture or a chip and what the study's networks cost on it.",
+    (
+        VERSION_COLUMN,
+        Column("design_id", "string", "", "name of the design point within its study", required=True),
+        Column("study", "string", "", "study of the design", required=True),
+        Column("study_id", "string", "", "hash of the resolved study that the row was last part of"),
+        Column("axes", "json", "", "value of every design axis; read as columns `axis.NAME`", required=True),
+        Column("architecture_name", "string", "", "name of the base architecture or chip", required=True),
+        Column("architecture", "json", "", "the architecture in full; of a study of chips null"),
+        Column("chip", "json", "", "of a study of chips: the chip in full"),
+        Column(
+            "status",
+            "string",
+            "",
+            "complete, partial (solves are open), failed (a solve failed), infeasible, or dominated "
+            "(discarded before any solve: a finished design dominates its proven lower bounds)",
+            required=True,
+        ),
+        Column("trial", "int", "", "number of the search's trial that proposed the design first"),
+        Column("baseline", "bool", "", "the design that the study names to compare others with"),
+        Column("feasible", "bool", "", "every layer has a mapping and every constraint of the study holds"),
+        Column("area_um2", "float", "um2", "area of the architecture or chip"),
+        Column(
+            "energy_pj",
+            "float",
+            "pJ",
+            "energy of all networks, their runs by weight, layers times their counts; on a chip: of the best "
+            "schedule of each",
+        ),
+        Column(
+            "cycles",
+            "int",
+            "cycles",
+            "latency of all networks, their runs by weight, one layer after the other; on a chip: of the "
+            "best schedule of each",
+        ),
+        Column("edp_pj_cycles", "float", "pJ*cycles", "energy_pj times cycles"),
+        Column("latency_seconds", "float", "s", "cycles over the clock frequency"),
+        Column("energy_bound_pj", "float", "pJ", "proven lower bound on energy_pj"),
+        Column("cycles_bound", "float", "cycles", "proven lower bound on cycles"),
+        Column(
+            "off_chip_bytes", "int", "bytes", "traffic of the networks' scratchpad plans, with their weights"
+        ),
+        Column(
+            "off_chip_energy_pj",
+            "float",
+            "pJ",
+            "energy of off_chip_bytes in the outermost level; not a part of energy_pj",
+        ),
+        Column("off_chip_bytes_bound", "float", "bytes", "proven lower bound on off_chip_bytes"),
+        Column("off_chip_energy_bound_pj", "float", "pJ", "proven lower bound on off_chip_energy_pj"),
+        Column(
+            "dram_bytes", "int", "bytes", "of a study of chips: traffic of its schedules to and from DRAM"
+        ),
+        Column(
+            "noc_hop_bytes", "int", "bytes", "of a study of chips: bytes times links that its schedules send"
+        ),
+        Column("energy_gap", "float", "1", "(energy_pj - energy_bound_pj) / energy_pj"),
+        Column("cycles_gap", "float", "1", "(cycles - cycles_bound) / cycles"),
+        Column("solves", "int", "", "distinct solves that the design needs"),
+        Column("cached_solves", "int", "", "of these, answered from the store"),
+        Column("failures", "int", "", "of these, failed"),
+        Column("cpu_seconds", "float", "s", "CPU time of the solves that the design was first to need"),
+        Column(
+            "networks",
+            "json",
+            "",
+            "per network: `weight`, how many runs the columns of the design add up; energy_pj and cycles of "
+            "one run; `layers`, a list of {name, task_id, count, energy_pj, cycles} with energy and cycles "
+            "of one occurrence, of which a run has `count`; where its scratchpad is planned, `scratchpad`: "
+            "the task_id of that row of `scratchpads`; on a chip `schedule`, the task_id of the best row of "
+            "`schedules`, and `seeds`, those of all of them",
+        ),
+        Column(
+            "energy_by_level_pj",
+            "json",
+            "pJ",
+            "energy_pj per storage level, innermost first, and `MAC`; on a chip: per part of it",
+        ),
+        Column("error", "string", "", "why the design failed"),
+        Column(
+            "note", "string", "", "why the design is infeasible or dominated: the constraint and its numbers"
+        ),
+        Column("finished_at", "timestamp", "UTC", "when the row was made", required=True),
+    ),
+    SCHEMA_VERSION,
+)
+
+SCRATCHPADS = Table(
+    "scratchpads",
+    "task_id",
+    "One row per scratchpad solve: an operator graph under one budget and setting, by one solver.",
+    (
+        *IDENTITY,
+        Column("graph", "string", "", "a name of the operator graph; the task depends on its content"),
+        Column("graph_content", "string", "", "hash of the graph's operators and tensors", required=True),
+        Column(
+            "setting", "json", "", "the model's options: parameters, input rule, in-place, width, alignment"
+        ),
+        Column("budget_bytes", "int", "bytes", "capacity of the scratchpad", required=True),
+        SOLVER,
+        *ASKED_HOW,
+        Column(
+            "status",
+            "string",
+            "",
+            "optimal (proven on the model), feasible, infeasible (proven), unknown, or failed",
+            required=True,
+        ),
+        Column("objective_bytes", "int", "bytes", "off-chip traffic of the plan, spills and retrievals"),
+        Column("bound_bytes", "float", "bytes", "proven lower bound on objective_bytes"),
+        Column("gap", "float", "1", "(objective_bytes - bound_bytes) / objective_bytes; 0 where both are 0"),
+        Column(
+            "plan",
+            "json",
+            "",
+            "order and, per tensor, residency intervals with addresses, spills, retrievals",
+        ),
+        Column("block_bytes", "json", "bytes", "size of each tensor's block in the plan, by its name"),
+        Column(
+            "parameter_bytes",
+            "json",
+            "bytes",
+            "size of each operator's block of parameters, which is there for its own step, by its name",
+        ),
+        *EFFORT,
+    ),
+    SCHEMA_VERSION,
+)
+
+TABLES: Mapping[str, Table] = MappingProxyType(
+    {table.name: table for table in (LAYERS, DESIGNS, SCRATCHPADS, SCHEDULES, TILE_COSTS)}
+)
+
+ANSWER_TABLES = (LAYERS, SCRATCHPADS, SCHEDULES, TILE_COSTS)
+"""Tables whose rows are answers to tasks: journalled as they come, and looked up by later studies."""
+
+ANSWERED = ("optimal", "feasible", "infeasible")
+"""Statuses of an answer that needs no new solve."""
+
+
+def table_named(name: str) -> Table:
+    """The table of that name; raises WrongRowError when there is none."""
+    if name not in TABLES:
+        raise WrongRowError(name, "no such table", f"Known: {', '.join(TABLES)}")
+    return TABLES[name]
+
+
+BAR = r"\|"
+"""A bar inside a cell of a table, where a plain one would end the cell."""
+
+
+def schema_markdown() -> str:
+    """Every table and column with type, unit and meaning, as Markdown."""
+    parts = [f"# Result tables, schema version {SCHEMA_VERSION}"]
+    for table in TABLES.values():
+        parts += ["", f"## {table.name}", "", f"{table.meaning} Key: `{table.key}`.", ""]
+        parts += ["| column | type | unit | meaning |", "|---|---|---|---|"]
+        parts += [
+            f"| {column.name} | {column.kind} | {column.unit} | {column.meaning.replace('|', BAR)} |"
+            for column in table.columns
+        ]
+    return "\n".join(parts) + "\n"

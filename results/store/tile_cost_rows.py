@@ -1,0 +1,25 @@
+"""The tile cost table in the store: all that any run knows of one source, whatever lot it was solved in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from results.store.known_answers import StoredAnswers
+from results.store.schema.chips import TILE_COSTS
+
+Costs = dict[str, dict[tuple[int, ...], tuple[float | None, int | None, bool]]]
+"""By source, then by a share's numbers: energy in pJ, cycles, whether they are proven the least."""
+
+
+def stored_tile_costs(store: StoredAnswers, source_ids: Collection[str]) -> Costs:
+    """Costs of these sources in the run folders of a store."""
+    found: Costs = {source: {} for source in source_ids}
+    for row in store.matching(TILE_COSTS, "source_id", source_ids, ("source_id", "costs")):
+        found[row["source_id"]] |= costs_of(row["costs"])
+    return found
+
+
+def costs_of(costs: list[Any]) -> dict[tuple[int, ...], tuple[float | None, int | None, bool]]:
+    """The column ``costs`` of a row by share."""
+    return {tuple(share): (energy, cycles, proven) for share, energy, cycles, proven in costs}

@@ -1,0 +1,92 @@
+"""Compiled: cheap bounds for many choices of spatial factors and of the levels that keep each tensor.
+
+Given the spatial factors, what a tensor costs at least depends on the levels that keep it, its *chain*, and
+not on what else they keep. So a table of all chains of every tensor is summed up for all keep sets.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.compiled import entry, inlined
+from solvers.mapping.exact.kernels.assignment_kernel import (
+    assign_factors,
+    assign_tensor,
+    boundary_pj,
+    copy_rows,
+    value,
+)
+
+if TYPE_CHECKING:
+    from solvers.mapping.exact.chains import Chains
+    from solvers.mapping.exact.tables import Assignment, Space
+
+Array = NDArray[Any]
+
+
+@entry
+def spread_bounds(space: Space, spatial: Array, chains: Chains, room: Assignment, bounds: Array) -> None:
+    """Fill ``bounds`` [n] for spatial factors [n, levels, dims], whatever levels keep: of each tensor the
+    cheapest chain, and the least words of any."""
+    for row in range(len(spatial)):
+        copy_rows(spatial[row], room.spatial)
+        _fill(space, chains, room)
+        energy = space.model.mac_energy_pj
+        for tensor in range(len(chains.counts)):
+            least = np.inf
+            for chain in range(chains.counts[tensor]):
+                least = min(least, chains.energy[tensor, chain])
+            energy += least
+            for part in range(2):
+                for level in range(len(room.keep)):
+                    words = np.inf
+                    for chain in range(chains.counts[tensor]):
+                        words = min(words, chains.demand[tensor, chain, part, level])
+                    room.demand[part, level, tensor] = words
+        bounds[row] = value(space, room, energy, room.demand)
+
+
+@entry
+def keep_bounds(space: Space, spatial: Array, chains: Chains, room: Assignment, bounds: Array) -> None:
+    """Fill ``bounds`` [n] for all keep sets of ``chains.choice`` and spatial factors [levels, dims]."""
+    copy_rows(spatial, room.spatial)
+    _fill(space, chains, room)
+    for row in range(len(chains.choice)):
+        energy = space.model.mac_energy_pj
+        for tensor in range(len(chains.counts)):
+            chain = chains.choice[row, tensor]
+            energy += chains.energy[tensor, chain]
+            for part in range(2):
+                for level in range(len(room.keep)):
+                    room.demand[part, level, tensor] = chains.demand[tensor, chain, part, level]
+        bounds[row] = value(space, room, energy, room.demand)
+
+
+@inlined
+def _fill(space: Space, chains: Chains, room: Assignment) -> None:
+    """Fill ``chains.energy`` and ``chains.demand`` for the spatial factors of ``room``."""
+    assign_factors(space, room)
+    for tensor in range(len(chains.counts)):
+        for chain in range(chains.counts[tensor]):
+            _fill_chain(space, chains, room, tensor, chain)
+
+
+@inlined
+def _fill_chain(space: Space, chains: Chains, room: Assignment, tensor: int, chain: int) -> None:
+    for level in range(len(room.keep)):
+        room.keep[level] = (chains.levels[tensor, chain] >> level & 1) << tensor
+        room.demand[0, level, tensor] = 0.0
+        room.demand[1, level, tensor] = 0.0
+    room.numbers[1] = 0.0
+    assign_tensor(space, room, tensor)
+    energy = room.numbers[1]
+    for level in range(len(room.keep) - 1):
+        if chains.levels[tensor, chain] >> level & 1:
+            energy += boundary_pj(space, room, level, tensor, room.floor_words[level, tensor])
+    chains.energy[tensor, chain] = energy
+    for part in range(2):
+        for level in range(len(room.keep)):
+            chains.demand[tensor, chain, part, level] = room.demand[part, level, tensor]

@@ -1,0 +1,161 @@
+"""The neighbours of a mapping, as arrays: a prime moved, two exchanged, a loop reordered, others kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.mapping.batch import MappingBatch
+from solvers.divisors import prime_powers
+from solvers.mapping.space.space import MappingSpace
+
+Array = NDArray[Any]
+KINDS = {"temporal": 0, "x": 1, "y": 2}
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """Prime factors of a mapping and where they stand: parallel arrays of dims, primes and places."""
+
+    dim: Array
+    prime: Array
+    place: Array
+
+    def __len__(self) -> int:
+        return len(self.dim)
+
+    def __getitem__(self, rows: Array) -> Factors:
+        return Factors(self.dim[rows], self.prime[rows], self.place[rows])
+
+
+class Neighbourhood:
+    """The small changes of mappings of one space; factors may leave the bounds that the user gave.
+
+    A place is a block of loops, numbered kind * levels + level (kinds: temporal, x, y).
+    """
+
+    def __init__(self, space: MappingSpace) -> None:
+        architecture, layer = space.architecture, space.layer
+        self._space = space
+        self._levels = len(architecture.levels)
+        self._room = np.ones(3 * self._levels)
+        self._room[: self._levels] = np.inf
+        for level, hardware in enumerate(architecture.levels):
+            self._room[KINDS["x"] * self._levels + level] = hardware.fanout_x
+            self._room[KINDS["y"] * self._levels + level] = hardware.fanout_y
+        self._places = np.array(
+            [kind * self._levels + level for level in range(self._levels) for kind in range(3)]
+        )
+        self._places = self._places[self._room[self._places] > 1]
+        primes = [(d, prime) for d, (_, size) in enumerate(layer.dims) for prime, _ in prime_powers(size)]
+        every = np.array([(d, prime, place) for d, prime in primes for place in self._places], dtype=np.int64)
+        self._factors = Factors(*every.reshape(-1, 3).T)
+        bits = np.arange(len(layer.tensors))
+        keeps = [(level, mask) for level, masks in enumerate(space.keep_sets) for mask in masks]
+        self._keep_level = np.array([level for level, _ in keeps])
+        self._keep_sets = np.array([mask for _, mask in keeps])[:, None] >> bits & 1 == 1
+
+    def around(self, mapping: MappingBatch) -> MappingBatch:
+        """All neighbours of the one row of ``mapping`` within the fan-outs; their tiles may not fit.
+
+        Loops stand in an order that the rules allow.
+        """
+        blocks = np.concatenate([mapping.temporal[0], mapping.spatial_x[0], mapping.spatial_y[0]])
+        order = mapping.permutation[0]
+        here = blocks[self._factors.place, self._factors.dim] % self._factors.prime == 0
+        held = self._factors[here]
+        moves = self._moves(blocks, held)
+        exchanges = self._exchanges(blocks, held)
+        turned = self._turned(blocks, order)
+        rows = [self._moved(blocks, moves), _exchanged(blocks, exchanges), _repeated(blocks, len(turned))]
+        orders = [self._orders(order, moves), _repeated(order, len(exchanges[0])), turned]
+        return self._with_bypasses(mapping, blocks, np.concatenate(rows), np.concatenate(orders))
+
+    def _moves(self, blocks: Array, held: Factors) -> tuple[Factors, Array, Array]:
+        """Held factors, places with room for them, and whether their loop stands outermost there."""
+        one = held[np.repeat(np.arange(len(held)), len(self._places))]
+        to = np.tile(self._places, len(held))
+        fits = (to != one.place) & (blocks.prod(axis=1)[to] * one.prime <= self._room[to])
+        one, to = one[fits], to[fits]
+        again = np.flatnonzero(to < self._levels)
+        both = np.concatenate([np.arange(len(to)), again])
+        return one[both], to[both], np.arange(len(both)) >= len(to)
+
+    def _moved(self, blocks: Array, moves: tuple[Factors, Array, Array]) -> Array:
+        one, to, _ = moves
+        rows = np.arange(len(to))
+        changed = _repeated(blocks, len(to))
+        changed[rows, one.place, one.dim] //= one.prime
+        changed[rows, to, one.dim] *= one.prime
+        return changed
+
+    def _orders(self, order: Array, moves: tuple[Factors, Array, Array]) -> Array:
+        """The loop orders after ``moves``: what went to a temporal block stands at its edge."""
+        one, to, outermost = moves
+        orders = _repeated(order, len(to))
+        rows = np.flatnonzero(to < self._levels)
+        orders[rows, to[rows]] = _shifted(order[to[rows]], one.dim[rows], outermost[rows])
+        return orders
+
+    def _exchanges(self, blocks: Array, held: Factors) -> tuple[Factors, Factors]:
+        """Each two held factors of different places, and of different dims or primes, if there is room."""
+        first, second = np.triu_indices(len(held), 1)
+        one, two = held[first], held[second]
+        used = blocks.prod(axis=1)
+        useful = (one.place != two.place) & ((one.dim != two.dim) | (one.prime != two.prime))
+        useful &= used[one.place] // one.prime * two.prime <= self._room[one.place]
+        useful &= used[two.place] // two.prime * one.prime <= self._room[two.place]
+        return one[useful], two[useful]
+
+    def _turned(self, blocks: Array, order: Array) -> Array:
+        """The loop orders with one temporal loop put innermost or outermost."""
+        levels, dims = np.nonzero(blocks[: self._levels] > 1)
+        levels, dims = np.tile(levels, 2), np.tile(dims, 2)
+        orders = _repeated(order, len(levels))
+        outermost = np.arange(len(levels)) >= len(levels) // 2
+        orders[np.arange(len(levels)), levels] = _shifted(order[levels], dims, outermost)
+        return orders
+
+    def _with_bypasses(
+        self, mapping: MappingBatch, blocks: Array, rows: Array, orders: Array
+    ) -> MappingBatch:
+        """The changed loops with the kept tensors of ``mapping``, and its loops with others kept."""
+        levels, kept = self._other_keeps(mapping.keep[0])
+        rows = np.concatenate([rows, _repeated(blocks, len(kept))])
+        orders = np.concatenate([orders, _repeated(mapping.permutation[0], len(kept))])
+        keep = _repeated(mapping.keep[0], len(rows))
+        keep[np.arange(len(rows) - len(kept), len(rows)), levels] = kept
+        temporal, x, y = np.split(rows, 3, axis=1)
+        return MappingBatch(temporal, self._space.reordered(orders), x, y, keep)
+
+    def _other_keeps(self, keep: Array) -> tuple[Array, Array]:
+        """Levels, and allowed keep sets there that have one tensor more, one less, or another."""
+        here = keep[self._keep_level]
+        more = (self._keep_sets & ~here).sum(axis=1)
+        fewer = (here & ~self._keep_sets).sum(axis=1)
+        near = (more <= 1) & (fewer <= 1) & (more + fewer > 0)
+        return self._keep_level[near], self._keep_sets[near]
+
+
+def _exchanged(blocks: Array, exchanges: tuple[Factors, Factors]) -> Array:
+    one, two = exchanges
+    rows = np.arange(len(one))
+    changed = _repeated(blocks, len(rows))
+    for here, there in ((one, two), (two, one)):
+        changed[rows, here.place, here.dim] //= here.prime
+        changed[rows, there.place, here.dim] *= here.prime
+    return changed
+
+
+def _repeated(array: Array, times: int) -> Array:
+    return np.repeat(array[None], times, axis=0)
+
+
+def _shifted(orders: Array, dims: Array, outermost: Array) -> Array:
+    """Each row of ``orders`` with its dim first (innermost) or last."""
+    places = np.argsort(orders, axis=1)
+    places[np.arange(len(orders)), dims] = np.where(outermost, orders.shape[1], -1)
+    return np.argsort(places, axis=1).astype(orders.dtype)

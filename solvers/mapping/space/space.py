@@ -1,0 +1,302 @@
+"""The mappings that a problem allows: factors, spatial sides, loop orders, what is kept."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, partial
+from itertools import combinations, product
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.errors import InputError
+from costmodel.hardware.architecture import Architecture
+from costmodel.limits import limit_reached
+from costmodel.mapping.batch import MappingBatch
+from costmodel.workload.network import Layer, Tensor
+from solvers.divisors import divisors
+from solvers.mapping.space.loop_orders import LoopOrders
+from solvers.mapping.space.rules import LevelRules, SpaceRules, allowed_keeps
+from solvers.mapping.space.tables import SpaceTables
+
+Array = NDArray[Any]
+ATTEMPTS = 100
+"""Draws of a row whose spatial factors do not fit the fan-outs before it is left as it is, invalid."""
+
+LARGEST_SIZE = 2**31 - 1
+"""Of a dim: batches of mappings hold factors as 32-bit integers, and tables are quadratic in the number of a
+size's divisors, of which no smaller size has more than 1,536."""
+
+
+class Slot(NamedTuple):
+    """A place for factors of a dim: a level's spatial or temporal block.
+
+    ``least`` and ``most`` are, per dim of the layer, the smallest and the largest factor allowed there.
+    """
+
+    level: int
+    spatial: bool
+    least: tuple[int, ...]
+    most: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class MappingSpace:
+    """All perfectly factored mappings of ``layer`` on ``architecture`` that ``rules`` allow.
+
+    Every dim is split over the slots (each level's temporal block, and its spatial block where there is a
+    fan-out). The sides X and Y of spatial factors do not change what a mapping costs, only whether it fits.
+    Padding is not this space's: it is that of one size after the other. Nor are uneven mappings: raises
+    InputError for rules that ask for them.
+    """
+
+    architecture: Architecture
+    layer: Layer
+    rules: SpaceRules = field(default_factory=SpaceRules)
+
+    def __post_init__(self) -> None:
+        for dim, size in self.layer.dims:
+            if size > LARGEST_SIZE:
+                where, expected = (
+                    f"layer {self.layer.name}",
+                    f"at most {LARGEST_SIZE:,} points of a dim to map",
+                )
+                raise InputError(where, expected, size, "Split the dim in two", key=f"dims.{dim}")
+        if self.rules.uneven:
+            expected = "even mappings, all that this solver knows"
+            remedy = "Ask exact, or auto, which asks it"
+            raise InputError("mapping space", expected, "uneven ones", remedy, key="uneven")
+
+    @cached_property
+    def level_rules(self) -> tuple[LevelRules, ...]:
+        """The user's constraints per level, innermost first."""
+        return tuple(self.rules.at(level.name) for level in self.architecture.levels)
+
+    @cached_property
+    def slots(self) -> tuple[Slot, ...]:
+        """Inside out; of a level the spatial slot, if it has a fan-out, before the temporal one."""
+        slots = []
+        for index, level in enumerate(self.architecture.levels):
+            if level.fanout > 1:
+                slots.append(self._spatial_slot(index))
+            slots.append(self._temporal_slot(index))
+        return tuple(slots)
+
+    def _temporal_slot(self, index: int) -> Slot:
+        rules = [self.level_rules[index].temporal_rule(dim) for dim, _ in self.layer.dims]
+        largest = max(size for _, size in self.layer.dims)
+        most = tuple(largest if rule.most is None else rule.most for rule in rules)
+        return Slot(index, False, tuple(rule.least for rule in rules), most)
+
+    def _spatial_slot(self, index: int) -> Slot:
+        asked, level = self.level_rules[index], self.architecture.levels[index]
+        most = []
+        for dim, _ in self.layer.dims:
+            x = level.fanout_x if asked.allows_side(dim, "x") else 1
+            y = level.fanout_y if asked.allows_side(dim, "y") else 1
+            most.append(min(max(x, y), asked.spatial_rule(dim).most or level.fanout))
+        least = tuple(asked.spatial_rule(dim).least for dim, _ in self.layer.dims)
+        return Slot(index, True, least, tuple(most))
+
+    @cached_property
+    def keep_sets(self) -> tuple[tuple[int, ...], ...]:
+        """Per level the keep sets to choose from, as bit masks over the layer's tensors; none: no mapping."""
+        bits = {tensor.name: 1 << number for number, tensor in enumerate(self.layer.tensors)}
+        inner = [
+            tuple(sum(bits[name] for name in kept) for kept in allowed_keeps(self.rules, level, self.layer))
+            for level in self.architecture.levels[:-1]
+        ]
+        return (*inner, (sum(bits.values()),))
+
+    @cached_property
+    def tables(self) -> SpaceTables:
+        """The space as compiled code takes it."""
+        per_dim = [divisors(size) for _, size in self.layer.dims]
+        masks = _padded(self.keep_sets)
+        return SpaceTables(
+            slot_level=np.array([slot.level for slot in self.slots], np.int64),
+            slot_spatial=np.array([slot.spatial for slot in self.slots]),
+            slot_least=np.array([slot.least for slot in self.slots], np.int64),
+            slot_most=np.array([slot.most for slot in self.slots], np.int64),
+            divisors=_padded(per_dim),
+            divisor_count=np.array([len(found) for found in per_dim], np.int64),
+            quotient=_quotients(per_dim),
+            masks=masks,
+            mask_count=np.array([len(found) for found in self.keep_sets], np.int64),
+            largest=self._largest(per_dim),
+            fanout_x=np.array([level.fanout_x for level in self.architecture.levels], np.int64),
+            fanout_y=np.array([level.fanout_y for level in self.architecture.levels], np.int64),
+            side_x=np.array([[r.allows_side(d, "x") for d, _ in self.layer.dims] for r in self.level_rules]),
+            side_y=np.array([[r.allows_side(d, "y") for d, _ in self.layer.dims] for r in self.level_rules]),
+            order=np.array([[*first, *middle, *last] for first, middle, last in self._orders_asked], np.int8),
+            free_from=np.array([len(first) for first, _, _ in self._orders_asked], np.int64),
+            free_to=np.array([len(first) + len(middle) for first, middle, _ in self._orders_asked], np.int64),
+        )
+
+    @cached_property
+    def _orders_asked(self) -> list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
+        """Per level the dims (indices) that stand innermost, those of no fixed place, and the outermost."""
+        index = {dim: number for number, (dim, _) in enumerate(self.layer.dims)}
+        asked = []
+        for rules in self.level_rules:
+            first = tuple(index[dim] for dim in rules.innermost)
+            last = tuple(index[dim] for dim in reversed(rules.outermost))
+            asked.append((first, tuple(d for d in index.values() if d not in {*first, *last}), last))
+        return asked
+
+    def _largest(self, per_dim: list[tuple[int, ...]]) -> Array:
+        tensors = self.layer.tensors
+        table = np.zeros((len(self.architecture.levels), 2 ** len(tensors), len(per_dim)), np.int64)
+        for place, level in enumerate(self.architecture.levels):
+            for mask in self.keep_sets[place]:
+                kept = [tensor for number, tensor in enumerate(tensors) if mask >> number & 1]
+                for index, (dim, _) in enumerate(self.layer.dims):
+                    # Words grow with what is covered: the largest divisor that fits is found by halving.
+                    words = partial(_words, kept, dim)
+                    fitting = bisect_right(per_dim[index], level.usable_words, key=words)
+                    table[place, mask, index] = per_dim[index][fitting - 1] if fitting else 0
+        return table
+
+    def sample(self, blocks: range, seed: int, rows_per_block: int = 256) -> MappingBatch:
+        """Random mappings: a keep set per level for every block, then rows drawn independently.
+
+        Within a block every way to factor every dim is equally likely among those where the dim alone neither
+        exceeds a fan-out nor overfills a level; so is every choice of sides that fits and every order of
+        loops that the rules allow. What is left out has no valid row; where keep sets leave a dim no way at
+        all, the block's rows are invalid. Block ``b`` of a seed is always the same.
+        """
+        from solvers.mapping.space.space_kernel import Drawing, sample_rows, space_workspace
+
+        batch = MappingBatch.empty(len(blocks) * rows_per_block, self.architecture, self.layer)
+        tables = self.tables
+        work = space_workspace(tables)
+        sample_rows(tables, batch.rows, work, Drawing(seed, blocks.start, rows_per_block, ATTEMPTS))
+        if work.given_up[0]:
+            effect = "such rows are left invalid, and fewer mappings are looked at than are drawn"
+            limit_reached("draws of a row's spatial factors until they fit", ATTEMPTS, effect)
+        return batch
+
+    def allowed(self, batch: MappingBatch) -> Array:
+        """Which rows of valid mappings obey the rules, bool [n]."""
+        right = self._kept(batch)
+        if not self.rules.levels:
+            return right
+        spread = batch.spatial_x * batch.spatial_y
+        for slot in self.slots:
+            factors = (spread if slot.spatial else batch.temporal)[:, slot.level]
+            right &= ((factors >= slot.least) & (factors <= slot.most)).all(axis=1)
+        right &= (self.tables.side_x | (batch.spatial_x == 1)).all(axis=(1, 2))
+        right &= (self.tables.side_y | (batch.spatial_y == 1)).all(axis=(1, 2))
+        return right & self._ordered(batch)
+
+    def _kept(self, batch: MappingBatch) -> Array:
+        """Which rows keep an allowed set at every level, bool [n]."""
+        allowed = np.zeros((len(self.keep_sets), 2 ** len(self.layer.tensors)), np.bool_)
+        for level, sets in enumerate(self.keep_sets):
+            allowed[level, list(sets)] = True
+        masks = batch.keep @ (1 << np.arange(len(self.layer.tensors)))
+        found: Array = allowed[np.arange(len(allowed)), masks].all(axis=1)
+        return found
+
+    def reordered(self, permutation: Array) -> Array:
+        """``permutation`` [n, levels, dims] with the dims that have a place by the rules put there."""
+        rank = np.zeros(permutation.shape[1:], np.int64)
+        for level, (first, _, last) in enumerate(self._orders_asked):
+            rank[level, list(first)] = np.arange(-len(first), 0)
+            rank[level, list(last)] = np.arange(1, len(last) + 1)
+        if not rank.any():
+            return permutation
+        ranks = np.take_along_axis(np.broadcast_to(rank, permutation.shape), permutation, axis=2)
+        return np.take_along_axis(permutation, np.argsort(ranks, axis=2, kind="stable"), axis=2)
+
+    def _ordered(self, batch: MappingBatch) -> Array:
+        """Which rows have the loops of every level in an order that the rules allow, bool [n]."""
+        right = np.ones(len(batch), np.bool_)
+        for level, (first, middle, last) in enumerate(self._orders_asked):
+            places = np.argsort(batch.permutation[:, level], axis=1)
+            looped = batch.temporal[:, level] > 1
+            fixed = combinations((*first, *last), 2)
+            for inner, outer in {*fixed, *product(first, middle), *product(middle, last)}:
+                both = looped[:, inner] & looped[:, outer]
+                right &= ~both | (places[:, inner] < places[:, outer])
+        return right
+
+    def count_factorisations(self, masks: Sequence[int]) -> int:
+        """Ways to factor all dims with these keep sets, each dim by itself within fan-outs and capacities."""
+        from solvers.mapping.space.space_kernel import count_ways, space_workspace
+
+        work = space_workspace(self.tables)
+        work.masks[:] = masks
+        count_ways(self.tables, work)
+        return prod(work.ways[:, 0, 0].tolist())
+
+    def ways(self, dim: int, masks: Sequence[int]) -> Array:
+        """All those ways to factor one dim (given by its index): int64 [ways, slots]."""
+        largest = self.tables.largest[range(len(masks)), masks, dim].tolist()
+        places = tuple(_Place(slot.level, slot.least[dim], slot.most[dim]) for slot in self.slots)
+        return _factorings(self.layer.dims[dim][1], places, tuple(largest))
+
+    def orders(self, level: int, looped: frozenset[int], masks: Sequence[int]) -> list[tuple[int, ...]]:
+        """Orders, innermost first, of temporal loops over dims ``looped`` at ``level``.
+
+        Only what is delivered to tensors kept somewhere inside the level depends on them: see
+        :class:`LoopOrders`. Of those that the rules allow there is one of each class.
+        """
+        kept_inside = tuple(
+            tensor
+            for number, tensor in enumerate(self.layer.tensors)
+            if any(mask >> number & 1 for mask in masks[:level])
+        )
+        first, _, last = (tuple(d for d in dims if d in looped) for dims in self._orders_asked[level])
+        return list(LoopOrders(self.layer, kept_inside).of(looped, first, last))
+
+
+def _words(tensors: Sequence[Tensor], dim: str, covered: int) -> int:
+    """Of the tensors' tiles that cover so many points of one dim."""
+    return sum(tensor.words({dim: covered}) for tensor in tensors)
+
+
+class _Place(NamedTuple):
+    """A slot as one dim sees it."""
+
+    level: int
+    least: int
+    most: int
+
+
+@lru_cache(maxsize=1024)
+def _factorings(size: int, slots: tuple[_Place, ...], largest: tuple[int, ...]) -> Array:
+    """The factors of ``size`` in each slot; ``largest`` is the most that each level can cover."""
+    found: list[tuple[int, ...]] = []
+
+    def extend(factors: tuple[int, ...], covered: int) -> None:
+        if len(factors) == len(slots):
+            if covered == size:
+                found.append(factors)
+            return
+        slot = slots[len(factors)]
+        for factor in divisors(size // covered):
+            if slot.least <= factor <= slot.most and covered * factor <= largest[slot.level]:
+                extend((*factors, factor), covered * factor)
+
+    extend((), 1)
+    return np.array(found, np.int64).reshape(-1, len(slots))
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> Array:
+    width = max(1, *(len(row) for row in rows))
+    return np.array([[*row, *([0] * (width - len(row)))] for row in rows], np.int64)
+
+
+def _quotients(per_dim: list[tuple[int, ...]]) -> Array:
+    most = max(len(found) for found in per_dim)
+    table = np.zeros((len(per_dim), most, most), np.int64)
+    for index, found in enumerate(per_dim):
+        values = np.array(found)
+        whole = values[None, :] % values[:, None] == 0
+        table[index, : len(found), : len(found)] = np.where(whole, values[None, :] // values[:, None], 0)
+    return table

@@ -1,0 +1,274 @@
+"""The compiled half of :mod:`solvers.mapping.space.space`: counting, drawing and placing factors. Imports
+numba.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.compiled import entry, inlined
+
+if TYPE_CHECKING:
+    from costmodel.mapping.batch_tables import Rows
+    from solvers.mapping.space.tables import SpaceTables
+
+Array = NDArray[Any]
+Int = Any
+"""A 64-bit integer of compiled code."""
+
+
+class Drawing(NamedTuple):
+    """Which rows to draw, and how often to try."""
+
+    seed: int
+    first_block: int
+    rows_per_block: int
+    attempts: int
+    """Draws of a row whose spatial factors do not fit the fan-outs before it is left as it is, invalid."""
+
+
+class SpaceWorkspace(NamedTuple):
+    """Room for one block of rows."""
+
+    state: Array
+    """[1] of the random numbers, uint64."""
+    masks: Array
+    """[levels] the keep set of each level."""
+    ways: Array
+    """[dims, slots + 1, divisors] ways to reach the dim's size from a divisor covered before a slot."""
+    counted: Array
+    """[levels] the keep sets that ``ways`` is of; -1: of none yet."""
+    spread: Array
+    """[dims] dims with a spatial factor in one block."""
+    given_up: Array
+    """[1] rows left invalid after as many draws as there may be."""
+
+
+def space_workspace(tables: SpaceTables) -> SpaceWorkspace:
+    dims, most = tables.divisors.shape
+    return SpaceWorkspace(
+        state=np.zeros(1, np.uint64),
+        masks=np.zeros(len(tables.masks), np.int64),
+        ways=np.zeros((dims, len(tables.slot_level) + 1, most), np.int64),
+        counted=np.full(len(tables.masks), -1, np.int64),
+        spread=np.zeros(dims, np.int64),
+        given_up=np.zeros(1, np.int64),
+    )
+
+
+@entry
+def sample_rows(tables: SpaceTables, rows: Rows, work: SpaceWorkspace, drawing: Drawing) -> None:
+    """Fill all ``rows`` as ``MappingSpace.sample`` says."""
+    for row in range(rows.temporal.shape[0]):
+        if row % drawing.rows_per_block == 0:
+            block = drawing.first_block + row // drawing.rows_per_block
+            work.state[0] = np.uint64(drawing.seed) * np.uint64(0xD1342543DE82EF95) + np.uint64(block)
+            work.state[0] = _next(work.state)
+            _choose_keeps(tables, work)
+            # Counting takes time quadratic in the divisors of a size, and many blocks keep the same.
+            if _are_new(work):
+                _count_ways(tables, work)
+        _keep(rows, row, work.masks)
+        if not _has_ways(work):
+            continue
+        fits = False
+        for _ in range(drawing.attempts):
+            _draw_factors(tables, rows, row, work)
+            if _choose_sides(tables, rows, row, work):
+                fits = True
+                break
+        if not fits:
+            work.given_up[0] += 1
+        _shuffle(tables, rows, row, work.state)
+
+
+@entry
+def count_ways(tables: SpaceTables, work: SpaceWorkspace) -> None:
+    """Fill ``work.ways`` for the keep sets ``work.masks``."""
+    _count_ways(tables, work)
+
+
+@entry
+def choose_sides(tables: SpaceTables, rows: Rows, work: SpaceWorkspace, fitting: Array) -> None:
+    """Give spatial factors, all on X, the sides X or Y; ``fitting`` [n] tells in which rows they fit."""
+    for row in range(rows.temporal.shape[0]):
+        fitting[row] = _choose_sides(tables, rows, row, work)
+
+
+@inlined
+def _are_new(work: SpaceWorkspace) -> bool:
+    """Whether the ways counted last are of other keep sets; the present ones are noted."""
+    new = False
+    for level in range(len(work.masks)):
+        new |= work.masks[level] != work.counted[level]
+        work.counted[level] = work.masks[level]
+    return new
+
+
+@inlined
+def _next(state: Array) -> Int:
+    """SplitMix64 (Steele, Lea, Flood 2014): the next random 64 bits."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    bits = state[0]
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+@inlined
+def _below(state: Array, limit: Int) -> Int:
+    """A whole number from 0 to ``limit`` - 1; the bias is ``limit`` in 2**63."""
+    return np.int64(_next(state) >> np.uint64(1)) % limit
+
+
+@inlined
+def _choose_keeps(tables: SpaceTables, work: SpaceWorkspace) -> None:
+    for level in range(tables.masks.shape[0]):
+        work.masks[level] = tables.masks[level, _below(work.state, tables.mask_count[level])]
+
+
+@inlined
+def _keep(rows: Rows, row: int, masks: Array) -> None:
+    for level in range(rows.keep.shape[1]):
+        for tensor in range(rows.keep.shape[2]):
+            rows.keep[row, level, tensor] = (masks[level] >> tensor) & 1 == 1
+
+
+@inlined
+def _allowed(tables: SpaceTables, work: SpaceWorkspace, slot: int, dim: int, step: tuple[int, int]) -> bool:
+    """Whether ``slot`` may take a dim from one covered divisor to another (indices) by itself."""
+    before, after = step
+    factor = tables.quotient[dim, before, after]
+    level = tables.slot_level[slot]
+    room = tables.largest[level, work.masks[level], dim]
+    least, most = tables.slot_least[slot, dim], tables.slot_most[slot, dim]
+    return bool(factor > 0 and least <= factor <= most and tables.divisors[dim, after] <= room)
+
+
+@inlined
+def _count_ways(tables: SpaceTables, work: SpaceWorkspace) -> None:
+    """Fill ``work.ways`` from the outermost slot inwards."""
+    slots = tables.slot_level.shape[0]
+    for dim in range(tables.divisors.shape[0]):
+        count = tables.divisor_count[dim]
+        for before in range(count):
+            work.ways[dim, slots, before] = 1 if before == count - 1 else 0
+        for slot in range(slots - 1, -1, -1):
+            for before in range(count):
+                ways = 0
+                for after in range(before, count):
+                    if work.ways[dim, slot + 1, after] and _allowed(tables, work, slot, dim, (before, after)):
+                        ways += work.ways[dim, slot + 1, after]
+                work.ways[dim, slot, before] = ways
+
+
+@inlined
+def _has_ways(work: SpaceWorkspace) -> bool:
+    fewest = work.ways[0, 0, 0]
+    for dim in range(work.ways.shape[0]):
+        fewest = min(fewest, work.ways[dim, 0, 0])
+    return bool(fewest > 0)
+
+
+@inlined
+def _draw_factors(tables: SpaceTables, rows: Rows, row: int, work: SpaceWorkspace) -> None:
+    for dim in range(tables.divisors.shape[0]):
+        _place_factors(tables, rows, (row, dim), work, _below(work.state, work.ways[dim, 0, 0]))
+
+
+@inlined
+def _place_factors(
+    tables: SpaceTables, rows: Rows, which: tuple[int, int], work: SpaceWorkspace, rank: Int
+) -> None:
+    """Write way number ``rank`` of a dim into a row, all spatial factors on X."""
+    row, dim = which
+    before = 0
+    for slot in range(tables.slot_level.shape[0]):
+        after = before
+        while True:
+            ways = work.ways[dim, slot + 1, after]
+            if ways and _allowed(tables, work, slot, dim, (before, after)):
+                if rank < ways:
+                    break
+                rank -= ways
+            after += 1
+        level = tables.slot_level[slot]
+        if tables.slot_spatial[slot]:
+            rows.spatial_x[row, level, dim] = tables.quotient[dim, before, after]
+            rows.spatial_y[row, level, dim] = 1
+        else:
+            rows.temporal[row, level, dim] = tables.quotient[dim, before, after]
+        before = after
+
+
+@inlined
+def _choose_sides(tables: SpaceTables, rows: Rows, row: int, work: SpaceWorkspace) -> bool:
+    """Move spatial factors to Y, any choice that fits being equally likely; False if none does."""
+    dims = rows.temporal.shape[2]
+    for level in range(rows.temporal.shape[1]):
+        count = 0
+        for dim in range(dims):
+            if rows.spatial_x[row, level, dim] > 1:
+                work.spread[count] = dim
+                count += 1
+        if count == 0:
+            continue
+        fitting = 0
+        for sides in range(1 << count):
+            fitting += _fits(tables, rows, (row, level), work.spread, (sides, count))
+        if fitting == 0:
+            return False
+        chosen, sides = _below(work.state, fitting), 0
+        while True:
+            if _fits(tables, rows, (row, level), work.spread, (sides, count)):
+                if chosen == 0:
+                    break
+                chosen -= 1
+            sides += 1
+        for place in range(count):
+            dim = work.spread[place]
+            if (sides >> place) & 1:
+                rows.spatial_y[row, level, dim] = rows.spatial_x[row, level, dim]
+                rows.spatial_x[row, level, dim] = 1
+    return True
+
+
+@inlined
+def _fits(
+    tables: SpaceTables, rows: Rows, block: tuple[int, int], spread: Array, choice: tuple[int, int]
+) -> bool:
+    """Whether the factors fit the fan-out with those of the dims set in ``sides`` on Y."""
+    row, level = block
+    sides, count = choice
+    x, y = 1, 1
+    for place in range(count):
+        dim = spread[place]
+        factor = rows.spatial_x[row, level, dim]
+        if (sides >> place) & 1:
+            if not tables.side_y[level, dim]:
+                return False
+            y *= factor
+        else:
+            if not tables.side_x[level, dim]:
+                return False
+            x *= factor
+    return bool(x <= tables.fanout_x[level] and y <= tables.fanout_y[level])
+
+
+@inlined
+def _shuffle(tables: SpaceTables, rows: Rows, row: int, state: Array) -> None:
+    """Put the loops of every level, but the innermost, into a random order that the rules allow."""
+    for level in range(rows.temporal.shape[1]):
+        for place in range(rows.temporal.shape[2]):
+            rows.permutation[row, level, place] = tables.order[level, place]
+        if level == 0:  # its order costs nothing
+            continue
+        start = tables.free_from[level]
+        for last in range(tables.free_to[level] - 1, start, -1):
+            other = start + _below(state, last - start + 1)
+            dim = rows.permutation[row, level, last]
+            rows.permutation[row, level, last] = rows.permutation[row, level, other]
+            rows.permutation[row, level, other] = dim

@@ -1,0 +1,39 @@
+"""A space of mappings as the arrays that compiled code takes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+class SpaceTables(NamedTuple):
+    """A space as compiled code takes it; slots inside out, levels innermost first, keep sets as bit masks."""
+
+    slot_level: Array
+    slot_spatial: Array
+    slot_least: Array
+    slot_most: Array
+    """[slots, dims] the smallest and largest factors allowed."""
+    divisors: Array
+    """[dims, most] ascending, padded with 0."""
+    divisor_count: Array
+    quotient: Array
+    """[dims, most, most] larger divisor over smaller one, 0 where that is not whole."""
+    masks: Array
+    """[levels, most] the keep sets of each level, padded with 0."""
+    mask_count: Array
+    largest: Array
+    """[levels, 2**tensors, dims] the most that a dim can cover there with a keep set, all else 1."""
+    fanout_x: Array
+    fanout_y: Array
+    side_x: Array
+    side_y: Array
+    """[levels, dims] whether the dim may be spread on that side."""
+    order: Array
+    """[levels, dims] the dims, those of a fixed place at the beginning and the end where they belong."""
+    free_from: Array
+    free_to: Array
+    """[levels] the places of ``order`` whose dims may be exchanged."""

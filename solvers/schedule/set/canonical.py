@@ -1,0 +1,61 @@
+"""RA trees of the patterns before SET: layer-sequential and layer-pipeline (section 3.4, Fig. 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from costmodel.errors import InputError
+from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, Node
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Consecutive layers that run together, their samples in ``subbatches`` parts."""
+
+    layers: tuple[str, ...]
+    subbatches: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.layers:
+            raise InputError("segment", "at least one layer", "none", key="layers")
+        if self.subbatches < 1:
+            raise InputError("segment", "at least 1", self.subbatches, key="subbatches")
+
+
+def sequential_tree(order: Sequence[str], batch: int, subbatches: int = 1) -> Cut:
+    """Every layer on the whole chip, one after the other: all leaves below a root T cut.
+
+    ``order`` is a topological order of the layers; InputError where ``subbatches`` do not divide ``batch``.
+    The released search starts from this tree, with the fewest sub-batches for which it is valid.
+    """
+    return layer_sequential([Segment((layer,)) for layer in order], batch, subbatches)
+
+
+def layer_sequential(segments: Sequence[Segment], batch: int, subbatches: int = 1) -> Cut:
+    """LS: a segment's layers take turns on the whole chip and pass data on without DRAM."""
+    return _segmented("T", segments, batch, subbatches)
+
+
+def layer_pipeline(segments: Sequence[Segment], batch: int, subbatches: int = 1) -> Cut:
+    """LP: a segment's layers have tiles of their own and run as a pipeline."""
+    return _segmented("S", segments, batch, subbatches)
+
+
+def _segmented(kind: CutKind, segments: Sequence[Segment], batch: int, subbatches: int) -> Cut:
+    share = _divided(batch, subbatches)
+    return Cut("T", batch, subbatches, tuple(_child(kind, segment, share) for segment in segments))
+
+
+def _child(kind: CutKind, segment: Segment, batch: int) -> Node:
+    """A segment of one layer is its leaf."""
+    if len(segment.layers) == 1 and segment.subbatches == 1:
+        return Leaf(segment.layers[0], batch)
+    share = _divided(batch, segment.subbatches)
+    return Cut(kind, batch, segment.subbatches, tuple(Leaf(layer, share) for layer in segment.layers))
+
+
+def _divided(batch: int, subbatches: int) -> int:
+    if subbatches < 1 or batch % subbatches:
+        raise InputError("RA tree", f"a divisor of {batch}", subbatches, key="subbatches")
+    return batch // subbatches

@@ -1,0 +1,58 @@
+"""One epoch of one seed's search: what it found, and where the next one goes on from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from costmodel.schedule.tree.validity import NotPossibleError
+from solvers.budget import Budget, Deadline, OutOfTimeError
+from solvers.outcome import Outcome, noting_limits
+from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
+from solvers.schedule.set.exchange import exchanged, rounds_of_epoch
+from solvers.schedule.set.search import Plan, Search, SearchState
+from solvers.schedule.set.solving import stop_for_answer
+
+
+@dataclass(frozen=True)
+class EpochOf:
+    """Epoch ``number`` of ``count``, of the seed at ``place`` among those that exchange their best trees."""
+
+    number: int
+    count: int
+    place: int
+
+    def rounds(self, total: int) -> int:
+        """Its share of the ``total`` rounds of the search."""
+        return rounds_of_epoch(total, self.number, self.count)
+
+
+def solve_epoch(
+    problem: ScheduleProblem, budget: Budget, plan: Plan, epoch: EpochOf, before: Sequence[SearchState]
+) -> tuple[Outcome[ScheduleSolution], SearchState | None]:
+    """The best tree so far and the state after the epoch; None where the problem has no first tree.
+
+    ``before``: the states of all seeds after the epoch before, which are exchanged first; none for the first.
+    The epoch has its share of the budget's wall seconds.
+    """
+    deadline, search = Deadline(budget.wall_seconds / epoch.count), Search(problem, plan)
+    state: SearchState | None = None
+
+    @noting_limits
+    def searched() -> Outcome[ScheduleSolution]:
+        nonlocal state
+        try:
+            if before:
+                begun = exchanged(before, plan)[epoch.place]
+                search.count_again(begun)
+            else:
+                begun = search.begin(budget.seed, deadline.check)
+        except NotPossibleError as reason:
+            return no_tree(problem, str(reason), deadline)
+        except OutOfTimeError as reason:
+            return no_tree(problem, f"the first tree: {reason}", deadline)
+        rounds = epoch.rounds(plan.rounds * len(plan.spaces))
+        state = search.advance(begun, rounds, stop_for_answer(problem, deadline))
+        return answer(problem, state.best[1], search.phases(state), deadline)
+
+    return searched(), state

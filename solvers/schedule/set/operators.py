@@ -1,0 +1,249 @@
+"""The six operators that change an RA tree (SET, section 4.2.1 and Fig. 7), within a space of trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import pairwise
+from random import Random
+
+from costmodel.errors import InputError
+from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, Node, depth
+from solvers.divisors import divisors
+from solvers.schedule.set.editing import (
+    Path,
+    alternating,
+    paths_of,
+    rebuilt,
+    spliced,
+    with_batch,
+    with_subbatches,
+)
+from solvers.schedule.set.space import TreeSpace
+
+OPERATORS = ("swap", "move", "group", "ungroup", "more_subbatches", "fewer_subbatches")
+"""OP1 to OP6 of Fig. 7: exchange neighbouring leaves, move a leaf into a neighbouring cut or out of its own,
+put consecutive children below a new cut, dissolve a cut, and change a cut's number of sub-batches."""
+
+WEIGHTS: Mapping[str, Mapping[str, float]] = {
+    "paper": dict.fromkeys(OPERATORS, 1.0),
+    "released": dict(zip(OPERATORS, (20, 40, 20, 20, 20, 20), strict=True)),
+}
+"""How often each operator is drawn: the paper names no weights, the released code these."""
+
+ROOT_SUBBATCHES = 0.1
+"""The root's sub-batches change with this probability times the leaf's depth, as in the released code."""
+
+
+@dataclass(frozen=True)
+class Current:
+    """The tree of an annealing with the ways to its leaves, which all operators start from."""
+
+    tree: Node
+
+    @cached_property
+    def paths(self) -> list[Path]:
+        return paths_of(self.tree)
+
+
+class Operators:
+    """Draws changed trees of one space; a draw that does not apply gives None."""
+
+    def __init__(self, space: TreeSpace, weights: Mapping[str, float]) -> None:
+        self._space, self._producers = space, space.producers
+        self._deepest = 2 if space.name.startswith("layer_") else space.deepest
+        self.names = [name for name in OPERATORS if weights.get(name, 0) > 0 and _applies(name, space)]
+        if not self.names:
+            raise InputError(
+                "operators", f"a weight above 0 for one of {', '.join(OPERATORS)}", dict(weights)
+            )
+        self._weights = [weights[name] for name in self.names]
+        self._make: dict[str, Callable[[Current, int, Random], Node | None]] = {
+            "swap": self._swap,
+            "move": self._move,
+            "group": self._group,
+            "ungroup": self._ungroup,
+            "more_subbatches": self._more_subbatches,
+            "fewer_subbatches": self._fewer_subbatches,
+        }
+
+    def draw(self, current: Current, random: Random) -> tuple[str, Node | None]:
+        """An operator and what it makes of the tree at a random leaf."""
+        number = random.randrange(len(current.paths))
+        name = random.choices(self.names, self._weights)[0]
+        return name, self._make[name](current, number, random)
+
+    def _swap(self, current: Current, number: int, random: Random) -> Node | None:
+        """OP1: neighbours in the order of layers trade places, unless one reads the other's outputs."""
+        after = number + 1 if random.random() < 0.5 else number
+        if not 0 < after < len(current.paths):
+            return None
+        left, right = current.paths[after - 1], current.paths[after]
+        first, second = _leaf(left), _leaf(right)
+        if first.layer in self._producers[second.layer]:
+            return None
+        return _with_both(left, Leaf(second.layer, first.batch), right, Leaf(first.layer, second.batch))
+
+    def _move(self, current: Current, number: int, random: Random) -> Node | None:
+        """OP2: a leaf goes into the cut beside it, or, from an end of its own cut, out of that."""
+        path, step = current.paths[number], -1 if random.random() < 0.5 else 1
+        parent, place = path[-1]
+        if len(parent.children) < 3:
+            return None
+        beside = place + step
+        if not 0 <= beside < len(parent.children):
+            return self._moved_out(path, step)
+        neighbour = parent.children[beside]
+        if isinstance(neighbour, Leaf):
+            return None
+        leaf = Leaf(_leaf(path).layer, neighbour.batch // neighbour.subbatches)
+        end = 0 if step > 0 else len(neighbour.children)
+        pair = min(place, beside)
+        return rebuilt(path[:-1], spliced(parent, pair, pair + 2, spliced(neighbour, end, end, leaf)))
+
+    def _moved_out(self, path: Path, step: int) -> Node | None:
+        if len(path) < 2:
+            return None
+        (parent, place), (above, at) = path[-1], path[-2]
+        rest, leaf = spliced(parent, place, place + 1), Leaf(_leaf(path).layer, parent.batch)
+        pair: tuple[Node, Node] = (rest, leaf) if step > 0 else (leaf, rest)
+        return rebuilt(path[:-2], spliced(above, at, at + 1, *pair))
+
+    def _group(self, current: Current, number: int, random: Random) -> Node | None:
+        """OP3: consecutive children, a leaf at one end, come below a new cut.
+
+        Where all of the root's children are drawn in the paper's space, the new cut takes the root's place.
+        """
+        path = current.paths[number]
+        parent, place = path[-1]
+        count, free = len(parent.children), self._space.name == "paper"
+        if count < 3 and not (free and len(path) == 1):
+            return None
+        other = random.randrange(count)
+        low, high = min(place, other), max(place, other) + 1
+        if high - low < 2:
+            return None
+        if high - low == count:
+            return self._new_root(parent, random) if free and len(path) == 1 else None
+        children = parent.children[low:high]
+        if self._deepest and len(path) + 1 + max(map(depth, children)) > self._deepest:
+            return None
+        grouped = self._new_cut(parent, children, len(path), random)
+        return rebuilt(path[:-1], spliced(parent, low, high, grouped))
+
+    def _new_root(self, root: Cut, random: Random) -> Node:
+        kind: CutKind = random.choice(("S", "T"))
+        return with_subbatches(
+            Cut(kind, root.batch, root.subbatches, root.children), self._parts(root.batch, random)
+        )
+
+    def _new_cut(self, parent: Cut, children: tuple[Node, ...], level: int, random: Random) -> Cut:
+        kind = self._new_kind(parent, level, random)
+        share = parent.batch // parent.subbatches
+        cut = Cut(kind, share, 1, children)
+        if self._space.name != "paper":
+            # a pipeline begins with as many sub-batches as there are samples
+            cut = with_subbatches(cut, share) if kind == "S" else cut
+            retyped = alternating(cut, kind)
+            assert isinstance(retyped, Cut)
+            return retyped
+        return with_subbatches(cut, self._parts(share, random))
+
+    def _new_kind(self, parent: Cut, level: int, random: Random) -> CutKind:
+        if self._space.name == "layer_sequential":
+            return "T"
+        if self._space.name == "layer_pipeline":
+            return "S"
+        if self._space.name == "paper" or level == 1:
+            return "S" if random.random() < 0.5 else "T"
+        return "T" if parent.kind == "S" else "S"
+
+    def _parts(self, batch: int, random: Random) -> int:
+        """A number of sub-batches: often one or as many as there are samples, else any."""
+        share = random.random()
+        return 1 if share < 0.4 else batch if share < 0.8 else random.choice(divisors(batch))
+
+    def _ungroup(self, current: Current, number: int, random: Random) -> Node | None:
+        """OP4: a cut other than the root is dissolved; its children become its parent's."""
+        path = current.paths[number]
+        if len(path) < 2:
+            return None
+        (cut, _), (above, place) = path[-1], path[-2]
+        children = tuple(with_batch(child, cut.batch) for child in cut.children)
+        if self._space.name != "paper" and len(path) > 2:
+            other: CutKind = "S" if above.kind == "T" else "T"
+            children = tuple(alternating(child, other) for child in children)
+        return rebuilt(path[:-2], spliced(above, place, place + 1, *children))
+
+    def _more_subbatches(self, current: Current, number: int, random: Random) -> Node | None:
+        """OP5: a cut above the leaf gets more, smaller sub-batches."""
+        path = self._subbatched(current, number, random)
+        if path is None:
+            return None
+        cut = path[-1].cut
+        factor = self._factor(cut.batch // cut.subbatches, random)
+        return rebuilt(path[:-1], with_subbatches(cut, cut.subbatches * factor)) if factor > 1 else None
+
+    def _fewer_subbatches(self, current: Current, number: int, random: Random) -> Node | None:
+        """OP6: a cut above the leaf gets fewer, larger sub-batches."""
+        path = self._subbatched(current, number, random)
+        if path is None:
+            return None
+        cut = path[-1].cut
+        factor = self._factor(cut.subbatches, random)
+        return rebuilt(path[:-1], with_subbatches(cut, cut.subbatches // factor)) if factor > 1 else None
+
+    def _subbatched(self, current: Current, number: int, random: Random) -> Path | None:
+        """The way to a random cut above the leaf; to the root only seldom."""
+        path = current.paths[number]
+        level = random.randrange(len(path))
+        if level == 0 and random.random() >= ROOT_SUBBATCHES * len(path):
+            return None
+        return path[: level + 1]
+
+    def _factor(self, number: int, random: Random) -> int:
+        """A divisor of ``number`` above 1, a product of random primes; the released code knows only two."""
+        if self._space.name == "released":
+            return 2 if number % 2 == 0 else 1
+        factor = 1
+        while number > 1:
+            prime = random.choice(_prime_factors(number))
+            factor, number = factor * prime, number // prime
+            if random.random() < 0.5:
+                break
+        return factor
+
+
+def _applies(operator: str, space: TreeSpace) -> bool:
+    """Whether an operator can ever do something: one sample has no parts, and a chain only one order."""
+    if operator in ("more_subbatches", "fewer_subbatches"):
+        return space.batch > 1
+    if operator == "swap":
+        return any(one not in space.producers[other] for one, other in pairwise(space.producers))
+    return True
+
+
+def _leaf(path: Path) -> Leaf:
+    cut, place = path[-1]
+    leaf = cut.children[place]
+    assert isinstance(leaf, Leaf)
+    return leaf
+
+
+def _with_both(left: Path, first: Leaf, right: Path, second: Leaf) -> Node:
+    """The tree with two leaves replaced."""
+    common = 0
+    while left[common].place == right[common].place:
+        common += 1
+    cut = left[common].cut
+    before, after = left[common].place, right[common].place
+    cut = spliced(cut, before, before + 1, rebuilt(left[common + 1 :], first))
+    cut = spliced(cut, after, after + 1, rebuilt(right[common + 1 :], second))
+    return rebuilt(left[:common], cut)
+
+
+@cache
+def _prime_factors(number: int) -> list[int]:
+    """Every prime that divides a number above 1, once."""
+    return [one for one in divisors(number)[1:] if len(divisors(one)) == 2]

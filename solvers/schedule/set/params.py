@@ -1,0 +1,87 @@
+"""What can be set about the annealing of RA trees: each one trick, each with one switch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import Literal
+
+from solvers.checks import check, check_choices, check_counts, is_number
+from solvers.schedule.set.annealing import Cooling
+
+Weights = Literal["paper", "released"]
+WholeSpace = Literal["paper", "released"]
+Start = Literal["sequential", "patterns"]
+
+WHERE = "annealing"
+
+
+@dataclass(frozen=True)
+class PatternParams:
+    """For the narrower spaces of layer-sequential and layer-pipeline trees.
+
+    ``beta``: rounds a layer of the network. ``weights``: how often operators are drawn, equally as in the
+    paper or as in the released code. ``initial_temperature``, ``cooling_speed``: T0 and alpha of section 4.2.
+    ``jump_at``: the best tree becomes the current one after that share of the rounds (1: never).
+    """
+
+    beta: float = 100.0
+    weights: Weights = "released"
+    initial_temperature: float = 0.07
+    cooling_speed: float = 8.0
+    jump_at: float = 0.9
+
+    def __post_init__(self) -> None:
+        right = is_number(self.beta, 0, inf) and self.beta > 0
+        check(WHERE, "beta", right, "a number above 0", self.beta)
+        check_choices(WHERE, self, {"weights": Weights})
+        self._check_numbers("initial_temperature", "cooling_speed")
+        right = is_number(self.jump_at, 0, 1) and self.jump_at > 0
+        check(WHERE, "jump_at", right, "a share above 0 and at most 1", self.jump_at)
+
+    def _check_numbers(self, *keys: str) -> None:
+        for key in keys:
+            value = getattr(self, key)
+            check(WHERE, key, is_number(value, 0, inf), "a number of at least 0", value)
+
+    @property
+    def cooling(self) -> Cooling:
+        """That of the annealing whose space was asked for."""
+        return Cooling(self.initial_temperature, self.cooling_speed, self.jump_at)
+
+    @property
+    def pattern_cooling(self) -> Cooling:
+        """That of annealings which only find its first tree."""
+        return self.cooling
+
+    def rounds(self, layers: int) -> int:
+        """Rounds of one annealing: N = beta L."""
+        return max(1, round(self.beta * layers))
+
+
+@dataclass(frozen=True)
+class SetParams(PatternParams):
+    """For the whole space.
+
+    ``space``: every tree of the paper, or those that the released code reaches. ``deepest``: cuts above a
+    leaf at most (0: any number). ``start``: from all layers one after the other as in the paper, or, as the
+    released code does, from the better of an annealed layer-pipeline and an annealed layer-sequential tree.
+    ``initial_temperature`` is more than the paper's 0.07, with which this space's searches get stuck early;
+    ``pattern_temperature`` is that of the annealings which find the first tree.
+    """
+
+    initial_temperature: float = 0.2
+    pattern_temperature: float = 0.07
+    space: WholeSpace = "paper"
+    deepest: int = 0
+    start: Start = "sequential"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choices(WHERE, self, {"space": WholeSpace, "start": Start})
+        check_counts(WHERE, self, {"deepest": 0})
+        self._check_numbers("pattern_temperature")
+
+    @property
+    def pattern_cooling(self) -> Cooling:
+        return Cooling(self.pattern_temperature, self.cooling_speed, self.jump_at)

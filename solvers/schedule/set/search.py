@@ -1,0 +1,191 @@
+"""One seed's search for an RA tree: annealings one after the other; it can be stored and resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from random import Random
+from typing import Any
+
+from costmodel.schedule.tree.text import format_tree, parse_tree
+from costmodel.schedule.tree.tree import Node
+from costmodel.schedule.tree.validity import NotPossibleError
+from solvers.divisors import divisors
+from solvers.schedule.problem import Evaluator, OperatorCount, Phase, ScheduleProblem
+from solvers.schedule.set.annealing import Annealing, Progress
+from solvers.schedule.set.canonical import sequential_tree
+from solvers.schedule.set.operators import WEIGHTS, Operators
+from solvers.schedule.set.params import PatternParams
+from solvers.schedule.set.space import SpaceName, TreeSpace
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The ``spaces`` that are annealed one after the other; the last one starts from the best tree so far.
+
+    All others start from the layers one after the other. ``deepest`` limits the last one's trees.
+    """
+
+    spaces: tuple[SpaceName, ...]
+    params: PatternParams
+    rounds: int
+    deepest: int = 0
+
+
+@dataclass(frozen=True)
+class SearchState:
+    """A search between two rounds: phases that are done, their best trees, and the one under way.
+
+    ``first`` is the tree that phases start from.
+    """
+
+    first: Node
+    done: tuple[Phase, ...]
+    found: tuple[Node, ...]
+    progress: Progress
+
+    @property
+    def best(self) -> tuple[float, Node]:
+        """The least objective of all phases, and its tree."""
+        values = [(phase.best, tree) for phase, tree in zip(self.done, self.found, strict=True)]
+        # a phase that has just begun adds nothing that is not there already
+        return min([*values, (self.progress.best_value, self.progress.best)], key=lambda one: one[0])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data from which :meth:`from_json` makes an equal state."""
+        progress = self.progress
+        return {
+            "first": format_tree(self.first),
+            "done": [asdict(phase) for phase in self.done],
+            "found": [format_tree(tree) for tree in self.found],
+            "progress": {
+                **{key: getattr(progress, key) for key in ("value", "best_value", "round", "cpu_seconds")},
+                "tree": format_tree(progress.tree),
+                "best": format_tree(progress.best),
+                "random_state": [*progress.random_state[:1], list(progress.random_state[1]), None],
+                "counts": [asdict(count) for count in progress.counts],
+                "trajectory": [list(point) for point in progress.trajectory],
+            },
+        }
+
+    @staticmethod
+    def from_json(content: dict[str, Any]) -> SearchState:
+        progress = content["progress"]
+        version, numbers, _ = progress["random_state"]
+        return SearchState(
+            parse_tree(content["first"]),
+            tuple(_phase(phase) for phase in content["done"]),
+            tuple(parse_tree(text) for text in content["found"]),
+            Progress(
+                **{
+                    **progress,
+                    "tree": parse_tree(progress["tree"]),
+                    "best": parse_tree(progress["best"]),
+                    "random_state": (version, tuple(numbers), None),
+                    "counts": tuple(OperatorCount(**count) for count in progress["counts"]),
+                    "trajectory": _points(progress["trajectory"]),
+                }
+            ),
+        )
+
+
+def _phase(content: dict[str, Any]) -> Phase:
+    counts = tuple(OperatorCount(**count) for count in content["operators"])
+    return Phase(**{**content, "trajectory": _points(content["trajectory"]), "operators": counts})
+
+
+def _points(content: list[Any]) -> tuple[tuple[int, float], ...]:
+    return tuple((at, value) for at, value in content)
+
+
+class Search:
+    """Runs searches of one problem by one plan; states come in and go out, so any of them can be resumed."""
+
+    def __init__(self, problem: ScheduleProblem, plan: Plan, evaluator: Evaluator | None = None) -> None:
+        self._problem, self._plan = problem, plan
+        self._evaluator = evaluator or problem.evaluator()
+
+    @cached_property
+    def _annealings(self) -> list[Annealing]:
+        return [self._annealing(number) for number in range(len(self._plan.spaces))]
+
+    def _annealing(self, number: int) -> Annealing:
+        problem, plan, last = self._problem, self._plan, len(self._plan.spaces) - 1
+        deepest = plan.deepest if number == last else 0
+        name = plan.spaces[number]
+        space = TreeSpace(problem.graph.producers, problem.batch, problem.model.tiles, name, deepest)
+        operators = Operators(space, WEIGHTS[plan.params.weights])
+        cooling = plan.params.cooling if number == last else plan.params.pattern_cooling
+        return Annealing(operators, self._evaluator, problem.objective, plan.rounds, cooling)
+
+    def begin(self, seed: int, check_time: Callable[[], None] = lambda: None) -> SearchState:
+        """Raises NotPossibleError where not even one layer after the other is possible.
+
+        ``check_time`` is called between layers, and what it raises ends the search for a first tree.
+        """
+        first = self._first_tree(check_time)
+        return SearchState(first, (), (), self._annealings[0].begin(first, Random(seed)))
+
+    def _first_tree(self, check_time: Callable[[], None]) -> Node:
+        """All layers one after the other, with the fewest sub-batches that are possible."""
+        batch, layers = self._problem.batch, [layer.name for layer in self._problem.graph.layers]
+        reason = ""
+        for subbatches in divisors(batch):
+            tree = sequential_tree(layers, batch, subbatches)
+            try:
+                # One by one: the first layer that is not possible saves counting the others.
+                for layer in tree.children:
+                    check_time()
+                    self._evaluator.segment(layer)
+                self._evaluator.evaluate(tree)
+            except NotPossibleError as error:
+                reason = str(error)
+            else:
+                return tree
+        raise NotPossibleError(f"no layer after the other, even sample by sample: {reason}")
+
+    def count_again(self, state: SearchState) -> None:
+        """Count the tree of a state that another process has made: its neighbours then cost what differs."""
+        self._evaluator.evaluate(state.progress.tree)
+
+    def finished(self, state: SearchState) -> bool:
+        last = len(state.done) == len(self._plan.spaces) - 1
+        return last and state.progress.round >= self._plan.rounds
+
+    def advance(
+        self, state: SearchState, rounds: int, stop: Callable[[], bool] = lambda: False
+    ) -> SearchState:
+        """So many rounds more, or fewer where the search ends or ``stop`` says so."""
+        while rounds > 0 and not stop() and not self.finished(state):
+            if state.progress.round >= self._plan.rounds:
+                state = self._next_phase(state)
+            begun = state.progress.round
+            annealing = self._annealings[len(state.done)]
+            progress = annealing.advance(state.progress, begun + rounds, stop)
+            rounds -= progress.round - begun
+            state = replace(state, progress=progress)
+        return state
+
+    def _next_phase(self, state: SearchState) -> SearchState:
+        done, found = (*state.done, self._phase(state)), (*state.found, state.progress.best)
+        last = len(done) == len(self._plan.spaces) - 1
+        start = state.best[1] if last else state.first
+        random = Random()
+        random.setstate(state.progress.random_state)
+        return SearchState(state.first, done, found, self._annealings[len(done)].begin(start, random))
+
+    def _phase(self, state: SearchState) -> Phase:
+        progress = state.progress
+        return Phase(
+            self._plan.spaces[len(state.done)],
+            progress.round,
+            progress.best_value,
+            progress.trajectory,
+            progress.counts,
+            progress.cpu_seconds,
+        )
+
+    def phases(self, state: SearchState) -> tuple[Phase, ...]:
+        """All phases, the one under way included."""
+        return (*state.done, self._phase(state))

@@ -1,0 +1,96 @@
+"""The spaces of RA trees: the paper's, all of section 3.1, and the narrower ones that its code searches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from costmodel.errors import InputError, did_you_mean
+from costmodel.schedule.tree.data_flow import Producers
+from costmodel.schedule.tree.tree import Cut, Leaf, Node, depth
+from costmodel.schedule.tree.validity import violations
+from solvers.checks import check_counts
+
+SpaceName = Literal["paper", "released", "layer_sequential", "layer_pipeline"]
+SPACES: dict[SpaceName, str] = {
+    "paper": "every valid RA tree: root S cuts, T cuts under T cuts, sub-batches of any size",
+    "released": "what the released code reaches: a root T cut, S and T cuts in turns below its children, "
+    "numbers of sub-batches that are powers of two",
+    "layer_sequential": "a root T cut whose children are layers and T cuts of layers (section 3.4)",
+    "layer_pipeline": "a root T cut whose children are layers and S cuts of layers (section 3.4)",
+}
+
+
+@dataclass(frozen=True)
+class TreeSpace:
+    """Trees of a network (its layers' ``producers``) for ``batch`` samples on ``tiles``, by SPACES' rule.
+
+    ``deepest`` limits the cuts above a leaf; 0: no limit.
+    """
+
+    producers: Producers
+    batch: int
+    tiles: int
+    name: SpaceName = "paper"
+    deepest: int = 0
+
+    def __post_init__(self) -> None:
+        if self.name not in SPACES:
+            expected = f"one of {', '.join(SPACES)}"
+            raise InputError("RA trees", expected, self.name, did_you_mean(self.name, SPACES), key="space")
+        check_counts("RA trees", self, {"batch": 1, "tiles": 1, "deepest": 0})
+
+    def violations(self, tree: Node) -> list[str]:
+        """Why ``tree`` is not in this space, invalid or against its rule; empty if it is."""
+        reasons = violations(tree, self.producers, self.batch, self.tiles)
+        if self.deepest and depth(tree) > self.deepest:
+            reasons.append(f"cuts are {depth(tree)} deep, at most {self.deepest} are allowed")
+        if self.name != "paper":
+            reasons += self._rule_violations(tree)
+        return reasons
+
+    def _rule_violations(self, tree: Node) -> list[str]:
+        if isinstance(tree, Leaf) or tree.kind != "T":
+            return ["the root is not a T cut"]
+        reasons = _single_children(tree)
+        if self.name == "released":
+            for child in tree.children:
+                reasons += _not_alternating(child)
+            return reasons + _not_powers(tree)
+        kind = "T" if self.name == "layer_sequential" else "S"
+        for child in tree.children:
+            if isinstance(child, Cut) and child.kind != kind:
+                reasons.append(f"{_name(child)} below the root is not a {kind} cut")
+            if depth(child) > 1:
+                reasons.append(f"{_name(child)} below the root has cuts below it")
+        return reasons
+
+
+def _single_children(node: Node) -> list[str]:
+    """The searches never make a cut of one child."""
+    if isinstance(node, Leaf):
+        return []
+    own = [f"{_name(node)} has one child"] if len(node.children) == 1 else []
+    return own + [reason for child in node.children for reason in _single_children(child)]
+
+
+def _not_alternating(node: Node) -> list[str]:
+    if isinstance(node, Leaf):
+        return []
+    own = [
+        f"{_name(child)} is below another {node.kind} cut"
+        for child in node.children
+        if isinstance(child, Cut) and child.kind == node.kind
+    ]
+    return own + [reason for child in node.children for reason in _not_alternating(child)]
+
+
+def _not_powers(node: Node) -> list[str]:
+    if isinstance(node, Leaf):
+        return []
+    own = [] if node.subbatches.bit_count() == 1 else [f"{_name(node)}: sub-batches are no power of two"]
+    return own + [reason for child in node.children for reason in _not_powers(child)]
+
+
+def _name(node: Node) -> str:
+    return f"{node.kind} cut {node.batch}/{node.subbatches}" if isinstance(node, Cut) else node.layer

@@ -1,0 +1,272 @@
+"""The tile cost table (section 4.2.2): what layers cost on tiles, from shares that are known or solved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from math import inf
+from typing import Any
+
+from costmodel.hardware.chip import Chip, Tile
+from costmodel.limits import Reached, recording
+from costmodel.schedule.alone import AloneCost
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.leaf.geometry import same_shapes
+from costmodel.schedule.tile_cost import TileCosts, TileFloor, TileRows, table_floor
+from solvers.budget import InTime, always_in_time
+from solvers.schedule.layers_alone import LayersAlone
+from solvers.schedule.tiles.layer_parts import (
+    Demand,
+    Pruning,
+    Request,
+    Share,
+    requested_shares,
+    useful_partitions,
+    vector_operations,
+)
+from solvers.schedule.tiles.mapper import ShareCost, TileMapper, architecture_of, tile_solver
+
+ShareCosts = Mapping[Share, ShareCost | None]
+"""None: proven or found to have no mapping on the tile."""
+
+
+class MissingShareError(LookupError):
+    """A share that the table lacks: it was made for another network, batch, chip or pruning."""
+
+
+class TileCostsNeeded(Exception):  # noqa: N818 - a question, not an error
+    """A schedule cannot go on before ``requests`` are answered."""
+
+    def __init__(self, requests: tuple[Request, ...]) -> None:
+        super().__init__(requests)
+        self.requests = requests
+
+
+@dataclass(frozen=True)
+class TabledTileCosts:
+    """Tile costs of ``graph`` from a table of shares: implements
+    :class:`costmodel.schedule.tile_cost.TileCosts`.
+
+    All tiles are charged as the one with the largest share, as in the paper's evaluator. A share that is not
+    in ``known`` is asked of ``solve`` and remembered; without it MissingShareError is raised, or, by
+    :meth:`need`, TileCostsNeeded. ``layers_alone``: what layers cost alone from DRAM; None: not offered.
+    ``solve_floors``: floors solve all they lack, for solvers of microseconds; else they rest on the work.
+    """
+
+    graph: LayerGraph
+    tile: Tile
+    known: ShareCosts
+    solve: Callable[[Share], ShareCost | None] | None = None
+    pruning: Pruning = field(default_factory=Pruning)
+    layers_alone: LayersAlone | None = None
+    solve_floors: bool = False
+
+    def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
+        """All partitions worth a look that the tiles can compute; none of a layer that only runs alone."""
+        key = (self._ids[layer], batch, tiles)
+        if key not in self._rows:
+            self._rows[key] = self._tabulated(self.graph.layers[layer], batch, tiles)
+        return self._rows[key]
+
+    def normalized_cycles(self, layer: int) -> float:
+        """Cycles of one sample on one tile; where a tile has no mapping for so much, those of its MACs."""
+        it = self.graph.layers[layer]
+        if not it.has_weights:
+            return it.operations / self.tile.vector_units
+        if it.runs_alone:
+            return it.operations / self.tile.macs
+        cost = self._cost(Share.of(it, (1, 1, 1, 1), 1))
+        return float(cost.cycles) if cost else it.operations / self.tile.macs
+
+    @property
+    def offers_alone(self) -> bool:
+        """Whether layers may run alone from DRAM."""
+        return self.layers_alone is not None
+
+    def alone(self, layer: int, batch: int) -> AloneCost | None:
+        """What the layer takes alone from DRAM; None where that is not offered, or no mapping was found."""
+        return None if self.layers_alone is None else self.layers_alone.cost(self.graph.layers[layer], batch)
+
+    def need(self, requests: Iterable[Request]) -> None:
+        """Raises TileCostsNeeded for those of ``requests`` that are not known and cannot be solved here.
+
+        Solves nothing: what can be solved in this process is solved when it is asked for. Equal layers are
+        asked for once.
+        """
+        distinct = dict.fromkeys(request._replace(layer=self._same(request)) for request in requests)
+        if missing := tuple(request for request in distinct if not self._answered(request)):
+            raise TileCostsNeeded(missing)
+
+    def floor(
+        self, layer: int, batches: Sequence[int], tiles: int, in_time: InTime = always_in_time
+    ) -> TileFloor:
+        """Least energy and tile-cycles a sample over all rows, as every schedule picks from them.
+
+        Where not all rows of all layers are known, or can be within the time, what its operations take with
+        all PEs busy. That is not remembered: it can be asked again when more is known, or with more time.
+        """
+        key = (self._ids[layer], tuple(batches), tiles)
+        if key in self._floors:
+            return self._floors[key]
+        if not self._floor_is_known(*key, in_time):
+            return self._floor_of_work(layer)
+        self._floors[key] = table_floor(self, *key)
+        return self._floors[key]
+
+    def _floor_is_known(self, layer: int, batches: tuple[int, ...], tiles: int, in_time: InTime) -> bool:
+        """Whether a layer's floor can be read off its rows, which are then all made."""
+        if not (self.solve_floors or self._complete(batches, tiles, in_time)):
+            return False
+        for batch in batches:
+            for count in range(1, tiles + 1):
+                if not in_time():
+                    return False
+                self.rows(layer, batch, count)
+        return True
+
+    def _floor_of_work(self, layer: int) -> TileFloor:
+        it, tile = self.graph.layers[layer], self.tile
+        operation_pj = tile.mac_pj if it.has_weights else tile.vector_operation_pj
+        energy_pj = it.operations * operation_pj
+        tile_cycles = it.operations / (tile.macs if it.has_weights else tile.vector_units)
+        return TileFloor(energy_pj, tile_cycles, energy_pj if self.offers_alone else inf)
+
+    def _complete(self, batches: tuple[int, ...], tiles: int, in_time: InTime) -> bool:
+        """Whether everything is known of all layers, for these batches on up to so many tiles.
+
+        False, too, where the time is up before that is clear.
+        """
+        # what was missing once may have been solved since
+        key = batches, tiles, self._solves
+        if key in self._completed:
+            return self._completed[key]
+        layers = list(enumerate(self.graph.layers))
+        requests = (
+            Request(number, batch, count)
+            for number, layer in layers
+            if layer.has_weights and self._ids[number] == number
+            for batch in batches
+            for count in range(1, tiles + 1)
+        )
+        known = all(self._knows_alone(number, batch) for number, _ in layers for batch in batches)
+        while known and (request := next(requests, None)) is not None:
+            if not in_time():
+                return False
+            known = self._tabled(request)
+        self._completed[key] = known
+        return known
+
+    @property
+    def _solves(self) -> int:
+        """How many costs were solved in this process so far."""
+        return len(self._solved) + (0 if self.layers_alone is None else self.layers_alone.solves)
+
+    def _answered(self, request: Request) -> bool:
+        """Whether what is requested is known, or can be had in this process."""
+        if request.alone:
+            alone = self.layers_alone
+            return alone is None or alone.solve is not None or self._knows_alone(request.layer, request.batch)
+        return self.solve is not None or self._tabled(request)
+
+    def _knows_alone(self, layer: int, batch: int) -> bool:
+        alone = self.layers_alone
+        return alone is None or alone.knows(self.graph.layers[layer], batch)
+
+    def _tabled(self, request: Request) -> bool:
+        """Whether all shares of a request are known by now."""
+        shares = requested_shares(self.graph, request, self.tile, self.pruning)
+        return all(share in self.known or share in self._solved for share in shares)
+
+    def _same(self, request: Request) -> int:
+        """The first layer whose costs answer a request."""
+        return (self._nests if request.alone else self._ids)[request.layer]
+
+    @cached_property
+    def _nests(self) -> list[int]:
+        """Of every layer the first of an equal loop nest."""
+        first: dict[Any, int] = {}
+        shapes = (layer.nest(2).shape if layer.has_weights else None for layer in self.graph.layers)
+        return [first.setdefault(shape or place, place) for place, shape in enumerate(shapes)]
+
+    @cached_property
+    def _ids(self) -> list[int]:
+        return same_shapes(self.graph)
+
+    @cached_property
+    def _rows(self) -> dict[tuple[int, int, int], TileRows]:
+        return {}
+
+    @cached_property
+    def _floors(self) -> dict[tuple[int, tuple[int, ...], int], TileFloor]:
+        return {}
+
+    @cached_property
+    def _completed(self) -> dict[tuple[tuple[int, ...], int, int], bool]:
+        return {}
+
+    @cached_property
+    def _solved(self) -> dict[Share, ShareCost | None]:
+        return {}
+
+    @cached_property
+    def limits(self) -> Reached:
+        """The limits that were reached for the rows so far: ways to cut a layer, and those of the solver."""
+        return {}
+
+    def _tabulated(self, layer: NetworkLayer, batch: int, tiles: int) -> TileRows:
+        with recording() as reached:
+            rows = self._counted(layer, batch, tiles)
+        self.limits.update(reached)
+        return rows
+
+    def _counted(self, layer: NetworkLayer, batch: int, tiles: int) -> TileRows:
+        if layer.runs_alone:
+            return TileRows.of([])
+        parts = useful_partitions(layer, batch, tiles, self.tile, self.pruning)
+        if not layer.has_weights:
+            operations = vector_operations(layer, parts, batch)
+            energy_pj = operations * self.tile.vector_operation_pj * tiles
+            return TileRows(parts, energy_pj, -(-operations // self.tile.vector_units))
+        costs = ((part, self._cost(Share.of(layer, part, batch))) for part in map(tuple, parts.tolist()))
+        return TileRows.of([(part, cost.energy_pj * tiles, cost.cycles) for part, cost in costs if cost])
+
+    def _cost(self, share: Share) -> ShareCost | None:
+        if share in self.known:
+            return self.known[share]
+        if share not in self._solved:
+            if self.solve is None:
+                raise MissingShareError(f"no cost of {share}")
+            self._solved[share] = self.solve(share)
+        return self._solved[share]
+
+
+def need(costs: TileCosts, requests: Iterable[Request]) -> None:
+    """Asks a table for what it lacks, as :meth:`TabledTileCosts.need`; other sources know everything."""
+    if isinstance(costs, TabledTileCosts):
+        costs.need(requests)
+
+
+def limits_of(costs: TileCosts) -> Reached:
+    """The limits that a table met; other sources have none."""
+    return costs.limits if isinstance(costs, TabledTileCosts) else {}
+
+
+def offers_alone(costs: TileCosts) -> bool:
+    """Whether layers may run alone from DRAM; only tables offer that."""
+    return isinstance(costs, TabledTileCosts) and costs.offers_alone
+
+
+def solved_costs(demand: Demand, mapper: TileMapper, chip: Chip | None = None) -> TabledTileCosts:
+    """Tile costs that are solved in this process when they are first asked for.
+
+    With a ``chip`` its layers may run alone, too.
+    """
+    architecture = architecture_of(demand.tile)
+
+    def solve(share: Share) -> ShareCost | None:
+        return mapper.cost(architecture, share)
+
+    alone = None if chip is None else LayersAlone(chip, {}, partial(mapper.alone, chip))
+    quick = tile_solver(mapper.solver).family == "tile"
+    return TabledTileCosts(demand.graph, demand.tile, {}, solve, demand.pruning, alone, quick)

@@ -1,0 +1,109 @@
+"""What shares cost on a tile (section 4.2.2), and layers alone on a chip, by a mapping or a tile solver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from costmodel.errors import InputError, did_you_mean
+from costmodel.hardware.architecture import Architecture
+from costmodel.hardware.chip import Chip, Tile
+from costmodel.hardware.whole_chip import whole_architecture
+from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.uneven import AnyMapping
+from costmodel.schedule.alone import AloneCost, alone_cost
+from costmodel.workload.network import Layer
+from solvers.budget import Budget
+from solvers.catalogue import Entry, solver, solver_names
+from solvers.mapping.problem import MappingProblem, Objective, executed_layer
+from solvers.outcome import Outcome, Status
+from solvers.schedule.tiles.layer_parts import Share
+
+
+@dataclass(frozen=True)
+class ShareCost:
+    """Energy (pJ) and cycles of one tile for its share; ``proven``: no mapping is better by the objective."""
+
+    energy_pj: float
+    cycles: int
+    proven: bool = False
+
+
+@dataclass(frozen=True)
+class TileProblem:
+    """Compute ``share`` on a tile with the least ``objective``, energy in pJ, cycles, or their product."""
+
+    architecture: Architecture
+    share: Share
+    objective: Objective = "edp"
+
+
+@dataclass(frozen=True)
+class TileMapper:
+    """A solver of :func:`tile_solver`, asked for the least ``objective`` within ``budget`` for every share.
+
+    ``params`` are the solver's; its defaults if None.
+    """
+
+    solver: str = "cosa"
+    objective: Objective = "edp"
+    params: Any = None
+    budget: Budget = field(default_factory=lambda: Budget(wall_seconds=10.0))
+
+    def cost(self, architecture: Architecture, share: Share) -> ShareCost | None:
+        """The cost model's numbers of the mapping found, or the tile solver's; None where there is none."""
+        entry = tile_solver(self.solver)
+        if entry.family == "tile":
+            problem = TileProblem(architecture, share, self.objective)
+            found: Outcome[ShareCost] = entry.load().solve(problem, self.budget, self._params(entry))
+            return found.solution
+        mapped = self._mapped(entry, architecture, share.layer())
+        if mapped is None:
+            return None
+        executed, mapping, proven = mapped
+        evaluation = evaluate(architecture, executed, mapping)
+        return ShareCost(evaluation.energy_pj, evaluation.cycles, proven)
+
+    def alone(self, chip: Chip, nest: Layer) -> AloneCost | None:
+        """A layer alone from DRAM by the mapping found for the whole chip; None where there is none.
+
+        InputError for a tile solver, and for a chip whose tiles no mapping solver can use.
+        """
+        entry, whole = tile_solver(self.solver), whole_architecture(chip)
+        if entry.family == "tile" or whole is None:
+            expected = "a mapping solver and tiles with an architecture, for layers alone from DRAM"
+            raise InputError(f"chip {chip.name}", expected, self.solver, key="alone")
+        mapped = self._mapped(entry, whole, nest)
+        return None if mapped is None else alone_cost(chip, *mapped[:2])
+
+    def _mapped(
+        self, entry: Entry, architecture: Architecture, layer: Layer
+    ) -> tuple[Layer, AnyMapping, bool] | None:
+        """The layer as it is executed, its mapping, and whether that is proven to be the best; None: none."""
+        problem = MappingProblem(architecture, layer, self.objective)
+        outcome: Outcome[AnyMapping] = entry.load().solve(problem, self.budget, self._params(entry))
+        if outcome.solution is None:
+            return None
+        return executed_layer(problem, outcome.solution), outcome.solution, outcome.status is Status.OPTIMAL
+
+    def _params(self, entry: Entry) -> Any:
+        return entry.load().Params() if self.params is None else self.params
+
+    def costs(self, architecture: Architecture, shares: Iterable[Share]) -> dict[Share, ShareCost | None]:
+        return {share: self.cost(architecture, share) for share in shares}
+
+
+def tile_solver(name: str) -> Entry:
+    """A solver that tile costs can be from: one for mappings, or one of the family "tile" for shares."""
+    names = [*solver_names("tile"), *solver_names("mapping")]
+    if name not in names:
+        raise InputError("tile solver", f"one of {', '.join(names)}", name, did_you_mean(name, names))
+    return solver(name)
+
+
+def architecture_of(tile: Tile) -> Architecture:
+    """What mapping solvers map shares on; InputError for a tile without."""
+    if tile.architecture is None:
+        raise InputError("tile", "an architecture to map layers on", "none", key="architecture")
+    return tile.architecture

@@ -1,0 +1,113 @@
+"""Which partitions of a layer are likely the best, before any share of theirs is mapped on a tile."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.hardware.chip import Tile
+from costmodel.schedule.layer_graph.graph import NetworkLayer
+
+Array = NDArray[Any]
+
+PJ_AROUND_A_MAC = 2.0
+"""What a product takes with its operands within a tile, in energies of a MAC: only for ranking."""
+
+
+def held_inputs(layer: NetworkLayer, part: Array) -> Array:
+    """Bytes [n] of inputs of parts [n, 4] of K, samples, rows and columns of outputs.
+
+    As if no window reached over the image's edges.
+    """
+    return _inputs(layer, part, 0, 0)
+
+
+def least_inputs(layer: NetworkLayer, part: Array) -> Array:
+    """The same as if every part's windows reached over both edges: no part of these sizes holds less."""
+    below = (layer.h - 1) * layer.stride_h + layer.r - layer.pad_h - layer.input_h
+    right = (layer.w - 1) * layer.stride_w + layer.s - layer.pad_w - layer.input_w
+    return _inputs(
+        layer, part, *(max(a, 0) + max(b, 0) for a, b in ((layer.pad_h, below), (layer.pad_w, right)))
+    )
+
+
+def _inputs(layer: NetworkLayer, part: Array, missing_h: int, missing_w: int) -> Array:
+    k, b, h, w = part.T
+    rows = np.clip((h - 1) * layer.stride_h + layer.r - missing_h, 1, layer.input_h)
+    columns = np.clip((w - 1) * layer.stride_w + layer.s - missing_w, 1, layer.input_w)
+    if layer.kind == "transpose":
+        rows, columns = h, w
+    held: Array = b * rows * columns
+    if not layer.has_weights:
+        held *= k * layer.operands
+    else:
+        held *= layer.group_c * (-(-k // layer.group_k) if layer.groups > 1 else 1)
+    return held
+
+
+def held_weights(layer: NetworkLayer, part: Array) -> Array:
+    """Bytes [n] of weights of parts [n, 4]; with activations as weights every sample has its own."""
+    k, b, _, _ = part.T
+    if not layer.has_weights:
+        return np.zeros_like(k)
+    held: Array = k * layer.group_c * layer.r * layer.s * (b if layer.weight_producers else 1)
+    return held
+
+
+def ranked(layer: NetworkLayer, largest: Array, tile: Tile) -> Array:
+    """The rows of ``largest`` [n, 4], parts of K, samples, rows and columns, the most promising first.
+
+    Which partition is best depends on what is around the leaf: how often it runs while its weights stay, how
+    far data has to go. So four rankings take turns: E D with weights that are free, with weights brought in
+    for each run, D and then E, and E and then D; E and D are estimates of the slowest tile's.
+    """
+    cycles, energy_pj, weights_pj = _estimates(layer, largest, tile)
+    keys = (
+        (energy_pj, energy_pj * cycles),
+        (energy_pj, (energy_pj + weights_pj) * cycles),
+        (energy_pj, cycles),
+        (cycles, energy_pj),
+    )
+    in_turn = np.stack([np.lexsort(key) for key in keys], axis=1).ravel()
+    _, first = np.unique(in_turn, return_index=True)
+    chosen: Array = in_turn[np.sort(first)]
+    return chosen
+
+
+def _estimates(layer: NetworkLayer, largest: Array, tile: Tile) -> tuple[Array, Array, Array]:
+    """Cycles [n], energy (pJ) but for weights [n], and that of bringing in the weights [n]."""
+    outputs = largest.prod(axis=1)
+    work = outputs * layer.r * layer.s
+    moved_pj = held_inputs(layer, largest) * tile.buffer.write_pj_per_byte
+    moved_pj = moved_pj + outputs * tile.buffer.read_pj_per_byte
+    if not layer.has_weights:
+        work = work * layer.operands
+        cycles = -(-work // tile.vector_units)
+        return cycles, work * tile.vector_operation_pj + moved_pj, np.zeros(len(largest))
+    work = work * layer.group_c
+    weights_pj = held_weights(layer, largest) * tile.buffer.write_pj_per_byte
+    energy_pj = work * PJ_AROUND_A_MAC * tile.mac_pj + moved_pj
+    return work // busy_macs(work, tile), energy_pj, weights_pj
+
+
+def busy_macs(work: Array, tile: Tile) -> Array:
+    """The most MAC units that can share so much work evenly, as mappings without padding do."""
+    products = _even(tile)
+    busy: Array = np.max(np.where(work[:, None] % products == 0, products, 1), axis=1)
+    return busy
+
+
+@cache
+def _even(tile: Tile) -> Array:
+    """Numbers of MAC units that factors of loops can keep busy: a factor for each fan-out within the tile."""
+    sides = [tile.macs]
+    if tile.architecture is not None:
+        levels = tile.architecture.levels
+        sides = [side for level in levels for side in (level.fanout_x, level.fanout_y) if side > 1]
+    reached = {1}
+    for side in sides:
+        reached = {busy * factor for busy in reached for factor in range(1, side + 1)}
+    return np.array(sorted(reached))

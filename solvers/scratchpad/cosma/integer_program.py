@@ -1,0 +1,246 @@
+"""COSMA's integer program as the paper prints it (Eqs. 1-12), on CP-SAT: a cross-check on small graphs.
+
+Added to the equations: one operator a timestep (Section III-A), and timesteps cut to those between an
+operator's ancestors and descendants (Section III-F), and a tensor comes back only after a step away, as the
+cost model replays it. Eq. 11 is read with P at t, as its prose says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from costmodel.errors import InputError
+from costmodel.scratchpad.plan import Plan, Residency, TensorPlan
+from solvers.budget import Budget, Deadline, OutOfTimeError, Stopwatch
+from solvers.checks import check_switches
+from solvers.outcome import Outcome, noting_limits
+from solvers.scratchpad.masks import GraphMasks
+from solvers.scratchpad.parts import ancestors_and_descendants
+from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, infeasible, unknown
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+    Table = dict[tuple[int, int], cp_model.IntVar]
+    """A variable a (tensor, timestep)."""
+
+VERSION = "3"
+
+
+@dataclass(frozen=True)
+class Params:
+    """``allocation`` off leaves Eqs. 9-11 to a sum of sizes a timestep: then only the bound is returned."""
+
+    allocation: bool = True
+
+    def __post_init__(self) -> None:
+        check_switches("cosma_ilp", self, "allocation")
+
+
+@noting_limits
+def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:
+    """The program's optimum, or the best solution and its bound at the time limit.
+
+    Raises InputError for in-place operators, which the paper's program does not have.
+    """
+    if problem.graph.settings.in_place:
+        remedy = "Use cosma, fixed_schedule, divide or peak"
+        raise InputError("cosma_ilp", "no in-place operators", True, remedy, key="in_place")
+    watch, deadline = Stopwatch(), Deadline(budget.wall_seconds)
+    if refused := below_requirement(problem, watch):
+        return refused
+    try:
+        program = _Program(problem, params.allocation, deadline)
+    except OutOfTimeError as late:
+        return unknown(f"writing down the program: {late}", watch, 0.0)
+    return program.outcome(budget.seed, deadline, watch)
+
+
+class _Program:
+    """Tensors are the graph's, then one a parameter block, which is only ever created (never preserved).
+
+    Raises OutOfTimeError if it is not written down by the ``deadline``: its rows grow with the cube of the
+    operators.
+    """
+
+    def __init__(self, problem: ScratchpadProblem, allocation: bool, deadline: Deadline) -> None:
+        from ortools.sat.python import cp_model
+
+        self.problem, self.graph, self.deadline = problem, problem.graph, deadline
+        self.model = cp_model.CpModel()
+        self.steps = len(self.graph.operators)
+        self.held = [v for v, operator in enumerate(self.graph.operators) if operator.parameter_bytes]
+        self.sizes = [tensor.block_bytes for tensor in self.graph.tensors]
+        self.sizes += [self.graph.operators[operator].parameter_bytes for operator in self.held]
+        self._executions()
+        self._actions()
+        self._order_of_actions()
+        self._dependencies()
+        self._sum_of_sizes()
+        self.addresses: Table = {}
+        if allocation:
+            self._allocation()
+        self._minimise_bytes()
+
+    def _executions(self) -> None:
+        """One operator a timestep, each within what its ancestors and descendants leave it."""
+        before, after = ancestors_and_descendants(GraphMasks.of(self.graph))
+        self.runs: Table = {
+            (operator, t): self.model.new_bool_var(f"runs{operator},{t}")
+            for operator in range(self.steps)
+            for t in range(before[operator].bit_count(), self.steps - after[operator].bit_count())
+        }
+        for place in range(2):  # an operator has one timestep, a timestep one operator
+            groups: dict[int, list[cp_model.IntVar]] = {}
+            for key, x in self.runs.items():
+                groups.setdefault(key[place], []).append(x)
+            for _, group in sorted(groups.items()):
+                self.deadline.check()
+                self.model.add_exactly_one(group)
+
+    def _actions(self) -> None:
+        """C, P, S and R; siblings and parameters have their operator's C (Eqs. 6, 7), an input its own."""
+        self.created: Table = {}
+        for tensor, maker in enumerate(self.graph.producers):
+            if maker is None:
+                self.deadline.check()
+                for t in range(self.steps):
+                    self.created[tensor, t] = self.model.new_bool_var(f"C{tensor},{t}")
+                self.model.add_exactly_one(self.created[tensor, t] for t in range(self.steps))
+            else:
+                self.created |= {(tensor, t): x for (v, t), x in self.runs.items() if v == maker}
+        for block, operator in enumerate(self.held, len(self.graph.tensors)):
+            self.created |= {(block, t): x for (v, t), x in self.runs.items() if v == operator}
+        first: dict[int, int] = {}
+        for tensor, t in self.created:
+            first[tensor] = min(t, first.get(tensor, t))
+        later = [
+            (tensor, t)
+            for tensor, readers in enumerate(self.graph.consumers)
+            if readers
+            for t in range(first[tensor] + 1, 1 + max(t for v, t in self.runs if v in readers))
+        ]
+        self.preserved: Table = {key: self.model.new_bool_var(f"P{key}") for key in later}
+        self.spilled: Table = {key: self.model.new_bool_var(f"S{key}") for key in later}
+        self.retrieved: Table = {key: self.model.new_bool_var(f"R{key}") for key in later}
+
+    def _sum(self, tables: tuple[Table, ...], tensor: int, step: int) -> cp_model.LinearExpr:
+        """The sum of a tensor's variables at a timestep, those that are cut away being 0."""
+        from ortools.sat.python import cp_model
+
+        terms = [table[tensor, step] for table in tables if (tensor, step) in table]
+        return cp_model.LinearExpr.sum([*terms, 0])
+
+    def _order_of_actions(self) -> None:
+        """Eqs. 1-4 and 8."""
+        c, p, s, r = self.created, self.preserved, self.spilled, self.retrieved
+        on_host = self.graph.settings.inputs_on_host
+        for tensor, t in p:
+            self.deadline.check()
+            self.model.add(self._sum((c, p, s, r), tensor, t) <= 1)
+            self.model.add(p[tensor, t] <= self._sum((c, p, r), tensor, t - 1))
+            self.model.add(s[tensor, t] <= self._sum((c, p), tensor, t - 1))
+            self.model.add(r[tensor, t] + self._resident(tensor, t - 1) <= 1)
+            if on_host and self.graph.tensors[tensor].given:
+                self.model.add(r[tensor, t] <= sum(c[tensor, k] for k in range(t)))
+            else:
+                self.model.add(r[tensor, t] <= sum(s[tensor, k] for k in range(t) if (tensor, k) in s))
+        spills: dict[int, list[cp_model.IntVar]] = {}
+        for (tensor, _), x in s.items():
+            spills.setdefault(tensor, []).append(x)
+        for group in spills.values():
+            self.model.add(sum(group) <= 1)
+
+    def _dependencies(self) -> None:
+        """Eq. 5; a network input may arrive at the very step."""
+        for (operator, t), runs in self.runs.items():
+            self.deadline.check()
+            for tensor in self.graph.operators[operator].inputs:
+                there = (self.preserved, self.retrieved)
+                arrives = (self.created,) if self.graph.tensors[tensor].given else ()
+                self.model.add(runs <= self._sum((*there, *arrives), tensor, t))
+
+    def _resident(self, tensor: int, step: int) -> cp_model.LinearExpr:
+        return self._sum((self.created, self.preserved, self.retrieved), tensor, step)
+
+    def _present(self, step: int) -> list[int]:
+        """Tensors that may be resident at a step."""
+        return [a for a in range(len(self.sizes)) if (a, step) in self.created or (a, step) in self.preserved]
+
+    def _sum_of_sizes(self) -> None:
+        """Implied by Eqs. 9 and 10, and what the solver's bound comes from."""
+        for t in range(self.steps):
+            self.deadline.check()
+            used = sum(self.sizes[a] * self._resident(a, t) for a in self._present(t))
+            self.model.add(used <= self.problem.capacity_bytes)
+
+    def _allocation(self) -> None:
+        """Eqs. 9-11, in units of the alignment; big-M rows as enforced ones."""
+        unit = self.graph.settings.alignment_bytes
+        capacity = self.problem.capacity_bytes // unit
+        sizes = [size // unit for size in self.sizes]
+        place = self.addresses
+        for t in range(self.steps):
+            for a in self._present(t):
+                place[a, t] = self.model.new_int_var(0, capacity - sizes[a], f"L{a},{t}")
+                if (a, t) in self.preserved and (a, t - 1) in place:
+                    self.model.add(place[a, t] == place[a, t - 1]).only_enforce_if(self.preserved[a, t])
+            for a, b in combinations(self._present(t), 2):
+                self.deadline.check()
+                above, below = (self.model.new_bool_var(f"{name}{a},{b},{t}") for name in "ud")
+                self.model.add(above + below <= 1)
+                self.model.add(above + below >= self._resident(a, t) + self._resident(b, t) - 1)
+                self.model.add(place[a, t] + sizes[a] <= place[b, t]).only_enforce_if(below)
+                self.model.add(place[b, t] + sizes[b] <= place[a, t]).only_enforce_if(above)
+
+    def _minimise_bytes(self) -> None:
+        """Eq. 12."""
+        moves = (*self.spilled.items(), *self.retrieved.items())
+        self.model.minimize(sum(self.graph.tensors[a].traffic_bytes * x for (a, _), x in moves))
+
+    def outcome(self, seed: int, deadline: Deadline, watch: Stopwatch) -> Outcome[Plan]:
+        from ortools.sat.python import cp_model
+
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.random_seed = seed
+        solver.parameters.max_time_in_seconds = max(deadline.left, 1e-3)
+        status = solver.solve(self.model)
+        if status == cp_model.INFEASIBLE:
+            return infeasible("Eqs. 1-11 have no solution within the budget", watch)
+        bound = float(max(0, round(solver.best_objective_bound)))
+        if status == cp_model.UNKNOWN or not self.addresses:
+            return unknown("without Eqs. 9-11 there is no plan, only a bound", watch, bound)
+        return answer(self.problem, self._plan(solver), bound, watch)
+
+    def _plan(self, solver: cp_model.CpSolver) -> Plan:
+        times = {t: v for (v, t), x in self.runs.items() if solver.boolean_value(x)}
+        operators = self.graph.operators
+        unit = self.graph.settings.alignment_bytes
+        when = {operator: t for t, operator in times.items()}
+        return Plan(
+            tuple(operators[times[t]].name for t in range(self.steps)),
+            tuple(self._tensor_plan(solver, tensor) for tensor in range(len(self.graph.tensors))),
+            tuple(
+                (operators[v].name, unit * solver.value(self.addresses[block, when[v]]))
+                for block, v in enumerate(self.held, len(self.graph.tensors))
+            ),
+        )
+
+    def _tensor_plan(self, solver: cp_model.CpSolver, tensor: int) -> TensorPlan:
+        """Residencies begin where C or R is 1 and last while P is."""
+        unit = self.graph.settings.alignment_bytes
+        created, spilled, retrieved = (
+            sorted(t for (a, t), x in table.items() if a == tensor and solver.boolean_value(x))
+            for table in (self.created, self.spilled, self.retrieved)
+        )
+        residencies = []
+        for start in (*created, *retrieved):
+            end = start + 1
+            while (tensor, end) in self.preserved and solver.boolean_value(self.preserved[tensor, end]):
+                end += 1
+            residencies.append(Residency(start, end, unit * solver.value(self.addresses[tensor, start])))
+        name = self.graph.tensors[tensor].name
+        return TensorPlan(name, tuple(residencies), spilled[0] if spilled else None, tuple(retrieved))

@@ -1,0 +1,291 @@
+"""Best-first search over what ran, what is resident and what the host has a copy of.
+
+Capacity is the sum of the blocks' sizes, so the optimum here is a lower bound on the problem with
+addresses. A move runs one ready operator: its missing inputs come back, other residents leave to make room.
+
+- A retrieval is charged when its eviction is made: what leaves while live has to come back. So an eviction
+  costs a tensor's traffic once, or twice when the host has no copy yet (Eq. 12, one spill a tensor by Eq.
+  8).
+- Evictions are lazy and inclusion-minimal: one that is not needed for the present step can be made later at
+  the same cost, as it takes nothing but room.
+- Dominance: with the same operators executed, state 1 does all that state 2 can once it has evicted what
+  only it has resident; what only state 2 has resident is paid for already and comes back at the next step;
+  a host copy that only state 2 has may save one spill. If state 1's cost with all of that is no more, state
+  2 is dropped.
+
+States are taken by what they cost so far and will still have to pay at least (:mod:`.estimate`); what
+runs at once is told, and proven, in :mod:`.moves`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import inf
+from random import Random
+from typing import Any, NamedTuple
+
+from costmodel.limits import limit_reached
+from solvers.budget import Deadline, InTime, always_in_time
+from solvers.scratchpad.cosma.estimate import Estimate
+from solvers.scratchpad.cosma.moves import LONGEST_CHAIN, Moves, State
+from solvers.scratchpad.masks import GraphMasks, bits
+
+MOST_ENTRIES = 3_000_000
+"""Successors that may wait before the search gives up for want of memory (about 200 bytes each)."""
+
+
+LOOK_EVERY = 256
+"""Sets of evictions between two looks at the clock."""
+
+
+class Reached(NamedTuple):
+    """A state and the operators that led to it, as a linked list ``(earlier, operator)``."""
+
+    state: State
+    path: Any
+
+
+@dataclass(frozen=True)
+class Switches:
+    """``safe_moves`` runs at once what cannot be regretted, with ``safe_chains`` several operators as one;
+    ``dominance`` drops states that are no better; ``estimate`` counts what a state will have to pay.
+
+    Off, the search finds the same optimum, later. ``seed`` above 0 takes ties in another order.
+    """
+
+    safe_moves: bool = True
+    dominance: bool = True
+    seed: int = 0
+    safe_chains: bool = True
+    estimate: bool = True
+
+
+class _Entry(NamedTuple):
+    """A successor that is not built yet: ``parent`` runs ``operator`` after evicting ``evicted``.
+
+    ``least`` bounds the cost of every way on from it, ``cost`` is paid by then.
+    """
+
+    least: float
+    minus_executed: int
+    ticket: int
+    cost: int
+    parent: Reached
+    operator: int
+    evicted: int
+
+
+def start(masks: GraphMasks) -> Reached:
+    """Nothing ran; the host has the network's inputs where the settings say so."""
+    host = masks.given if masks.graph.settings.inputs_on_host else 0
+    return Reached(State(0, masks.sources, 0, host, 0, 0), ())
+
+
+def operators_of(path: Any) -> tuple[int, ...]:
+    """The operators of a path, first to last."""
+    order = []
+    while path:
+        path, operator = path
+        order.append(operator)
+    return tuple(reversed(order))
+
+
+class Search:
+    """The search from some states to all in which exactly the operators of ``goal`` ran; can be continued.
+
+    ``bound`` is a proven lower bound on the cost of every way there that :meth:`run` has not returned yet
+    (``upper_bound`` when there is none left); states that cost ``upper_bound`` or more are not followed.
+    """
+
+    def __init__(
+        self,
+        masks: GraphMasks,
+        capacity: int,
+        starts: Iterable[Reached] = (),
+        goal: int | None = None,
+        switches: Switches = Switches(),
+        in_time: InTime = always_in_time,
+    ) -> None:
+        """``in_time`` says how long the estimate of what is still to pay may be prepared."""
+        self.masks, self.switches = masks, switches
+        self.moves = Moves(masks, capacity, LONGEST_CHAIN if switches.safe_chains else 1)
+        self.goal = masks.all_operators if goal is None else goal
+        begin = list(starts) or [start(masks)]
+        to_run = self.goal & ~begin[0].state.executed
+        self._estimate = Estimate(masks, capacity, to_run, in_time) if switches.estimate else None
+        self.upper_bound: float = inf
+        self.bound: float = 0.0
+        self.expanded = 0
+        self._tickets = 0
+        self._ties = Random(switches.seed) if switches.seed else None
+        self._heap: list[_Entry] = []
+        self._cheapest: dict[tuple[int, int, int], int] = {}
+        self._followed: dict[int, list[State]] = {}
+        for reached in begin:
+            self._push(reached.state.cost, reached, -1, 0)
+
+    def tighten(self, upper_bound: float) -> None:
+        """Follow nothing that costs ``upper_bound`` or more from here on, and forget what does."""
+        self.upper_bound = upper_bound
+        self._heap = [entry for entry in self._heap if entry.least < upper_bound]
+        heapq.heapify(self._heap)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing below ``upper_bound`` is left."""
+        return not self._heap
+
+    def run(self, wall_seconds: float, most_expanded: float = inf) -> Reached | None:
+        """The next cheapest goal state; None when there is none left, or at a limit (see ``bound``)."""
+        deadline, last = Deadline(wall_seconds), self.expanded + most_expanded
+        while self._heap:
+            entry = heapq.heappop(self._heap)
+            self.bound = max(self.bound, entry.least)
+            crowded = len(self._heap) > MOST_ENTRIES
+            if crowded:
+                effect = "the search ends before its proof, for want of memory"
+                limit_reached("states that wait in the search", MOST_ENTRIES, effect)
+            full = self.expanded >= last or crowded
+            if full or not deadline.in_time():
+                heapq.heappush(self._heap, entry)
+                return None
+            reached = self._built(entry)
+            if not self._is_new(reached.state):
+                continue
+            if reached.state.executed == self.goal:
+                return reached
+            if not self._expand(reached, deadline.in_time):
+                self._forget(reached.state)
+                heapq.heappush(self._heap, entry)
+                return None
+        self.bound = self.upper_bound
+        return None
+
+    def _push(self, cost: int, parent: Reached, operator: int, evicted: int) -> None:
+        least = cost + self._to_come(parent.state, operator, evicted)
+        if least >= self.upper_bound:
+            return
+        self._tickets += 1
+        ticket = self._tickets if not self._ties else self._ties.getrandbits(62)
+        depth = -parent.state.executed.bit_count()
+        heapq.heappush(self._heap, _Entry(least, depth, ticket, cost, parent, operator, evicted))
+
+    def _to_come(self, state: State, operator: int, evicted: int) -> int:
+        """The least that is still to pay once the state's operator ran (-1: as it is)."""
+        if self._estimate is None:
+            return 0
+        waiting, resident = self.goal & ~state.executed, state.resident & ~evicted
+        if operator >= 0:
+            waiting &= ~(1 << operator)
+            resident |= self.masks.inputs[operator] | self.masks.kept[operator]
+        return self._estimate.bytes_to_come(waiting, resident, state.host | evicted)
+
+    def _is_new(self, state: State) -> bool:
+        """Whether the state is neither known as cheap nor dominated by one that was followed."""
+        key = (state.executed, state.resident, state.host)
+        known = self._cheapest.get(key)
+        if known is not None and known <= state.cost:
+            return False
+        self._cheapest[key] = state.cost
+        if not self.switches.dominance:
+            return True
+        followed = self._followed.setdefault(state.executed, [])
+        if any(self._dominates(other, state) for other in reversed(followed)):
+            return False
+        followed.append(state)
+        return True
+
+    def _dominates(self, one: State, two: State) -> bool:
+        """Whether ``one`` can do all that ``two`` can for no more; both executed the same operators."""
+        spare = two.cost - one.cost
+        extra = one.resident & ~two.resident
+        uncopied = two.host & ~one.host & ~extra
+        if not extra and not uncopied:
+            return spare >= 0
+        if spare <= 0:
+            return False
+        return self._eviction_cost(extra, one.host) + self.moves.traffic_of(uncopied) <= spare
+
+    def _eviction_cost(self, tensors: int, host: int) -> int:
+        """Retrievals of all, spills of those without a host copy."""
+        return self.moves.traffic_of(tensors) + self.moves.traffic_of(tensors & ~host)
+
+    def _forget(self, state: State) -> None:
+        """Undo :meth:`_is_new` for the last state it took, whose ways on are not all known."""
+        del self._cheapest[state.executed, state.resident, state.host]
+        if self.switches.dominance:
+            self._followed[state.executed].pop()
+
+    def _expand(self, reached: Reached, in_time: InTime) -> bool:
+        """Push all ways on from a state; False where the time is up before: there may be very many."""
+        self.expanded += 1
+        state = reached.state
+        for operator in bits(state.ready & self.goal):
+            excess = self.moves.excess(state, operator)
+            if excess <= 0:
+                self._push(state.cost, reached, operator, 0)
+                continue
+            for cost, evicted in self._evictions(state, operator, excess, in_time):
+                self._push(cost, reached, operator, evicted)
+            if not in_time():
+                return False
+        return True
+
+    def _evictions(
+        self, state: State, operator: int, excess: int, in_time: InTime = always_in_time
+    ) -> Iterable[tuple[int, int]]:
+        """(cost so far, set) of every inclusion-minimal set that frees ``excess``; largest tensors first, so
+        that a set is complete, and minimal, once its last and smallest member frees enough. It ends early
+        when the time is up."""
+        blocks, traffic = self.masks.blocks, self.masks.traffic
+        others = [t for t in bits(state.resident & ~self.masks.inputs[operator]) if blocks[t]]
+        tensors = sorted(others, key=lambda t: -blocks[t])
+        free = [(blocks[t], 1 << t, traffic[t] if state.host >> t & 1 else 2 * traffic[t]) for t in tensors]
+        remaining = [0] * (len(free) + 1)
+        cheapest: list[float] = [inf] * (len(free) + 1)
+        for index in reversed(range(len(free))):
+            remaining[index] = remaining[index + 1] + free[index][0]
+            cheapest[index] = min(cheapest[index + 1], free[index][2])
+        looked = 0
+        open_sets = [(0, excess, state.cost, 0)]
+        while open_sets:
+            looked += 1
+            if not looked % LOOK_EVERY and not in_time():
+                return
+            index, missing, cost, evicted = open_sets.pop()
+            if missing <= 0:
+                if cost < self.upper_bound:
+                    yield cost, evicted
+            elif missing <= remaining[index]:
+                size, tensor, price = free[index]
+                if cost + -(-missing // size) * cheapest[index] >= self.upper_bound:
+                    continue  # so many more would have to go, none for less
+                open_sets.append((index + 1, missing, cost, evicted))
+                open_sets.append((index + 1, missing - size, cost + price, evicted | tensor))
+
+    def _built(self, entry: _Entry) -> Reached:
+        reached = entry.parent
+        if entry.operator >= 0:
+            state = reached.state
+            evicted_bytes = self.masks.bytes_of(entry.evicted)
+            state = state._replace(
+                resident=state.resident & ~entry.evicted,
+                host=state.host | entry.evicted,
+                bytes=state.bytes - evicted_bytes,
+                cost=entry.cost,
+            )
+            reached = Reached(self.moves.ran(state, entry.operator), (reached.path, entry.operator))
+        return self._closed(reached) if self.switches.safe_moves else reached
+
+    def _closed(self, reached: Reached) -> Reached:
+        """After everything that may run at once."""
+        state, path = reached
+        moved = True
+        while moved:
+            moved = False
+            for operator in bits(state.ready & self.goal):
+                for member in self.moves.at_once(state, operator, self.goal):
+                    state, path, moved = self.moves.ran(state, member), (path, member), True
+        return Reached(state, path)

@@ -1,0 +1,197 @@
+"""COSMA's problem, exactly: order, allocation and replacement together, proven (Sections III and IV).
+
+The graph falls into serial parts; each is searched best first, and equal parts once. The sum of the parts'
+optima is a lower bound for the problem with addresses. The order is then solved again for replacement, and
+its tensors packed: where that succeeds the plan is globally optimal. A part that is not finished gets an
+order by divide and conquer, whose cost prunes the rest of its search, and the bound that the search has
+reached by the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from math import inf
+
+from costmodel.limits import limit_reached
+from costmodel.scratchpad.plan import Plan
+from solvers.budget import LEAST_SECONDS, Budget, Deadline, Stopwatch
+from solvers.checks import check_switches
+from solvers.outcome import Outcome, noting_limits
+from solvers.scratchpad import divide
+from solvers.scratchpad.comparison import first_plan
+from solvers.scratchpad.cosma.search import Search, Switches, operators_of, start
+from solvers.scratchpad.masks import GraphMasks, bits
+from solvers.scratchpad.packed import cheaper, packed
+from solvers.scratchpad.parts import Part, at_positions, positions, same_problem, serial_parts
+from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, infeasible, unknown
+from solvers.scratchpad.replacement import Schedule
+
+VERSION = "5"
+FIRST_SHARE, DIVIDE_SHARE, SEARCH_SHARE = 0.1, 0.35, 0.8
+"""Shares of the wall time after which the first search, divide and conquer, and the second search end."""
+ESTIMATE_SHARE = 0.25
+"""The share after which no search prepares its estimate any further."""
+OTHER_ORDERS = 4
+"""Optimal orders tried when the first one's tensors cannot be packed."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """``safe_moves``, ``safe_chains``, ``dominance`` and ``estimate`` are the search's; ``serial_parts`` off
+    searches the graph whole; ``divide`` off leaves a part that the search does not finish without an order.
+    """
+
+    safe_moves: bool = True
+    dominance: bool = True
+    serial_parts: bool = True
+    divide: bool = True
+    safe_chains: bool = True
+    estimate: bool = True
+
+    def __post_init__(self) -> None:
+        check_switches("cosma", self, *(field.name for field in fields(self)))
+
+
+@dataclass
+class _Ordering:
+    """A part being ordered: the search, and what is known so far."""
+
+    part: Part
+    search: Search
+    order: tuple[int, ...] | None = None
+    cost: float = inf
+    finished: bool = False
+
+    @property
+    def bound(self) -> float:
+        """A proven lower bound on the part's bytes."""
+        return self.cost if self.finished else min(self.search.bound, self.cost)
+
+    def advance(self, wall_seconds: float) -> None:
+        """Search on; finished once the cheapest way through the part is known to be."""
+        self.search.tighten(self.cost)
+        reached = self.search.run(wall_seconds)
+        if reached is not None:
+            self.order, self.cost = operators_of(reached.path), reached.state.cost
+        self.finished = reached is not None or self.search.exhausted
+
+
+@noting_limits
+def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:
+    """The proven optimum; at the limits the best plan found with the bound proven by then."""
+    deadline = Deadline(budget.wall_seconds)
+    watch = deadline.watch
+    if refused := below_requirement(problem, watch):
+        return refused
+    masks = GraphMasks.of(problem.graph)
+    own_order = Schedule(masks, tuple(range(len(problem.graph.operators))))
+    first = first_plan(problem, own_order, deadline.in_time)
+    run = _Run(problem, masks, budget, params, watch)
+    run.order_parts()
+    if stuck := run.stuck():
+        return infeasible(f"no order keeps operator {stuck} and what must be live within the budget", watch)
+    bound = float(run.bound)
+    ordered = all(ordering.order is not None for ordering in run.orderings)
+    plan = packed(problem, run.schedules(), run.left(1.0), bound) if ordered else None
+    best = cheaper(problem, plan, first)
+    if best is None:
+        late = "the search did not reach the end of the graph in time"
+        return unknown("the plan's tensors could not be packed in time" if ordered else late, watch, bound)
+    return answer(problem, best, bound, watch)
+
+
+class _Run:
+    """One solve: the distinct parts, ordered as far as the time allows."""
+
+    def __init__(
+        self,
+        problem: ScratchpadProblem,
+        masks: GraphMasks,
+        budget: Budget,
+        params: Params,
+        watch: Stopwatch,
+    ) -> None:
+        self.problem, self.budget, self.params, self.watch = problem, budget, params, watch
+        self.masks = masks
+        whole = [Part(start(self.masks), self.masks.all_operators)]
+        self.parts = serial_parts(self.masks) if params.serial_parts else whole
+        self.kinds = [same_problem(self.masks, part) for part in self.parts]
+        firsts = dict[object, Part]()
+        for kind, part in zip(self.kinds, self.parts, strict=True):
+            firsts.setdefault(kind, part)
+        self.by_kind = {kind: _Ordering(part, self._search(part, 0)) for kind, part in firsts.items()}
+
+    def _search(self, part: Part, seed: int) -> Search:
+        own = self.params
+        switches = Switches(own.safe_moves, own.dominance, seed, own.safe_chains, own.estimate)
+        capacity, prepare = self.problem.capacity_bytes, self.left(ESTIMATE_SHARE).wall_seconds
+        in_time = Deadline(prepare).in_time
+        return Search(self.masks, capacity, [part.start], part.goal, switches, in_time)
+
+    @property
+    def orderings(self) -> list[_Ordering]:
+        """One a part, first to last; equal parts share one."""
+        return [self.by_kind[kind] for kind in self.kinds]
+
+    @property
+    def bound(self) -> float:
+        return sum(ordering.bound for ordering in self.orderings)
+
+    def left(self, share: float) -> Budget:
+        """What is left of a share of the wall time, a millisecond where that is nothing."""
+        seconds = share * self.budget.wall_seconds - self.watch.wall_seconds
+        return Budget(max(LEAST_SECONDS, seconds), seed=self.budget.seed)
+
+    def order_parts(self) -> None:
+        self._advance(FIRST_SHARE)
+        if not self._unfinished() or not self.params.divide:
+            return
+        self._divide()
+        self._advance(SEARCH_SHARE)
+
+    def _unfinished(self) -> list[_Ordering]:
+        return [ordering for ordering in self.by_kind.values() if not ordering.finished]
+
+    def _advance(self, share: float) -> None:
+        waiting = sorted(self._unfinished(), key=lambda ordering: ordering.part.operators.bit_count())
+        for done, ordering in enumerate(waiting):
+            ordering.advance(self.left(share).wall_seconds / (len(waiting) - done))
+
+    def _divide(self) -> None:
+        """Orders for the unfinished parts, from the whole graph's best order."""
+        found = divide.divided(self.problem, self.left(DIVIDE_SHARE), target=self.bound)
+        if found is None:
+            return
+        for ordering in self._unfinished():
+            steps = [t for t, v in enumerate(found.schedule.order) if ordering.part.operators >> v & 1]
+            own = frozenset(gap for gap in found.replacement.away if steps[0] <= gap.first <= steps[-1])
+            if found.schedule.cost(own) < ordering.cost:
+                ordering.order = tuple(found.schedule.order[t] for t in steps)
+                ordering.cost = found.schedule.cost(own)
+
+    def stuck(self) -> str | None:
+        """The first operator of a part through which there is no way; None if there is none such."""
+        for ordering in self.orderings:
+            if ordering.finished and ordering.order is None:
+                return self.problem.graph.operators[next(bits(ordering.part.operators))].name
+        return None
+
+    def schedules(self) -> Iterator[Schedule]:
+        """The order found, then other ways through the parts that are as cheap."""
+        yield self._schedule([ordering.order or () for ordering in self.orderings])
+        for seed in range(1, OTHER_ORDERS):
+            yield self._schedule([self._other_order(o, seed) for o in self.orderings])
+        effect = "none of them led to a plan as cheap as the bound"
+        limit_reached("orders of equal cost", OTHER_ORDERS, effect)
+
+    def _other_order(self, ordering: _Ordering, seed: int) -> tuple[int, ...]:
+        reached = self._search(ordering.part, seed).run(self.left(1.0).wall_seconds / 10)
+        return operators_of(reached.path) if reached is not None else ordering.order or ()
+
+    def _schedule(self, orders: list[tuple[int, ...]]) -> Schedule:
+        """The parts' orders in a row, those of equal parts carried over to each."""
+        order: list[int] = []
+        for part, ordering, own in zip(self.parts, self.orderings, orders, strict=True):
+            order += at_positions(positions(own, ordering.part), part)
+        return Schedule(self.masks, tuple(order))

@@ -1,0 +1,3 @@
+"""The ``archsweep`` command: options, printed answers, exit status. Start with ``main.py``; nothing here
+computes.
+"""

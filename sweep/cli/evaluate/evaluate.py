@@ -1,0 +1,173 @@
+"""What ``archsweep evaluate`` and ``list`` do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from costmodel.errors import InputError
+from costmodel.formats.architectures import architecture_names, load_architecture
+from costmodel.formats.cases.folder import Case, evaluated_line, read_cases
+from costmodel.formats.chips import chip_names, load_chip
+from costmodel.formats.layer_graphs import layer_graph_names, load_layer_graph
+from costmodel.formats.networks import load_layer, load_network
+from costmodel.formats.operator_networks import network_names
+from costmodel.formats.timeloop.case import read_timeloop_case
+from costmodel.workload.network import distinct_layers
+from results.store.schema.tables import schema_markdown
+from solvers.catalogue import CATALOGUE
+from solvers.mapping.problem import MappingProblem, violations
+from solvers.mapping.space.rules import SpaceRules
+from sweep.cli.evaluate.files import FILE_KINDS, print_all
+from sweep.study.hardware import mapped_on
+from sweep.study.study import load_study, study_names
+from sweep.study.timeloop_space import level_rules
+
+
+@dataclass(frozen=True)
+class EvaluateRequest:
+    """``archsweep evaluate``'s arguments: cases of the reference, or the Timeloop files of one mapping.
+
+    ``architecture`` and ``layer`` stand in for Timeloop files without those sections; empty: none.
+    """
+
+    paths: tuple[Path, ...]
+    architecture: str = ""
+    layer: str = ""
+
+    @property
+    def of_timeloop(self) -> bool:
+        """Whether the files are Timeloop's own, one mapping together."""
+        return any(path.suffix in (".yaml", ".yml") for path in self.paths)
+
+    def cases(self) -> Iterator[Case]:
+        """The cases; InputError for a mapping that Timeloop's own constraints do not allow."""
+        if self.of_timeloop:
+            yield self._timeloop_case()
+            return
+        if self.architecture or self.layer:
+            given = "--architecture" if self.architecture else "--layer"
+            raise InputError(given, "Timeloop files (.yaml) to go with", str(self.paths[0]))
+        for path in self.paths:
+            yield from read_cases(path)
+
+    def _timeloop_case(self) -> Case:
+        architecture = load_architecture(self.architecture) if self.architecture else None
+        case, constraints = read_timeloop_case(
+            self.paths, architecture, load_layer(self.layer) if self.layer else None
+        )
+        rules = SpaceRules("free", level_rules(constraints))
+        if broken := violations(MappingProblem(case.architecture, case.layer, "edp", rules), case.mapping):
+            expected = "a mapping that the constraints allow"
+            raise InputError(case.where, expected, "; ".join(broken), key="mapping")
+        return case
+
+
+def evaluate_cases(request: EvaluateRequest, as_json: bool) -> None:
+    """One line a case, RA tree, scheme of nn-dataflow or schedule, in the order of the files."""
+    for kind in FILE_KINDS:
+        if found := [path for path in request.paths if kind.knows(path)]:
+            if mixed := [str(path) for path in request.paths if path not in found]:
+                raise InputError("evaluate", f"files of {kind.what} or of mappings, not both", mixed[0])
+            print_all(kind, found, as_json)
+            return
+    none = True
+    for case in request.cases():
+        none = False
+        line = evaluated_line(case)
+        if as_json:
+            print(json.dumps(line), flush=True)
+        else:
+            print(f"{line['id']}  {line['cycles']} cycles  {line['energy_pj']:.6g} pJ", flush=True)
+            if request.of_timeloop:
+                print_rows(list(_accesses(line)))
+    if none:
+        raise InputError(", ".join(map(str, request.paths)), "at least one case", "none")
+
+
+def _accesses(line: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Reads, fills and updates of each instance, as Timeloop's statistics have them."""
+    for level in line["levels"]:
+        for tensor, counts in level["tensors"].items():
+            yield {"level": level["name"], "tensor": tensor, **counts}
+
+
+def listing(what: str) -> list[dict[str, Any]]:
+    """The rows of ``archsweep list WHAT``."""
+    kinds: dict[str, Callable[[], Iterable[dict[str, Any]]]] = {
+        "solvers": _solvers,
+        "networks": _networks,
+        "architectures": _architectures,
+        "chips": _chips,
+        "chip-networks": _chip_networks,
+        "studies": _studies,
+    }
+    if what not in kinds:
+        raise InputError(
+            "list", f"one of {', '.join(kinds)}, layers/NETWORK, schema or json-schema/KIND", what
+        )
+    return list(kinds[what]())
+
+
+def print_rows(rows: Sequence[dict[str, Any]]) -> None:
+    """Columns of equal width under their names, but for the last."""
+    table = [list(map(str, row)) for row in (rows[0], *(row.values() for row in rows))] if rows else []
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)][:-1]
+    for row in table:
+        print("  ".join([*(f"{text:{width}}" for text, width in zip(row, widths, strict=False)), row[-1]]))
+
+
+def print_schema() -> None:
+    print(schema_markdown())
+
+
+def _solvers() -> Iterable[dict[str, Any]]:
+    for entry in CATALOGUE:
+        yield {"name": entry.name, "family": entry.family, "description": entry.description}
+
+
+def _networks() -> Iterable[dict[str, Any]]:
+    for name in network_names():
+        network = load_network(name)
+        distinct = len(distinct_layers(network.layers))
+        yield {"name": name, "layers": len(network.layers), "distinct": distinct, "macs": network.macs}
+
+
+def _architectures() -> Iterable[dict[str, Any]]:
+    for name in architecture_names():
+        architecture = load_architecture(name)
+        levels = " > ".join(level.name for level in reversed(architecture.levels))
+        yield {"name": name, "mac_units": architecture.mac_units, "levels": levels}
+
+
+def _chips() -> Iterable[dict[str, Any]]:
+    for name in chip_names():
+        chip = load_chip(name)
+        tile = mapped_on(chip)
+        yield {
+            "name": name,
+            "mesh": f"{chip.columns}x{chip.rows}",
+            "tile": tile.name,
+            "tile_mac_units": tile.mac_units,
+            "tile_buffer_bytes": chip.tile.buffer.size_bytes,
+            "dram_bytes_per_cycle": chip.dram.bytes_per_cycle,
+        }
+
+
+def _chip_networks() -> Iterable[dict[str, Any]]:
+    """Of the library's networks those whose every operator a schedule can have."""
+    for name in layer_graph_names():
+        try:
+            graph = load_layer_graph(name)
+        except InputError:
+            continue
+        macs = sum(layer.operations for layer in graph.layers if layer.has_weights)
+        yield {"name": name, "layers": len(graph.layers), "macs": macs}
+
+
+def _studies() -> Iterable[dict[str, Any]]:
+    for name in study_names():
+        yield {"name": name, "description": load_study(name).description.strip()}

@@ -1,0 +1,96 @@
+"""Files of one schedule each, as ``archsweep solve schedule --json`` prints it: counted again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from costmodel.errors import InputError
+from costmodel.formats.chips import load_chip
+from costmodel.formats.layer_graphs import load_layer_graph
+from costmodel.formats.safe_json import keys_of_json_file, load_json
+from costmodel.hardware.chip import Chip
+from costmodel.schedule.evaluate import ChipEvaluator
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.schedule.tree.text import parse_tree
+from costmodel.schedule.tree.tree import Node
+from costmodel.schedule.tree.validity import NotPossibleError
+from solvers.mapping.problem import OBJECTIVES as MAPPING_OBJECTIVES
+from solvers.schedule.fitting import fitted
+from solvers.schedule.objective import Objective
+from solvers.schedule.tiles.cost_table import solved_costs
+from solvers.schedule.tiles.layer_parts import Demand, Pruning
+from solvers.schedule.tiles.mapper import TileMapper, tile_solver
+
+KEYS = ("chip", "network", "objective_name", "tile_solver", "tree")
+
+
+@dataclass(frozen=True)
+class ScheduleCase:
+    """A tree on a chip; ``objective`` steers the choice of partitions, ``mapper`` makes the tile costs.
+
+    ``alone``: whether its segments of one layer may be that layer alone from DRAM.
+    """
+
+    where: str
+    chip: Chip
+    graph: LayerGraph
+    objective: Objective
+    mapper: TileMapper
+    pruning: Pruning
+    tree: Node
+    alone: bool = False
+
+    def line(self) -> dict[str, Any]:
+        """The object that ``archsweep evaluate --json`` prints; null beside the reason ``not_possible``.
+
+        Raises InputError for a tree that is not one of the network.
+        """
+        names = ("energy_pj", "latency_cycles", "dram_bytes", "noc_hop_bytes")
+        demand = Demand(self.graph, self.chip.tile, self.chip.tiles, self.tree.batch, self.pruning)
+        costs = solved_costs(demand, self.mapper, self.chip if self.alone else None)
+        try:
+            judge = ChipEvaluator(self.graph, self.chip, self.tree.batch, costs, self.objective.exponents)
+            cost = judge.evaluate(self.tree)
+        except NotPossibleError as reason:
+            return {**dict.fromkeys(names), "not_possible": str(reason)}
+        except InputError as error:
+            raise error.at(self.where) from None
+        numbers = (cost.energy_pj, cost.cycles, cost.dram_bytes, round(cost.noc_hop_bytes))
+        return dict(zip(names, numbers, strict=True))
+
+
+def is_schedule_file(path: Path) -> bool:
+    """Whether a file holds a schedule: a JSON object with a ``chip`` and a ``tree``."""
+    return {"chip", "tree"} <= keys_of_json_file(path)
+
+
+def read_schedule(path: Path) -> ScheduleCase:
+    """The schedule of a file; InputError names the key that is missing or wrong."""
+    where, content = str(path), load_json(path)
+    for key in KEYS:
+        if not isinstance(content.get(key), str):
+            raise InputError(where, "a text", content.get(key), key=key)
+    tile_solver(content["tile_solver"])
+    if (objective := content.get("tile_objective")) not in MAPPING_OBJECTIVES:
+        remedy = "Files from before there was this key were mapped for edp"
+        raise InputError(
+            where, f"one of {', '.join(MAPPING_OBJECTIVES)}", objective, remedy, key="tile_objective"
+        )
+    dims = content.get("dims", {})
+    if not isinstance(dims, dict) or any(type(length) is not int for length in dims.values()):
+        raise InputError(where, "whole lengths by their names", dims, key="dims")
+    if not isinstance(alone := content.get("alone", False), bool):
+        raise InputError(where, "true or false", alone, key="alone")
+    chip, graph = load_chip(content["chip"]), load_layer_graph(content["network"], dims)
+    return ScheduleCase(
+        where,
+        chip,
+        graph if alone else fitted(graph, chip),
+        Objective.named(content["objective_name"]),
+        TileMapper(content["tile_solver"], content["tile_objective"]),
+        Pruning(most=content.get("most_partitions")),
+        parse_tree(content["tree"], f"{where}: tree"),
+        alone,
+    )

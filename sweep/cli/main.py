@@ -1,0 +1,369 @@
+"""The ``archsweep`` command: its options, its exit status, and nothing that computes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clusters.runtime import ClusterRefusedError, WorkersUnavailableError, WrongAddressError
+from costmodel.errors import InputError
+from results.errors import CannotWriteError, FolderInUseError, NotARunError, NotSentError, ResultsError
+from results.store.remote.background import Background
+from sweep.cli.compiling import said
+from sweep.cli.dims import Dims, dims_of
+from sweep.cli.errors import WorkFailedError
+from sweep.cli.non_empty import nameable, stated, stated_path
+from sweep.cli.solve.options import MOST_WORKERS, JsonOut, solve_app
+
+app = typer.Typer(
+    name="archsweep",
+    help="Find accelerators worth building: every candidate judged by the best schedule found for it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.add_typer(solve_app, name="solve")
+cluster_app = typer.Typer(help="Deployment files: check one, print a built-in one.", no_args_is_help=True)
+app.add_typer(cluster_app, name="cluster")
+
+Output = Annotated[
+    str | None,
+    typer.Option(
+        "--output",
+        "-o",
+        callback=nameable,
+        help="Run folder, or its URI (s3://, gs://, file://); default runs/STUDY.",
+    ),
+]
+Home = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", parser=stated_path, help="Folder here for the results; default runs/STUDY."
+    ),
+]
+Dashboard = Annotated[
+    str,
+    typer.Option(
+        callback=stated,
+        help="The cluster's dashboard (http://head:8265).",
+        envvar="RAY_API_SERVER_ADDRESS",
+    ),
+]
+JobId = Annotated[
+    str, typer.Argument(callback=stated, help="A job's id, as submit prints it.", metavar="JOB")
+]
+StudyName = Annotated[
+    str, typer.Argument(callback=stated, help="A built-in study or a study file.", metavar="STUDY")
+]
+RunPlace = Annotated[
+    str,
+    typer.Argument(callback=stated, help="A run folder, such as runs/quickstart, or its URI.", metavar="RUN"),
+]
+
+MemoryLimit = Annotated[
+    int | None,
+    typer.Option(
+        min=256,
+        help="MiB a worker may take beyond an idle one, its solvers' code included; a solve above it fails.",
+    ),
+]
+
+
+@app.command()
+def run(
+    study: StudyName,
+    output: Output = None,
+    address: Annotated[
+        str, typer.Option(help="An existing Ray cluster (host:port or auto); default: start one here.")
+    ] = "",
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=MOST_WORKERS, help="Worker processes; default one a CPU.")
+    ] = None,
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="Solve in this process, without Ray.")
+    ] = False,
+    memory_limit: MemoryLimit = None,
+    resume: Annotated[
+        bool, typer.Option("--resume/--fresh", help="Reuse stored answers, or solve everything again.")
+    ] = True,
+) -> None:
+    """Run a study to its Pareto front and report; what is already solved is not solved again."""
+    from sweep.cli.run import RunOptions, run_and_report
+    from sweep.run.session import Place
+
+    place = Place(address, workers, in_process, memory_limit)
+    run_and_report(study, RunOptions(output, place, resume))
+
+
+@app.command()
+def plan(
+    study: StudyName,
+    workers: Annotated[
+        int, typer.Option(min=1, max=MOST_WORKERS, help="Cores to predict the wall time for.")
+    ] = 1,
+    output: Output = None,
+    as_json: JsonOut = False,
+) -> None:
+    """Say what a study will cost before it runs: designs, distinct solves, core-hours, wall time."""
+    from sweep.cli.run import show_plan
+
+    show_plan(study, workers, output, as_json)
+
+
+@app.command()
+def submit(
+    study: StudyName,
+    address: Dashboard,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", callback=stated, help="Folder here for the results, or a URI the job writes to."
+        ),
+    ] = None,
+    code: Annotated[
+        str,
+        typer.Option(
+            callback=stated,
+            help="Code to run: auto (this checkout or release), cluster (installed there), a wheel.",
+        ),
+    ] = "auto",
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, max=MOST_WORKERS, help="Worker processes; default one a CPU that is there."),
+    ] = None,
+    memory_limit: MemoryLimit = None,
+    resume: Annotated[
+        bool, typer.Option("--resume/--fresh", help="Reuse the answers on the head, or solve all again.")
+    ] = True,
+    detach: Annotated[bool, typer.Option("--detach", help="Return once the job is submitted.")] = False,
+) -> None:
+    """Run a study as a job of a Ray cluster, follow it, and bring its results home."""
+    from results.store.remote.run_folder import is_uri
+    from sweep.cli.submit import HomeEnd, submit_study
+    from sweep.cli.submit_job import Submission
+
+    uri = output if output and is_uri(output) else ""
+    home = HomeEnd(address, Path(output) if output and not uri else None)
+    submit_study(Submission(study, code, uri, workers, resume, memory_limit), home, detach)
+
+
+@app.command()
+def attach(
+    job: JobId,
+    address: Dashboard,
+    output: Home = None,
+    wait: Annotated[
+        bool, typer.Option("--wait/--now", help="Follow the job to its end, or bring home what is there.")
+    ] = True,
+) -> None:
+    """Follow a submitted job again and bring its results home."""
+    from sweep.cli.submit import HomeEnd
+    from sweep.cli.submit import attach as attach_to
+
+    attach_to(job, HomeEnd(address, output), wait)
+
+
+@app.command()
+def status(
+    address: Dashboard,
+    job: Annotated[str | None, typer.Argument(help="A job's id; default all.", metavar="[JOB]")] = None,
+    as_json: JsonOut = False,
+) -> None:
+    """Say how a submitted job is doing, or list them all."""
+    from sweep.cli.submit import status as show_status
+
+    show_status(address, job, as_json)
+
+
+@app.command()
+def stop(job: JobId, address: Dashboard) -> None:
+    """End a submitted job; what it has solved is stored, and the same submit goes on from there."""
+    from sweep.cli.submit import stop as stop_job
+
+    stop_job(job, address)
+
+
+@app.command()
+def report(
+    run: RunPlace,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            parser=stated_path,
+            help="Of a URI: folder here for the copy; default runs/NAME.",
+        ),
+    ] = None,
+) -> None:
+    """Draw the report of a run again; of a URI in a copy of its results here."""
+    from sweep.cli.run import draw_report
+
+    draw_report(run, output)
+
+
+@app.command()
+def pareto(
+    run: RunPlace,
+    x: Annotated[str, typer.Option(help="First objective.")] = "energy_pj",
+    y: Annotated[str, typer.Option(help="Second objective.")] = "cycles",
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+) -> None:
+    """Print the Pareto front of a run over two objectives."""
+    from sweep.cli.run import show_front
+
+    show_front(run, [x, y], csv)
+
+
+@app.command()
+def evaluate(
+    cases: Annotated[
+        list[Path],
+        typer.Argument(
+            parser=stated_path,
+            metavar="CASES...",
+            help="Files or folders of mappings in the reference's format, or the Timeloop files "
+            "(architecture, ERT, problem, constraints, mapping) of one mapping, RA trees (.json), "
+            "nn-dataflow's schemes (.jsonl), or schedules as `solve schedule --json` prints them (.json).",
+        ),
+    ],
+    architecture: Annotated[
+        str, typer.Option(help="For Timeloop files without an architecture: a library name or a file.")
+    ] = "",
+    layer: Annotated[str, typer.Option(help="For Timeloop files without a problem: a layer.")] = "",
+    as_json: JsonOut = False,
+) -> None:
+    """Count accesses, cycles and energy of given mappings, RA trees or schemes, one line a case.
+
+    Of Timeloop files the accesses are printed as well, of other cases with --json.
+    """
+    from sweep.cli.evaluate.evaluate import EvaluateRequest, evaluate_cases
+
+    evaluate_cases(EvaluateRequest(tuple(cases), architecture, layer), as_json)
+
+
+@app.command("warm-up")
+def warm_up(
+    solvers: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SOLVER]...",
+            help="See 'archsweep list solvers'; default all. "
+            "A schedule solver needs the one that maps layers on its tiles as well.",
+        ),
+    ] = None,
+    as_json: JsonOut = False,
+) -> None:
+    """Compile now what the first solves on this machine would compile; once is enough."""
+    from sweep.cli.warm_up import warm_up_and_print
+
+    warm_up_and_print(solvers or (), as_json)
+
+
+@cluster_app.command("check")
+def cluster_check(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            parser=stated_path, metavar="FILE", help="A file for `ray up`, or a KubeRay manifest."
+        ),
+    ],
+) -> None:
+    """Say what is wrong with a deployment file before anything is started from it."""
+    from sweep.cli.cluster import check_file
+
+    if not check_file(file):
+        raise typer.Exit(2)
+
+
+@cluster_app.command("show")
+def cluster_show(
+    name: Annotated[str, typer.Argument(help="onprem, aws, gcp, kuberay-cluster or kuberay-job.")],
+) -> None:
+    """Print a built-in deployment file, to be filled in where it says CHANGE."""
+    from sweep.cli.cluster import show_file
+
+    show_file(name)
+
+
+@app.command("list")
+def list_(
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="solvers, networks, architectures, chips, chip-networks, studies, layers/NETWORK "
+            "(of the library or a file), schema (the columns of results) or json-schema/KIND "
+            "(of study, architecture, chip and constraints files)."
+        ),
+    ],
+    dim: Dims = None,
+    as_json: JsonOut = False,
+) -> None:
+    """List what is built in, or the layers of a network."""
+    from sweep.cli.evaluate.evaluate import listing, print_rows, print_schema
+    from sweep.cli.layers import list_layers
+
+    if what == "schema":
+        print_schema()
+        return
+    if what.startswith("json-schema/"):
+        from sweep.cli.schemas import file_schema
+
+        print(json.dumps(file_schema(what.removeprefix("json-schema/")), indent=2))
+        return
+    if what.startswith("layers/"):
+        list_layers(what.removeprefix("layers/"), dims_of(dim), as_json)
+        return
+    if dim:
+        raise InputError("--dim", "layers/NETWORK to go with", what)
+    rows = listing(what)
+    if as_json:
+        print(json.dumps(rows))
+    else:
+        print_rows(rows)
+
+
+def main() -> None:
+    """Exit status 0: done; 1: the work failed or was stopped; 2: the input was wrong."""
+    warnings.showwarning = _each_once()
+    try:
+        with said():
+            app()
+    except NotSentError as error:  # a store that failed is no wrong input, as one that never took anything is
+        _fail(str(error), 1)
+    except (InputError, NotARunError, CannotWriteError, FolderInUseError, WrongAddressError) as error:
+        _fail(str(error), 2)
+    except (ResultsError, WorkFailedError, WorkersUnavailableError, ClusterRefusedError) as error:
+        _fail(str(error), 1)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+
+
+def _each_once() -> Callable[..., None]:
+    """Prints warnings to standard error, those of the same words once."""
+    shown: set[str] = set()
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        if (text := f"warning: {message}") not in shown:
+            shown.add(text)
+            print(text, file=sys.stderr)
+
+    return show
+
+
+def _fail(message: str, status: int) -> None:
+    print(f"archsweep: {message}", file=sys.stderr)
+    if Background.under_way():
+        # a store that hangs or is slow was given up; what waits for it at exit would wait on
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)

@@ -1,0 +1,104 @@
+"""What ``archsweep solve mapping`` does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from costmodel.errors import InputError
+from costmodel.formats.timeloop.export import check_version, mapping_text
+from costmodel.formats.yaml.safe_yaml import parse_yaml
+from sweep.cli.non_empty import check_file_to_write
+from sweep.solve.mapping import MappingAnswer, MappingRequest
+from sweep.study.timeloop_space import fan_out_steps
+
+NOTES = Console(stderr=True)
+
+
+@dataclass(frozen=True)
+class TimeloopFile:
+    """``--timeloop`` and ``--timeloop-version``: where to write the mapping for Timeloop, and for which."""
+
+    path: Path | None = None
+    version: Any = "0.4"
+
+    def check(self) -> None:
+        """InputError for a version that there is not, and for a place where no file can be."""
+        check_version(self.version)
+        check_file_to_write("--timeloop", self.path)
+
+    def write(self, answer: MappingAnswer, architecture: str) -> None:
+        """Write the answer's mapping, if a file was asked for and there is a mapping."""
+        if self.path is None or answer.mapping is None or answer.executed_layer is None:
+            return
+        steps = fan_out_steps(architecture)
+        hardware = answer.problem.architecture
+        text = mapping_text(hardware, answer.executed_layer, answer.mapping, self.version, steps)
+        try:
+            self.path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            expected = "a file that can be written"
+            raise InputError("--timeloop", expected, error.strerror or str(error)) from None
+
+
+def changes(values: Iterable[str]) -> dict[str, Any]:
+    """``--set KEY=VALUE`` as overrides of an architecture; a value is written as in a study."""
+    found = {}
+    for text in values:
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise InputError("--set", "KEY=VALUE, such as SRAM.size='64 KiB'", text)
+        if key.strip() in found:
+            raise InputError("--set", "every key once", text, f"{key.strip()} has a value already")
+        found[key.strip()] = parse_yaml(value, f"--set {key}")
+    return found
+
+
+def solve_one(request: MappingRequest, timeloop: TimeloopFile, as_json: bool) -> None:
+    """Solve, evaluate and print; a problem without a mapping ends with status 1 and the reason."""
+    timeloop.check()
+    for warning in request.warnings:
+        NOTES.print(f"warning: {warning}", markup=False, highlight=False, soft_wrap=True)
+    found = request.solved()
+    timeloop.write(found, str(request.architecture))
+    answer = found.to_json()
+    if as_json:
+        print(json.dumps(answer))
+    elif answer["mapping"] is not None:
+        _print_answer(answer)
+    if answer["mapping"] is None:
+        NOTES.print(f"{answer['status']}: {answer['note']}", markup=False)
+        raise SystemExit(1)
+
+
+def _print_answer(answer: dict[str, Any]) -> None:
+    table = Table(show_header=False, box=None)
+    evaluation = answer["evaluation"]
+    for key in ("status", "objective", "bound", "gap", "solved_by", "program_proven", "cpu_seconds", "note"):
+        if answer[key] not in (None, ""):
+            table.add_row(key.replace("_", " "), _shown(answer[key]))
+    table.add_row("space", answer["space"]["name"])
+    if padded := answer["space"].get("padded"):
+        table.add_row("padded to", " ".join(f"{dim}={size}" for dim, size in padded.items()))
+    for key in ("energy_pj", "cycles", "edp_pj_cycles", "utilization", "useful_utilization"):
+        table.add_row(key.replace("_", " "), _shown(evaluation[key]))
+    console = Console()
+    console.print(table)
+    uneven = "part_of" in answer["mapping"]
+    kept = {entry["target"]: entry["keep"] for entry in answer["mapping"]["bypass"] if uneven}
+    for block in answer["mapping"]["levels"]:
+        if block["type"] == "temporal" and (names := kept.get(block["target"])):
+            console.print(f"{'tiles of':>20} {', '.join(names)}", markup=False, highlight=False)
+        factors = block["factors"]
+        used = " ".join(f"{dim}{factors[dim]}" for dim in reversed(block["permutation"]) if factors[dim] > 1)
+        console.print(f"{block['target']:>20} {block['type']:8} {used}", markup=False, highlight=False)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)

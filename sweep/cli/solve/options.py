@@ -1,0 +1,234 @@
+"""The options of ``archsweep solve``: one problem, one answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from costmodel.errors import InputError
+from sweep.cli.dims import Dims, dims_of
+
+if TYPE_CHECKING:
+    from solvers.budget import Budget
+
+from sweep.cli.non_empty import stated_path
+
+solve_app = typer.Typer(help="Solve one problem and print the answer.", no_args_is_help=True)
+
+MOST_WORKERS = 100_000
+"""Processes that may be asked for: each has an entry in the driver, and in a forecast an event of its own."""
+
+JsonOut = Annotated[bool, typer.Option("--json", help="Print JSON on standard output and nothing else.")]
+Params = Annotated[str, typer.Option(help="The solver's parameters as a JSON object.")]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
+
+
+def _budget(wall_seconds: float, seed: int, iterations: int | None = None) -> Budget:
+    """The limits of a solve; InputError names the option that is wrong."""
+    from solvers.budget import Budget
+
+    try:
+        return Budget(wall_seconds, iterations, seed)
+    except InputError as error:
+        option = f"--{error.key.replace('_', '-')}"
+        raise InputError(option, error.expected, error.found, error.remedy) from None
+
+
+@solve_app.command("mapping")
+def solve_mapping(
+    architecture: Annotated[str, typer.Option(help="A library architecture or a file.")],
+    layer: Annotated[
+        str,
+        typer.Option(help="NETWORK/LAYER (library or file: net.onnx/conv1), a file of one, or inline JSON."),
+    ],
+    solver: Annotated[str, typer.Option(help="See 'archsweep list solvers'.")] = "cosa",
+    objective: Annotated[str, typer.Option(help="energy, cycles or edp.")] = "edp",
+    wall_seconds: Annotated[float, typer.Option(help="Time limit of the solve.")] = 60.0,
+    iterations: Annotated[int | None, typer.Option(help="Limit on what the solver counts.")] = None,
+    seed: Seed = 0,
+    params: Params = "{}",
+    values: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="A value of the architecture, as an axis: SRAM.size='64 KiB'; repeated.",
+            metavar="KEY=VALUE",
+        ),
+    ] = None,
+    tolerance: Annotated[float | None, typer.Option(help="Gap at which a proving solver stops.")] = None,
+    keep: Annotated[str | None, typer.Option(help="What levels keep: fitting, all or free.")] = None,
+    padding: Annotated[
+        float | None, typer.Option(help="Pad dims by up to this fraction; 0: perfect factors.")
+    ] = None,
+    constraints: Annotated[
+        Path | None,
+        typer.Option(
+            parser=stated_path,
+            metavar="FILE",
+            help="YAML with keep, padding, uneven and constraints as in a study, or Timeloop's constraints.",
+        ),
+    ] = None,
+    uneven: Annotated[
+        bool | None,
+        typer.Option("--uneven", help="Let tensors end their tiles of a level at different loops."),
+    ] = None,
+    timeloop: Annotated[
+        Path | None,
+        typer.Option(parser=stated_path, help="Write the mapping as a Timeloop file, too.", metavar="FILE"),
+    ] = None,
+    timeloop_version: Annotated[str, typer.Option(help="Of that file: 0.3 or 0.4.")] = "0.4",
+    dim: Dims = None,
+    as_json: JsonOut = False,
+) -> None:
+    """Map one layer on one architecture."""
+    from sweep.cli.solve.mapping import TimeloopFile, changes, solve_one
+    from sweep.cli.solve.solver_options import stated_params
+    from sweep.solve.mapping import MappingRequest, SpaceOptions
+
+    request = MappingRequest(
+        architecture,
+        layer,
+        solver,
+        cast(Any, objective),
+        _budget(wall_seconds, seed, iterations),
+        stated_params(solver, "mapping", params),
+        tolerance,
+        SpaceOptions(cast(Any, keep), padding, constraints, uneven),
+        changes(values or ()),
+        dims_of(dim),
+    )
+    solve_one(request, TimeloopFile(timeloop, timeloop_version), as_json)
+
+
+@solve_app.command("codesign")
+def solve_codesign(
+    architecture: Annotated[str, typer.Option(help="A library architecture or a file with a technology.")],
+    network: Annotated[str, typer.Option(help="A library network or a file; layers count as they occur.")],
+    area_um2: Annotated[float | None, typer.Option(help="Area allowed; default the architecture's.")] = None,
+    objective: Annotated[str, typer.Option(help="energy, cycles or edp, summed over the layers.")] = "energy",
+    dim: Dims = None,
+    free: Annotated[
+        list[str] | None, typer.Option(help="LEVEL.size or LEVEL.fanout to choose, repeated; default all.")
+    ] = None,
+    solver: Annotated[str, typer.Option(help="See 'archsweep list solvers'.")] = "thistle_codesign",
+    wall_seconds: Annotated[float, typer.Option(help="Time limit; half of it for programs.")] = 600.0,
+    seed: Seed = 0,
+    params: Params = "{}",
+    as_json: JsonOut = False,
+) -> None:
+    """Choose sizes, fan-outs and mappings at once, one architecture for a whole network."""
+    from sweep.cli.solve.codesign import CodesignRequest
+    from sweep.cli.solve.codesign import solve_codesign as solve_and_print
+
+    budget = _budget(wall_seconds, seed)
+    request = CodesignRequest(
+        architecture, network, area_um2, objective, solver, budget, params, tuple(free or ()), dims_of(dim)
+    )
+    solve_and_print(request, as_json)
+
+
+@solve_app.command("scratchpad")
+def solve_scratchpad(
+    graph: Annotated[str, typer.Option(help="A library network, an operator-graph JSON or an ONNX file.")],
+    budget: Annotated[str, typer.Option(help="Scratchpad bytes: a number, or MR, MH, MP.")] = "MR",
+    solver: Annotated[str, typer.Option(help="See 'archsweep list solvers', family scratchpad.")] = "cosma",
+    parameters: Annotated[
+        bool, typer.Option("--parameters/--activations", help="Hold operators' parameters as well.")
+    ] = False,
+    inputs_on_host: Annotated[
+        bool, typer.Option("--inputs-on-host", help="Network inputs can be dropped without a spill.")
+    ] = False,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Element-wise operators may write over a dying input.")
+    ] = False,
+    bits: Annotated[int, typer.Option(help="Width of an element.")] = 8,
+    alignment: Annotated[int, typer.Option(help="Blocks start at multiples of so many bytes.")] = 1,
+    batch: Annotated[int | None, typer.Option(help="Batch of the network; default its own.")] = None,
+    dim: Dims = None,
+    wall_seconds: Annotated[float, typer.Option(help="Time limit of the solve.")] = 60.0,
+    seed: Seed = 0,
+    params: Params = "{}",
+    as_json: JsonOut = False,
+) -> None:
+    """Order an operator graph and plan its scratchpad for the least off-chip access."""
+    from costmodel.scratchpad.graph import ScratchpadSettings
+    from sweep.cli.solve.scratchpad import solve_scratchpad as solve_and_print
+    from sweep.cli.solve.solver_options import stated_params
+    from sweep.solve.scratchpad import ScratchpadRequest
+
+    settings = ScratchpadSettings(parameters, inputs_on_host, in_place, bits, alignment)
+    limit = _budget(wall_seconds, seed)
+    stated = stated_params(solver, "scratchpad", params)
+    request = ScratchpadRequest(graph, budget, solver, settings, limit, stated, batch, dims_of(dim))
+    solve_and_print(request, as_json)
+
+
+@solve_app.command("schedule")
+def solve_schedule(
+    chip: Annotated[str, typer.Option(help="A library chip or a file.")],
+    network: Annotated[
+        str,
+        typer.Option(help="A library network or a file; NAME.training: its training step."),
+    ],
+    batch: Annotated[int, typer.Option(min=1, help="Samples to schedule.")] = 1,
+    dim: Dims = None,
+    solver: Annotated[str, typer.Option(help="See 'archsweep list solvers', family schedule.")] = "set",
+    objective: Annotated[str, typer.Option(help="energy, cycles, edp, or a product such as e2d.")] = "edp",
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many seeds; the best counts. 4, or 1 of solvers that draw nothing."),
+    ] = None,
+    seed: Seed = 0,
+    epochs: Annotated[int, typer.Option(min=1, help="Seeds exchange their best trees so often, less 1.")] = 1,
+    wall_seconds: Annotated[float, typer.Option(help="Time limit of each seed.")] = 600.0,
+    iterations: Annotated[int | None, typer.Option(min=1, help="Limit on what the solver counts.")] = None,
+    params: Params = "{}",
+    tile_solver: Annotated[str, typer.Option(help="Mapping solver for what a tile computes.")] = "cosa",
+    tile_objective: Annotated[
+        str | None,
+        typer.Option(help="energy, cycles or edp: what it minimises; default: the nearest to --objective."),
+    ] = None,
+    most_partitions: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Ways to cut a layer among tiles that are looked at, most promising first; all, or 8."
+        ),
+    ] = None,
+    alone: Annotated[
+        bool | None,
+        typer.Option(
+            "--alone/--no-alone",
+            help="Layers may run alone from DRAM, mapped on the whole chip; default: of kapla_schedule only.",
+        ),
+    ] = None,
+    workers: Annotated[
+        int, typer.Option(min=1, max=MOST_WORKERS, help="Processes; 1 solves in this one.")
+    ] = 1,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", parser=stated_path, help="Run folder to keep; tile costs beside it are reused."
+        ),
+    ] = None,
+    chart: Annotated[
+        Path | None,
+        typer.Option(parser=stated_path, metavar="FILE", help="Draw the schedule into this HTML file."),
+    ] = None,
+    as_json: JsonOut = False,
+) -> None:
+    """Find who computes which layer of a network when, on a chip of tiles."""
+    from sweep.cli.solve.schedule import solve_schedule as solve_and_print
+    from sweep.cli.solve.solver_options import stated_params
+    from sweep.run.session import Place
+    from sweep.solve.schedule import ScheduleRequest
+
+    schedule: dict[str, Any] = {"solver": solver, "objective": objective, "batch": batch, "seed": seed}
+    schedule |= {"epochs": epochs} | ({} if seeds is None else {"seeds": seeds})
+    limits = {"wall_seconds": wall_seconds, "iterations": iterations, "most_partitions": most_partitions}
+    schedule |= limits | {"alone": alone, "params": stated_params(solver, "schedule", params)}
+    mapping = {"solver": tile_solver} | ({} if tile_objective is None else {"objective": tile_objective})
+    place = Place(in_process=True) if workers == 1 else Place(workers=workers)
+    request = ScheduleRequest(chip, network, schedule, mapping, place, output, chart, dims_of(dim))
+    solve_and_print(request, as_json)

@@ -1,0 +1,190 @@
+"""What a study asks for, before anything runs: designs, solves, and which of these are still open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from costmodel.errors import InputError
+from costmodel.hardware.technology import energy_inversions
+from costmodel.workload.counting import counting_warnings
+from results.store.known_answers import StoredAnswers, stored_in
+from sweep.run.cost_needs import CostNeeds
+from sweep.run.design_ledger import DesignLedger
+from sweep.run.workload import workload_of
+from sweep.search.search import check_feasible, design_space, designs, warm_start
+from sweep.study.design_space import Design
+from sweep.study.hardware import mapped_on
+from sweep.study.search_choice import OptunaSearch
+from sweep.study.study import Study
+from sweep.study.study_names import network_of
+from sweep.tasks.kinds import ids_by_table, known_answers, with_epochs
+from sweep.tasks.schedule import ScheduleTask
+
+Counted = Callable[[int, int], None]
+
+COUNTED_AT_ONCE = 1000
+"""Designs after which somebody who waits is told how far the count is: half a second's work."""
+
+MOST_SOLVES = 10_000_000
+"""Different solves of one run. Their identities take 1.3 GB in the driver, their answers twice that."""
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """The ``count`` designs that a study's search looks at, made anew each time they are iterated.
+
+    A hundred thousand architectures would fill the driver's memory. Of an Optuna search these are as many
+    random ones: it will propose others, but no more.
+    """
+
+    study: Study
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[Design]:
+        return designs(self.study)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``asked`` solves, by the table of their answers; ``distinct`` ones, and of these ``open`` ones.
+
+    ``distinct``: after de-duplication, ``open``: not in the store yet. ``cost_solves`` of both are for what
+    layers cost, which schedules wait for. What the ``asking`` schedules will ask for depends on what comes
+    back, and is not among them.
+    """
+
+    designs: Proposed
+    infeasible: int
+    """Designs that break a constraint, or on which a network has no scratchpad plan: they cost nothing."""
+    asked: dict[str, int]
+    distinct: int
+    open: int
+    warnings: tuple[str, ...] = ()
+    """What a reader of the results should know: operators not counted, energy tables turned upside down."""
+    at_most: bool = False
+    """An Optuna search takes no more than these; ``infeasible`` is of as many random ones."""
+    cost_solves: int = 0
+    asking: int = 0
+    """Open schedules whose solver asks for costs as it goes."""
+
+
+def plan(
+    study: Study, store: Path | StoredAnswers | None = None, counted: Counted = lambda done, total: None
+) -> Plan:
+    """Count the study's work; ``store`` is the folder of run folders whose answers are reused, or these.
+
+    ``counted`` is told how many designs are counted, and of how many, after each COUNTED_AT_ONCE: a hundred
+    thousand take most of a minute. Raises InputError for whatever the study names and cannot be had:
+    networks, architecture, axes, parameters, constraints that nothing meets, and for more than MOST_SOLVES.
+    """
+    count = _Count(study)
+    design_space(study).check_values()
+    total = study.looks_at
+    for design in designs(study):
+        count.add(design)
+        if count.designs % COUNTED_AT_ONCE == 0:
+            counted(count.designs, total)
+    if count.infeasible == count.designs:
+        check_feasible(study)
+        raise InputError(
+            study.where,
+            "a design on which every network has a plan",
+            f"none of {count.designs}",
+            f"The last one: {count.obstacle}",
+            key="scratchpad",
+        )
+    stored = stored_in(store)
+    known = known_answers(stored, count.tasks) if stored else set[str]()
+    warnings = (*_uncounted(study), *count.inverted.values(), *_not_warm(study))
+    proposed = Proposed(study, count.designs)
+    if isinstance(study.search, OptunaSearch) and count.designs < design_space(study).size:
+        asked, costs = count.asked(count.designs), count.cost_solves(stored, ())
+        most, asking = count.most_solves * count.designs + costs, count.asking(())
+        return Plan(proposed, count.infeasible, asked, most, most, warnings, True, costs, asking)
+    asked, costs = count.asked(count.designs - count.infeasible), count.cost_solves(stored, known)
+    distinct = sum(map(len, count.tasks.values())) + costs
+    left, asking = distinct - len(known), count.asking(known)
+    return Plan(proposed, count.infeasible, asked, distinct, left, warnings, False, costs, asking)
+
+
+def _not_warm(study: Study) -> list[str]:
+    start = warm_start(study)
+    if start is None or not start.untouched:
+        return []
+    return [f"warm start: {', '.join(start.untouched)} not chosen by Thistle, started in the middle"]
+
+
+def _uncounted(study: Study) -> list[str]:
+    """What is not counted of the networks; chips' schedules refuse operators without layers."""
+    return [
+        warning
+        for position in (range(len(study.networks)) if study.architecture else ())
+        for warning in counting_warnings(network_of(study, position))
+    ]
+
+
+class _Count:
+    """What is counted over all designs, none of which is kept."""
+
+    def __init__(self, study: Study) -> None:
+        self.designs = self.infeasible = self.most_solves = 0
+        self.tasks: dict[str, set[str]] = {}
+        """Identities by the table of their rows."""
+        self.obstacle = ""
+        self._schedules: dict[tuple[str, str, int, bool], list[ScheduleTask]] = {}
+        """By what they need tile costs for: seeds have them in common."""
+        self.inverted: dict[str, str] = {}
+        self._study, self._name = study, study.base
+        self._ledger = DesignLedger(study, workload_of(study))
+
+    def asked(self, designs: int) -> dict[str, int]:
+        """All solves that so many designs ask for, by the table of their answers."""
+        return {table: designs * count for table, count in self._ledger.workload.asked.items()}
+
+    def add(self, design: Design) -> None:
+        self.designs += 1
+        for warning in energy_inversions(mapped_on(design.hardware)):
+            self.inverted[warning.split(" costs ")[0]] = f"{self._name}: {warning}"
+        needed = self._ledger.tasks(design)
+        if not needed:
+            self.infeasible += 1
+            self.obstacle = self._ledger.workload.obstacle(design) or self.obstacle
+            return
+        for task in needed:
+            if isinstance(task, ScheduleTask):
+                key = task.on.id, task.network.id, task.batch, task.solve.asks
+                self._schedules.setdefault(key, []).append(task)
+        tasks = ids_by_table(with_epochs(needed))
+        self.most_solves = max(self.most_solves, sum(map(len, tasks.values())))
+        for table, ids in tasks.items():
+            self.tasks.setdefault(table, set()).update(ids)
+        self._check_solves()
+
+    def _check_solves(self) -> None:
+        if (solves := sum(map(len, self.tasks.values()))) > MOST_SOLVES:
+            raise InputError(
+                self._study.where,
+                f"at most {MOST_SOLVES:,} different solves",
+                f"{solves:,} of the first {self.designs:,} designs",
+                "Look at fewer designs (search: {method: optuna, trials: N}), or at fewer networks at once",
+                key=self._study.search.size_key,
+            )
+
+    def cost_solves(self, store: StoredAnswers | None, known: Collection[str]) -> int:
+        """Solves of what layers cost that schedules which are not ``known`` wait for before they begin."""
+        needs = CostNeeds(store)
+        return sum(
+            len(needs.begin(tasks[0]))
+            for tasks in self._schedules.values()
+            if any(task.id not in known for task in tasks)
+        )
+
+    def asking(self, known: Collection[str]) -> int:
+        """Schedules which are not ``known`` and will ask for more as they go."""
+        schedules = {task.id: task for tasks in self._schedules.values() for task in tasks}
+        return sum(task.solve.asks and task.id not in known for task in schedules.values())

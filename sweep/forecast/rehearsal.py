@@ -1,0 +1,86 @@
+"""Schedules tried out before any cost is known: what they would ask for if all layers were ideal."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+from costmodel.hardware.chip import Chip
+from costmodel.schedule.alone import AloneCost
+from costmodel.schedule.layer_graph.graph import NetworkLayer
+from solvers.budget import Stopwatch
+from solvers.schedule.tiles.layer_parts import Request, Share, batches_of, requested_shares
+from solvers.schedule.tiles.mapper import ShareCost
+from sweep.run.schedule_bounds import ideal_cost
+from sweep.tasks.known_costs import KnownCosts
+from sweep.tasks.mapping import MappingTask
+from sweep.tasks.schedule import ScheduleTask
+from sweep.tasks.schedule_worker import run_schedule_task
+from sweep.tasks.tile import TileTask
+
+
+class Rehearsal:
+    """A schedule by a solver that asks as it goes, which is answered with ideal costs.
+
+    It ends with the round in which ``wall_seconds`` are over: then no more is known of what would be asked.
+    """
+
+    def __init__(self, task: ScheduleTask, wall_seconds: float) -> None:
+        self._task, self._watch = task, Stopwatch()
+        self._budget = task.solve.budget
+        self._seconds = min(wall_seconds, self._budget.wall_seconds)
+        self._shares: dict[Share, ShareCost | None] = {}
+        self._alone: dict[tuple[int, int], AloneCost | None] = {}
+        self.asked: list[TileTask | MappingTask] = []
+        """What would have been solved, in the order in which it was asked for."""
+
+    def run(self) -> None:
+        """All rounds, the last of which is a whole solve, or as many as there is time for."""
+        while (needs := self._round().get("needs")) and self._watch.wall_seconds < self._seconds:
+            before = len(self.asked)
+            for request in needs:
+                self._answer(Request(*request))
+            if len(self.asked) == before:
+                raise RuntimeError(f"{self._task.solve.solver} asked again for costs that it had: {needs}")
+
+    def _round(self) -> dict[str, Any]:
+        alone = self._alone if self._task.on.alone else None
+        payload = self._task.payload(KnownCosts(self._shares, alone))
+        left = max(0.1, self._seconds - self._watch.wall_seconds)
+        return run_schedule_task(payload | {"budget": asdict(replace(self._budget, wall_seconds=left))})
+
+    def _answer(self, request: Request) -> None:
+        demand, on = self._task.demand, self._task.on
+        layer = demand.graph.layers[request.layer]
+        if request.alone:
+            self._alone[request.layer, request.batch] = ideal_alone(on.chip, layer, request.batch)
+            self.asked.append(on.alone_task(layer.nest(request.batch)))
+            return
+        shares = requested_shares(demand.graph, request, demand.tile, demand.pruning)
+        if new := [share for share in shares if share not in self._shares]:
+            self._shares |= {share: ideal_cost(demand.tile, share) for share in new}
+            self.asked.append(TileTask(on.source, tuple(new)))
+
+
+def ideal_alone(chip: Chip, layer: NetworkLayer, batch: int) -> AloneCost:
+    """A layer with products alone on a chip of busy MACs, every byte moved once and over no link."""
+    moved, operations = layer.alone_bytes(batch), batch * layer.operations
+    read, tile, dram = moved.inputs + moved.weights, chip.tile, chip.dram
+    parts_pj = (
+        operations * tile.mac_pj,
+        read * tile.buffer.write_pj_per_byte + moved.outputs * tile.buffer.read_pj_per_byte,
+        0.0,
+        read * dram.read_pj_per_byte + moved.outputs * dram.write_pj_per_byte,
+    )
+    tile_cycles = -(-operations // tile.macs)
+    cycles = max(-(-tile_cycles // chip.tiles), -(-(read + moved.outputs) // dram.bytes_per_cycle))
+    return AloneCost(parts_pj, cycles, tile_cycles, read, moved.outputs, 0.0)
+
+
+def ideal_alone_costs(task: ScheduleTask) -> dict[tuple[int, int], AloneCost | None] | None:
+    """Those of all layers of a schedule and all batches; None where layers may not run alone."""
+    if not task.on.alone:
+        return None
+    layers = [(number, layer) for number, layer in enumerate(task.network.graph.layers) if layer.has_weights]
+    batches = batches_of(task.batch)
+    return {(n, batch): ideal_alone(task.on.chip, layer, batch) for n, layer in layers for batch in batches}

@@ -1,0 +1,87 @@
+"""What a run on N workers would take, how busy its workers would be, and what would hold them up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from statistics import fmean
+
+from clusters.pace import pace_for
+from sweep.forecast.simulated_run import Cluster, Costs, SimulatedRun
+
+MEASURED = Costs()
+
+FEWEST, FEWEST_A_WORKER, FEWEST_FILLINGS = 2000, 30, 6
+"""Solves that are simulated: in all, for each worker, and in fillings of the runtime's window.
+
+What a longer study has beyond the largest of these is added at the rate of the middle half.
+"""
+
+CAUSES = {
+    "start": "the start of the workers",
+    "driver": "the driver; split the study into runs of their own on the same cluster",
+    "tail": "the end, when there is not a solve left for every worker",
+    "failures": "failed nodes",
+}
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """A simulated run. The shares are of all worker seconds; with the efficiency they add up to 1.
+
+    ``driver_busy`` is the share of the wall time that the driver computes; ``lost`` the shares by cause
+    (start, driver, tail, failures), of which driver includes the way to the worker and back.
+    """
+
+    workers: int
+    solves: int
+    wall_seconds: float
+    efficiency: float
+    driver_busy: float
+    lost: dict[str, float]
+
+    @property
+    def bottleneck(self) -> str:
+        """What costs the workers most, in words."""
+        cause, share = max(self.lost.items(), key=lambda entry: entry[1])
+        return CAUSES[cause] if share > 0.02 else "nothing but the solves"
+
+
+def forecast(
+    seconds: Sequence[float], solves: int, cluster: Cluster, costs: Costs = MEASURED, seed: int = 0
+) -> Forecast:
+    """A run of ``solves`` solves (at least 1), each of which takes one of the ``seconds`` (measured ones)."""
+    simulated = min(solves, _enough(fmean(seconds), cluster.workers))
+    run = SimulatedRun(seconds, simulated, cluster, costs, Random(seed))
+    run.to_the_end()
+    more, rate = solves - simulated, _rate(run.answered)
+    wall = run.now + (more / rate if more else 0.0)
+    total = wall * cluster.workers
+    useful = run.useful * solves / simulated
+    lost = {
+        "start": min(costs.start, wall) * cluster.workers,
+        "tail": min(run.idle_end, total - useful),
+        "failures": run.failed * wall / run.now,
+    }
+    lost["driver"] = max(0.0, total - useful - sum(lost.values()))
+    return Forecast(
+        cluster.workers,
+        solves,
+        wall,
+        useful / total,
+        min(1.0, run.busy / run.now),
+        {cause: share / total for cause, share in lost.items()},
+    )
+
+
+def _enough(seconds: float, workers: int) -> int:
+    pace = pace_for(workers)
+    held = workers * min(pace.window, 4 * int(pace.target_seconds / max(seconds, 1e-6)) + 1)
+    return max(FEWEST, FEWEST_A_WORKER * workers, FEWEST_FILLINGS * held)
+
+
+def _rate(answered: Sequence[float]) -> float:
+    """Answers a second in the middle half."""
+    quarter = len(answered) // 4
+    return 2 * quarter / max(answered[3 * quarter] - answered[quarter], 1e-9) if quarter else float("inf")

@@ -1,0 +1,64 @@
+"""What layers take alone on whole chips: which mappings are to be solved, and what the ones found cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Mapping as ReadOnlyDict
+from dataclasses import dataclass, field
+from typing import Any
+
+from costmodel.formats.cases.mapping import mapping_from_json
+from costmodel.hardware.architecture import Architecture
+from costmodel.schedule.alone import AloneCost, alone_cost
+from results.store.known_answers import StoredAnswers
+from results.store.schema.tables import LAYERS
+from sweep.tasks.mapping import MappingTask, architecture_id
+from sweep.tasks.schedule import TiledChip
+
+
+@dataclass
+class AloneTable:
+    """Mappings of layers on whole chips by task, from the store and from this run; each is solved once.
+
+    A mapping serves all chips of one stack of levels; what it costs is counted for the links of each.
+    ``store`` has the run folders whose mappings are reused; None solves everything.
+    """
+
+    store: StoredAnswers | None = None
+    _found: dict[str, Any] = field(default_factory=dict)
+    """Mappings as JSON by task; None of tasks that found none."""
+    _looked_up: set[str] = field(default_factory=set)
+    """The architectures whose mappings the store was searched for."""
+    _costs: dict[tuple[str, str], AloneCost | None] = field(default_factory=dict)
+    """By chip and task."""
+
+    def open_tasks(self, tasks: Iterable[MappingTask]) -> list[MappingTask]:
+        """Those whose mappings are not known yet, each once."""
+        distinct = {task.id: task for task in tasks}
+        for architecture in dict.fromkeys(task.architecture for task in distinct.values()):
+            self._look_up(architecture)
+        return [task for task in distinct.values() if task.id not in self._found]
+
+    def record(self, task: MappingTask, row: ReadOnlyDict[str, Any]) -> None:
+        """What came back for a task; a failed one stays open, for whoever asks again."""
+        if row["status"] != "failed":
+            self._found[task.id] = row.get("mapping")
+
+    def cost(self, on: TiledChip, task: MappingTask) -> AloneCost | None:
+        """What the layer takes by the mapping found, None without one; KeyError where it is still open."""
+        key, nest = (on.id, task.id), task.layer
+        if key not in self._costs:
+            found = self._found[task.id]
+            mapping = None if found is None else mapping_from_json(task.architecture, nest, found, "mapping")
+            self._costs[key] = None if mapping is None else alone_cost(on.chip, nest, mapping)
+        return self._costs[key]
+
+    def _look_up(self, architecture: Architecture) -> None:
+        """Enter what the store knows of a chip; read once for all its layers, networks and batches."""
+        identity = architecture_id(architecture)
+        if self.store is None or identity in self._looked_up:
+            return
+        self._looked_up.add(identity)
+        rows = self.store.matching(LAYERS, "architecture_id", [identity], ("task_id", "mapping"))
+        for row in rows:
+            self._found.setdefault(row["task_id"], row["mapping"])

@@ -1,0 +1,96 @@
+"""The ``designs`` row: what is known of a design before any solve, and why one has no objectives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sweep.study.design_space import Design
+from sweep.study.hardware import area_um2, frequency_hz, hardware_columns
+from sweep.study.identity import content_hash
+from sweep.study.study import Study
+
+Row = dict[str, Any]
+
+
+def design_row(study: Study, design: Design) -> Row:
+    """The part of a ``designs`` row that is known before any solve; all of it for an infeasible design."""
+    columns = hardware_columns(design.hardware)
+    row: Row = {
+        "design_id": content_hash(_identity(study, columns)),
+        "study": study.name,
+        "axes": dict(design.values),
+        **columns,
+        "area_um2": area_um2(design.hardware),
+        "finished_at": datetime.now(UTC),
+        "feasible": design.feasible,
+        "trial": design.trial,
+        "baseline": design.baseline,
+    }
+    if not design.feasible:
+        row |= {"status": "infeasible", "note": "; ".join(design.broken), "solves": 0}
+    return row
+
+
+def _identity(study: Study, columns: Row) -> list[Any]:
+    """What makes the design this one: its hardware, and what the study asks of it."""
+    asked = study.identity
+    if study.schedule is not None:
+        return [columns["chip"], asked["networks"], asked["schedule"], asked["mapping"]]
+    identity = [columns["architecture"], asked["networks"], asked["mapping"]]
+    return identity if study.scratchpad is None else [*identity, asked["scratchpad"]]
+
+
+def infeasible_row(study: Study, design: Design, note: str) -> Row:
+    """The row of a design that provably cannot run a network, known without a solve."""
+    found = {"status": "infeasible", "feasible": False, "solves": 0, "note": note}
+    return design_row(study, design) | found
+
+
+def without_answer(bad: Sequence[tuple[str, str]]) -> Row:
+    """Why a design has no objectives, from (status, sentence): failures, or what provably does not fit."""
+    reasons = "; ".join(sentence for _, sentence in bad[:3])
+    if len(bad) > 3:
+        reasons += f"; and {len(bad) - 3} more"
+    infeasible = all(status == "infeasible" for status, _ in bad)
+    return {
+        "status": "infeasible" if infeasible else "failed",
+        "feasible": False,
+        "note" if infeasible else "error": reasons,
+    }
+
+
+def objectives(design: Design, energy_pj: float, cycles: int) -> Row:
+    """The columns a study may minimise; each grows with energy and cycles, so bounds give bounds."""
+    return {
+        "area_um2": area_um2(design.hardware),
+        "energy_pj": energy_pj,
+        "cycles": cycles,
+        "edp_pj_cycles": energy_pj * cycles,
+        "latency_seconds": cycles / frequency_hz(design.hardware),
+    }
+
+
+def whole_cycles(cycles: float) -> int:
+    """A sum of cycles with weights in the column ``cycles``: rounded, and one where less than one is left.
+
+    5 cycles at a weight of 0.5 are 2.5, and 2 in the column. It keeps the order of sums and of their bounds.
+    """
+    return max(1, round(cycles))
+
+
+def complete(design: Design, found: tuple[float, int], bounds: tuple[float, float]) -> Row:
+    """The columns of a design whose energy (pJ) and cycles were ``found``, with proven ``bounds`` on both.
+
+    ``found`` cycles are those of :func:`whole_cycles`; a bound of 2.5 on a sum of cycles bounds them by 2.
+    """
+    (energy, cycles), (energy_bound, cycles_bound) = found, bounds
+    cycles_bound = min(cycles_bound, float(whole_cycles(cycles_bound)))
+    return objectives(design, energy, cycles) | {
+        "status": "complete",
+        "energy_bound_pj": energy_bound,
+        "cycles_bound": cycles_bound,
+        "energy_gap": (energy - energy_bound) / energy,
+        "cycles_gap": (cycles - cycles_bound) / cycles,
+    }

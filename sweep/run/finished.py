@@ -1,0 +1,96 @@
+"""A study to its front and report, and the front and report of a run that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from costmodel.errors import InputError
+from results.errors import NotARunError, WrongRowError
+from results.front.finished_run import FinishedRun, RunFront
+from results.front.pareto import check_objectives, front_table, network_labels
+from results.report.data import study_objectives
+from results.report.page import write_report
+from results.store.folder import RunFolder
+from results.store.remote.run_folder import is_uri
+from sweep.run.output import brought_home, name_of, run_at, written_to
+from sweep.run.run_tally import RunTally
+from sweep.run.session import Place, run_study
+from sweep.study.study import Study
+
+RUNS = Path("runs")
+"""The folder, here, of run folders that nobody named another place for."""
+
+
+def run_to_report(
+    study: Study,
+    output: str | None,
+    place: Place,
+    tally: RunTally,
+    *,
+    resume: bool = True,
+) -> FinishedRun:
+    """Run a study into ``output``, a folder or a URI (None: ``runs/NAME``), and draw its report there.
+
+    ``tally`` watches the run. Raises as :func:`sweep.run.session.run_study`; solves that fail are counted in
+    the answer.
+    """
+    with written_to(study, output) as folder:
+        run = run_study(study, folder, place, observer=tally, resume=resume)
+        report = write_report(folder)
+        front = _front(run, study.objectives)
+        uri = output.partition("?")[0].rstrip("/") if output is not None and is_uri(output) else ""
+        return FinishedRun(
+            path=output if output is not None and uri else str(folder),
+            report=f"{uri}/{report.name}" if uri else str(report),
+            objectives=study.objectives,
+            front=front.table,
+            networks=front.networks,
+            summary=tally.summary,
+            failed=tally.failures,
+            errors=dict(tally.errors),
+        )
+
+
+def front_at(place: str, objectives: Sequence[str] = ()) -> RunFront:
+    """The front of the run at ``place``, a folder or a URI, over ``objectives`` (none: the study's own).
+
+    Raises InputError for what is no run and for what is no objective, or none of the run's.
+    """
+    with run_at(place) as path:
+        run = checked_run(path)
+        chosen = tuple(objectives) or study_objectives(run.read_lock_file())
+        try:
+            check_objectives(chosen)
+        except WrongRowError as error:
+            raise InputError("objectives", f"objectives of a design. {error.remedy}", error.problem) from None
+        return _front(run, chosen)
+
+
+def drawn_report(place: str, copy: Path | None = None) -> Path:
+    """Draw the report of a run again; what lies at a URI is brought to the folder ``copy`` for it.
+
+    ``copy`` None is ``runs/NAME``. Raises InputError for what is no run, and where the run is a folder
+    itself and a copy was asked for.
+    """
+    if is_uri(place):
+        path = brought_home(place, copy or RUNS / name_of(place))
+    elif copy is not None:
+        raise InputError("output", "none for a run folder, whose report is drawn into it", copy)
+    else:
+        path = Path(place)
+    return write_report(checked_run(path).path)
+
+
+def checked_run(path: Path) -> RunFolder:
+    """The run folder at ``path``; InputError where there is no run."""
+    try:
+        return RunFolder(path).check()
+    except NotARunError as error:
+        found = f"a folder that {error.problem}" if path.is_dir() else "no folder"
+        raise InputError(str(path), "a run folder", found, error.remedy) from None
+
+
+def _front(run: RunFolder, objectives: tuple[str, ...]) -> RunFront:
+    table = front_table(run, objectives)
+    return RunFront(objectives, table, tuple(network_labels(run)) if len(table) else ())

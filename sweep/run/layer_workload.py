@@ -1,0 +1,171 @@
+"""A study of architectures: every layer of its networks mapped, and their tensors planned, on each design."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from costmodel.errors import InputError
+from costmodel.formats.architectures import load_architecture
+from costmodel.workload.counting import mapped_layers
+from costmodel.workload.network import Layer, distinct_layers
+from solvers.catalogue import solver, solver_names
+from solvers.mapping.problem import MappingProblem
+from solvers.mapping.space.space_bounds import space_bounds
+from sweep.run.design_row import Row, complete, whole_cycles, without_answer
+from sweep.run.scratchpad_plans import ScratchpadPlans
+from sweep.study.design_space import Design
+from sweep.study.mapping_space import check_rules
+from sweep.study.study import Study
+from sweep.study.study_names import check_different, mapping_params, named_in, network_of
+from sweep.study.timeloop_space import constrained_by_timeloop
+from sweep.tasks.answers import Answer, MappingAnswer, ScratchpadAnswer
+from sweep.tasks.kinds import Task
+from sweep.tasks.mapping import MappingTask, SolveSettings
+
+
+@dataclass(frozen=True)
+class Demand:
+    """One distinct layer shape of one network, which runs ``count`` times in a run of the network.
+
+    ``network`` is the name that the study shows it under: two batches of one network are two networks.
+    """
+
+    network: str
+    weight: float
+    layer: Layer
+    count: int
+
+    @property
+    def runs(self) -> float:
+        """How often the layer runs in all: its count times the weight of its network."""
+        return self.count * self.weight
+
+    @cached_property
+    def named(self) -> Layer:
+        """The layer under a name that says which network it is of."""
+        return replace(self.layer, name=f"{self.network}/{self.layer.name}")
+
+
+def demands(study: Study) -> tuple[Demand, ...]:
+    """The distinct layers of every network of the study; InputError for a network that cannot be used."""
+    found: list[Demand] = []
+    check_different(study)
+    for position, choice in enumerate(study.networks):
+        network = network_of(study, position)
+        with named_in(study, f"networks[{position}]", choice.network):
+            layers = distinct_layers(mapped_layers(network))
+        found += [Demand(choice.shown, choice.weight, layer, count) for layer, count in layers]
+    return tuple(found)
+
+
+def solve_settings(study: Study) -> SolveSettings:
+    """The study's solver with complete, checked parameters."""
+    choice = study.mapping
+    with named_in(study, "mapping.solver"):
+        solver(choice.solver, "mapping")
+    params = mapping_params(study)
+    if choice.uneven and not solver(choice.solver, "mapping").maps_unevenly:
+        able = [name for name in solver_names("mapping") if solver(name).maps_unevenly]
+        expected = f"a solver that maps unevenly: {' or '.join(able)}"
+        raise InputError(study.where, expected, choice.solver, key="mapping.solver")
+    return SolveSettings(choice.solver, study.mapping_objective, params, choice.budget, choice.rules)
+
+
+class LayerWork:
+    """The workload of a study of architectures: a mapping a demand, then a scratchpad plan a network."""
+
+    def __init__(self, study: Study, demands: tuple[Demand, ...]) -> None:
+        self.demands = demands
+        settings = solve_settings(study)
+        layers = [demand.layer for demand in demands]
+        with named_in(study, "architecture", study.architecture):
+            architecture = load_architecture(study.architecture)
+        check_rules(settings.rules, architecture, layers, study.where)
+        rules = constrained_by_timeloop(settings.rules, study.architecture, layers)
+        self._settings = [replace(settings, rules=asked) for asked in rules]
+        self._scratchpads = ScratchpadPlans.of(study)
+        self.asked = {"layers": sum(demand.count for demand in demands)}
+        if self._scratchpads:
+            self.asked["scratchpads"] = len(study.networks)
+
+    def tasks(self, design: Design) -> list[Task]:
+        """One mapping task a demand, then a scratchpad task a network, in their orders.
+
+        Equal shapes of different networks are equal tasks.
+        """
+        maps = [
+            MappingTask(design.architecture, demand.named, settings)
+            for demand, settings in zip(self.demands, self._settings, strict=True)
+        ]
+        return [*maps, *(self._scratchpads.tasks(design.architecture) if self._scratchpads else [])]
+
+    def obstacle(self, design: Design) -> str:
+        """Why some network has no plan in the design's scratchpad; empty where it may have one."""
+        return self._scratchpads.obstacle(design.architecture) if self._scratchpads else ""
+
+    def bounds(self, tasks: Sequence[Task]) -> tuple[float, float]:
+        """Proven lower bounds on energy_pj and cycles of a design with these tasks."""
+        problems = [problem_of(task) for task in tasks if isinstance(task, MappingTask)]
+        found = [space_bounds(problem) for problem in problems]
+        return _sums(self.demands, [(bounds.energy_pj, bounds.cycles) for bounds in found])
+
+    def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[Answer]) -> Row:
+        """The columns that follow from the answers to :meth:`tasks`."""
+        mine = [answer for answer in answers if isinstance(answer, MappingAnswer)]
+        plans = [answer for answer in answers if isinstance(answer, ScratchpadAnswer)]
+        row: Row = {"networks": _by_network(self.demands, task_ids[: len(mine)], mine)}
+        for network, task_id in zip(row["networks"].values(), task_ids[len(mine) :], strict=bool(plans)):
+            network["scratchpad"] = task_id
+        bad = [(d, a) for d, a in zip(self.demands, mine, strict=True) if not a.mapped]
+        reasons = [(a.status, f"{d.network}/{d.layer.name}: {a.status}: {a.remark}") for d, a in bad]
+        reasons += self._scratchpads.unplanned(plans) if self._scratchpads else []
+        if reasons:
+            return row | without_answer(reasons)
+        if self._scratchpads:
+            row |= self._scratchpads.totals(design.architecture, plans)
+        return row | _totals(design, self.demands, mine)
+
+
+def _totals(design: Design, demands: tuple[Demand, ...], answers: list[MappingAnswer]) -> Row:
+    """Sums over all networks: layers one after the other, times their counts and the network's weight."""
+    energy, cycles = _sums(demands, [(answer.energy_pj, answer.cycles) for answer in answers])
+    bounds = _sums(demands, [(answer.energy_bound_pj, answer.cycles_bound) for answer in answers])
+    levels: Counter[str] = Counter()
+    for demand, answer in zip(demands, answers, strict=True):
+        levels.update({name: demand.runs * pj for name, pj in answer.levels})
+    return complete(design, (energy, whole_cycles(cycles)), bounds) | {"energy_by_level_pj": dict(levels)}
+
+
+def problem_of(task: MappingTask) -> MappingProblem:
+    return MappingProblem(task.architecture, task.layer, task.settings.objective, task.rules)
+
+
+def _sums(demands: tuple[Demand, ...], parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """Energy and cycles of all runs of all layers, added in the order of the demands."""
+    energy = cycles = 0.0
+    for demand, (energy_pj, layer_cycles) in zip(demands, parts, strict=True):
+        energy += demand.runs * energy_pj
+        cycles += demand.runs * layer_cycles
+    return energy, cycles
+
+
+def _by_network(demands: tuple[Demand, ...], task_ids: Sequence[str], answers: list[MappingAnswer]) -> Row:
+    networks: Row = {}
+    for demand, task_id, answer in zip(demands, task_ids, answers, strict=True):
+        nothing_yet = {"weight": demand.weight, "energy_pj": 0.0, "cycles": 0, "layers": []}
+        entry = networks.setdefault(demand.network, nothing_yet)
+        entry["energy_pj"] += demand.count * answer.energy_pj
+        entry["cycles"] += demand.count * answer.cycles
+        entry["layers"].append(
+            {
+                "name": demand.layer.name,
+                "task_id": task_id,
+                "count": demand.count,
+                "energy_pj": answer.energy_pj,
+                "cycles": answer.cycles,
+            }
+        )
+    return networks

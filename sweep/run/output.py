@@ -1,0 +1,129 @@
+"""Where a run's results go: a folder of this machine, or a URI with a folder here in front of it."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from costmodel.errors import InputError
+from results.errors import CannotWriteError, ResultsError, UnsafeNameError
+from results.report.page import write_report
+from results.store.folder import RunFolder
+from results.store.names import path_inside
+from results.store.remote.run_folder import RemoteFolder, is_uri, mirrored
+from results.store.remote.unsent import left_for
+from sweep.run.folder_owner import check_lock_file
+from sweep.run.session import run_folder
+from sweep.study.study import Study
+
+COPIED_FROM = ".copied-from"
+"""In a copy of what lies at a URI: the URI. Only such a folder is replaced by a newer copy."""
+
+
+@contextmanager
+def written_to(study: Study, output: str | None) -> Iterator[Path]:
+    """The folder to run the study in; behind a URI it holds what is there, and what it gets goes there."""
+    if output is not None and is_uri(output):
+        with mirrored(output, study.name) as folder:
+            check_lock_file(folder, study.name, output)
+            try:
+                yield folder
+            except KeyboardInterrupt:
+                # nobody can draw it later without copying the rows: as far as the run got
+                with suppress(ResultsError):
+                    write_report(folder)
+                raise
+    else:
+        yield _local(study, output)
+
+
+@contextmanager
+def read_from(study: Study, output: str | None) -> Iterator[Path]:
+    """The study's run folder to look into; of a URI a copy that is gone after the block."""
+    if output is not None and is_uri(output):
+        _warn_of_left(output)
+        with tempfile.TemporaryDirectory(prefix="archsweep-") as place:
+            folder = Path(place) / study.name
+            folder.mkdir()
+            RemoteFolder(output).pull(folder)
+            check_lock_file(folder, study.name, output)
+            yield folder
+    else:
+        folder = _local(study, output)
+        check_lock_file(folder, study.name)
+        yield folder
+
+
+@contextmanager
+def run_at(place: str) -> Iterator[Path]:
+    """A finished run's folder to look into; of a URI a copy that is gone after the block."""
+    if not is_uri(place):
+        yield Path(place)
+        return
+    with tempfile.TemporaryDirectory(prefix="archsweep-") as temporary:
+        yield brought_home(place, Path(temporary) / name_of(place))
+
+
+def brought_home(uri: str, folder: Path) -> Path:
+    """``folder`` with what lies at a URI.
+
+    Raises InputError if that is no run, or if ``folder`` holds other results, which the copy would replace.
+    """
+    copied = folder / COPIED_FROM
+    if folder.is_dir() and RunFolder(folder).exists() and _text(copied) != uri:
+        raise InputError(
+            str(folder), f"a new folder, or a copy of {uri}", "other results", "Name another with --output."
+        )
+    _warn_of_left(uri)
+    remote = RemoteFolder(uri)
+    if not remote.names():
+        raise InputError(uri, "the results of a run", "none")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        copied.write_text(uri, encoding="utf-8")
+    except OSError as error:
+        problem = f"cannot make the folder: {error.strerror}"
+        raise CannotWriteError(folder, problem, "Name another folder with --output") from error
+    remote.pull(folder)
+    return folder
+
+
+def _warn_of_left(uri: str) -> None:
+    """Say what a look at the URI does not show."""
+    for folder in left_for(uri):
+        warnings.warn(
+            f"{folder} holds results that may not be at the URI yet: a run is sending them, or the next run "
+            "to the URI on this machine does",
+            stacklevel=2,
+        )
+
+
+def name_of(uri: str) -> str:
+    """The last part of its path, which is what the study is called unless someone chose another name.
+
+    Raises InputError for one that names no folder, such as ``..``.
+    """
+    name = uri.partition("?")[0].rstrip("/").rpartition("/")[2]
+    try:
+        path_inside(Path("runs"), name, uri)
+    except UnsafeNameError as error:
+        raise InputError(uri, "a URI that ends with the name of a run", name, str(error)) from None
+    return name
+
+
+def _local(study: Study, output: str | None) -> Path:
+    if output is not None and not output.strip():
+        raise InputError(
+            "--output", "a folder or its URI", repr(output), "Leave it out for runs/STUDY; . is this folder."
+        )
+    folder = run_folder(study, None if output is None else Path(output).expanduser())
+    if folder.exists() and not folder.is_dir():
+        raise InputError("--output", "a folder", f"the file {folder}", "Name another.")
+    return folder
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""

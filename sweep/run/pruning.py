@@ -1,0 +1,96 @@
+"""Designs that need no solve: a layer has no mapping there, or an evaluated design is better in any case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.mapping.space.obstacles import obstacle
+from solvers.mapping.space.space import MappingSpace
+from sweep.run.design_row import Row, design_row, infeasible_row, objectives, whole_cycles
+from sweep.run.workload import Workload
+from sweep.study.design_space import Design
+from sweep.study.study import Study
+from sweep.tasks.kinds import Task
+from sweep.tasks.mapping import MappingTask
+
+Objectives = NDArray[np.float64]
+"""One design's values, in the order of the study's objectives."""
+
+
+def objective_bounds(study: Study, design: Design, energy_pj: float, cycles: float) -> list[float]:
+    """Bounds on the study's objectives from those on energy and cycles; 0, where these say nothing of one."""
+    known = objectives(design, energy_pj, whole_cycles(cycles))
+    return [float(known.get(name, 0.0)) for name in study.objectives]
+
+
+def without_mapping(study: Study, design: Design, tasks: Sequence[MappingTask]) -> Row | None:
+    """The row of a design on which a layer provably has no mapping, with the reason and its numbers."""
+    for task in tasks:
+        # a padded dim may have factors that get round what stands in the way of its own
+        if not task.rules.padding and (reason := _obstacle(task)):
+            return infeasible_row(study, design, f"{task.layer.name}: {reason}")
+    return None
+
+
+def _obstacle(task: MappingTask) -> str:
+    return obstacle(MappingSpace(task.architecture, task.layer, task.rules.even))
+
+
+class BoundsPruning:
+    """Discards designs whose lower bounds are dominated by the objectives of an evaluated design.
+
+    This never changes the front. Let ``f`` be the objectives of the evaluated design, ``b`` the bounds of the
+    discarded one and ``v`` what its solves would have given. Every layer's bounds hold for every mapping that
+    the study allows (:mod:`solvers.mapping.space.space_bounds`); sums with positive weights, the
+    product and the quotient by the clock keep their order, rounding included; the area is exact; what moves
+    off the chip is at least 0: ``b <= v`` in each objective. ``f`` dominates ``b``:
+    ``f <= b <= v``, and ``f < b <= v`` in one objective. So ``v`` is dominated by ``f`` and not on the front.
+    Nor would ``v`` have taken another point ``w`` off the front: what ``v`` dominates, ``f`` dominates too.
+
+    This is about the designs proposed. A sampler that learns is told the bounds of a discarded design in
+    place of its objectives, and may propose others than it would have.
+    """
+
+    def __init__(self, study: Study, workload: Workload) -> None:
+        self.study, self.workload = study, workload
+        self._front = np.empty((0, len(study.objectives)))
+
+    def evaluated(self, row: Row) -> None:
+        """Take in a ``designs`` row; only complete ones can dominate."""
+        if row["status"] == "complete":
+            point = self._point(row)
+            worse = (point <= self._front).all(axis=1)
+            self._front = np.vstack([self._front[~worse], point])
+
+    def discard(self, design: Design, tasks: Sequence[Task]) -> Row | None:
+        """The row of a design that cannot be on the front; None for one that may be."""
+        energy_pj, cycles = self.workload.bounds(tasks)
+        bounds = np.array(objective_bounds(self.study, design, energy_pj, cycles))
+        better = self.dominating(bounds)
+        if better is None:
+            return None
+        return design_row(self.study, design) | {
+            "status": "dominated",
+            "solves": 0,
+            "energy_bound_pj": energy_pj,
+            "cycles_bound": cycles,
+            "note": self._note(bounds, better),
+        }
+
+    def dominating(self, bounds: Objectives) -> Objectives | None:
+        """The objectives of an evaluated design that dominate the ``bounds``, if there are any."""
+        dominate = (self._front <= bounds).all(axis=1) & (self._front < bounds).any(axis=1)
+        return self._front[dominate][0] if dominate.any() else None
+
+    def _note(self, bounds: Objectives, better: Objectives) -> str:
+        pairs = zip(self.study.objectives, bounds, better, strict=True)
+        return "; ".join(
+            f"{name} at least {bound:.6g}, an evaluated design has {reached:.6g}"
+            for name, bound, reached in pairs
+        )
+
+    def _point(self, row: Row) -> Objectives:
+        return np.array([row[name] for name in self.study.objectives], dtype=np.float64)

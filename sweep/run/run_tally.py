@@ -1,0 +1,88 @@
+"""Counts what a run did, for its progress bar, its last words, and whoever started it from Python."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from typing import Any
+
+from sweep.forecast.plan import Plan
+from sweep.run.run import Observer
+
+OUTCOMES = {
+    "complete": "evaluated",
+    "infeasible": "infeasible",
+    "dominated": "discarded by their bounds",
+    "failed": "failed",
+}
+MOST_REASONS, LONGEST_REASON = 3, 200
+"""Of the reasons why solves failed: how many are said at the end of a run, and how long each may be."""
+
+
+class RunTally(Observer):
+    """What became of solves and designs so far.
+
+    ``total`` solves are known of, ``done`` have an answer, ``hits`` of them from the store, ``failures``
+    without one; ``errors`` counts the failures by their reason. ``schedule_cpu_seconds`` are those of
+    answers about whole networks, ``layer_cpu_seconds`` of those about layers; what came from the store is in
+    neither.
+    """
+
+    def __init__(self) -> None:
+        self.hits = self.failures = self.total = self.done = 0
+        self.schedule_cpu_seconds = self.layer_cpu_seconds = 0.0
+        self.errors: Counter[str] = Counter()
+        self.designs: Counter[str] = Counter()
+        self.trials: set[int] = set()
+
+    def planned(self, plan: Plan) -> None:
+        self.total = plan.distinct
+
+    def asked(self, solves: int) -> None:
+        self.total += solves
+
+    def answered(self, row: dict[str, Any]) -> None:
+        self.done += 1
+        self.hits += bool(row["cached"])
+        if row["status"] == "failed":
+            self.failures += 1
+            self.errors[str(row["error"])[:LONGEST_REASON]] += 1
+        if not row["cached"]:
+            spent = row.get("cpu_seconds") or 0.0  # of a solve that could not begin there is none
+            if "network" in row:
+                self.schedule_cpu_seconds += spent
+            else:
+                self.layer_cpu_seconds += spent
+
+    def designed(self, row: dict[str, Any]) -> None:
+        self.designs[row["status"]] += 1
+        self.trials |= {row["trial"]} - {None}
+
+    @property
+    def summary(self) -> str:
+        """What became of the designs; repeated proposals are the trials that have no design of their own."""
+        kinds = [
+            f"{self.designs[status]} {said}" for status, said in OUTCOMES.items() if self.designs[status]
+        ]
+        if repeats := max(self.trials, default=-1) + 1 - len(self.trials):
+            kinds.append(f"{repeats} proposals repeated earlier ones")
+        return f"{self.designs.total()} designs: {', '.join(kinds)}"
+
+    @property
+    def failure_summary(self) -> str:
+        """How many solves failed, the most frequent reasons, and where all of them are."""
+        reasons = [f"{count} times {error}" for error, count in self.errors.most_common(MOST_REASONS)]
+        return (
+            f"{self.failures} of {self.done} solves failed: {'; '.join(reasons)}. "
+            "The report and the rows of the run folder (status failed, column error) have each; "
+            "the same command tries them again"
+        )
+
+
+class WarningTally(RunTally):
+    """A tally that says the plan's warnings as Python warnings; for runs that draw no progress."""
+
+    def planned(self, plan: Plan) -> None:
+        super().planned(plan)
+        for text in plan.warnings:
+            warnings.warn(text, stacklevel=2)

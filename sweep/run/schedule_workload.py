@@ -1,0 +1,267 @@
+"""A study of chips: every network scheduled on each design, by as many seeds as the study asks for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+
+from costmodel.errors import InputError
+from costmodel.formats.layer_graphs import load_layer_graph
+from costmodel.hardware.chip import Chip, Tile
+from solvers.catalogue import solver
+from solvers.mapping.space.rules import SpaceRules
+from solvers.schedule.fitting import fitted
+from solvers.schedule.set.epochs import EpochOf
+from solvers.schedule.tiles.layer_parts import Demand
+from solvers.schedule.tiles.mapper import tile_solver
+from sweep.run.design_row import Row, complete, whole_cycles, without_answer
+from sweep.run.schedule_bounds import bounds_before
+from sweep.study.design_space import Design
+from sweep.study.study import NetworkChoice, Study
+from sweep.study.study_names import complete_params, mapping_params, named_in
+from sweep.tasks.answers import Answer, ScheduleAnswer
+from sweep.tasks.kinds import Task
+from sweep.tasks.mapping import SolveSettings, bare
+from sweep.tasks.schedule import ScheduledNetwork, ScheduleSolve, ScheduleTask, TiledChip
+from sweep.tasks.tile import TileSource
+
+FAMILY = "schedule"
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """One of a study's schedulers: a solve for each of its seeds, in ``epochs`` parts."""
+
+    solves: tuple[ScheduleSolve, ...]
+    epochs: int
+
+    def tasks(self, network: ScheduledNetwork, on: TiledChip, demand: Demand) -> list[ScheduleTask]:
+        """One task a seed; where seeds exchange their trees, those of the last epoch."""
+        if self.epochs == 1:
+            return [ScheduleTask(network, on, demand, solve) for solve in self.solves]
+        tasks: list[ScheduleTask] = []
+        for number in range(self.epochs):
+            tasks = [
+                ScheduleTask(network, on, demand, solve, EpochOf(number, self.epochs, place), tuple(tasks))
+                for place, solve in enumerate(self.solves)
+            ]
+        return tasks
+
+
+def schedulers_of(study: Study) -> list[Scheduler]:
+    """The study's scheduler and its rivals with complete, checked parameters."""
+    assert study.schedule is not None
+    objective, found = study.schedule.objective, []
+    for number, choice in enumerate(study.schedule.schedulers, -1):
+        block = "schedule" if number < 0 else f"schedule.rivals[{number}]"
+        params = complete_params(study, block, FAMILY, choice.solver, choice.params)
+        exchanges = hasattr(solver(choice.solver, FAMILY).load(), "spaces_of")
+        if choice.epochs > 1 and not exchanges:
+            expected = f"1, for {choice.solver} has no searches that can exchange trees"
+            raise InputError(study.where, expected, choice.epochs, key=f"{block}.epochs")
+        solves = (ScheduleSolve(choice.solver, objective, params, budget) for budget in choice.budgets)
+        found.append(Scheduler(tuple(solves), choice.epochs))
+    return found
+
+
+def tile_mapper(study: Study) -> SolveSettings:
+    """What maps layers on tiles; InputError for rules, which tile costs do not know."""
+    choice = study.mapping
+    with named_in(study, "mapping.solver"):
+        tile_solver(choice.solver)
+    if choice.rules != SpaceRules():
+        expected = "a mapping block without rules on tiles: keep, padding, constraints"
+        raise InputError(study.where, expected, choice.rules.describe(), key="mapping")
+    params = mapping_params(study)
+    return SolveSettings(choice.solver, study.mapping_objective, params, choice.budget)
+
+
+def alone_offered(study: Study) -> bool:
+    """Whether layers may run alone from DRAM; InputError for a mapper that cannot map them."""
+    assert study.schedule is not None
+    try:
+        return study.schedule.offers_alone(study.mapping.solver)
+    except InputError as error:
+        raise error.at(study.where) from None
+
+
+def _loaded(position: int, study: Study, alone: bool) -> ScheduledNetwork:
+    """InputError for a layer that can only run alone where that is not offered."""
+    choice = study.networks[position]
+    with named_in(study, f"networks[{position}]", choice.network):
+        graph = load_layer_graph(choice.network, choice.dims)
+    only_alone = next((layer.name for layer in graph.layers if layer.runs_alone), None)
+    if only_alone and not alone:
+        remedy = "Set schedule.alone, and a mapping solver that maps whole layers"
+        expected = f"layers alone to be offered: {only_alone} of {choice.shown} runs in no other way"
+        raise InputError(study.where, expected, "alone: false", remedy, key="schedule.alone")
+    return ScheduledNetwork(choice.shown, graph)
+
+
+class ScheduleWork:
+    """The workload of a study of chips: a schedule a network, scheduler and seed; the best one counts."""
+
+    def __init__(self, study: Study) -> None:
+        assert study.schedule is not None
+        self._choice = study.schedule
+        self._networks = study.networks
+        self._schedulers = schedulers_of(study)
+        self._seeds = sum(len(scheduler.solves) for scheduler in self._schedulers)
+        self._mapper = tile_mapper(study)
+        self._alone = alone_offered(study)
+        self._pruning = study.schedule.pruning(study.mapping.solver)
+        self._loaded = {
+            choice.shown: _loaded(position, study, self._alone)
+            for position, choice in enumerate(study.networks)
+        }
+        for position in range(len(study.networks)):
+            self._check_batch(position, study.where)
+        self._fitted: dict[tuple[str, int, int], ScheduledNetwork] = {}
+        self._demands: dict[tuple[str, Tile, int], Demand] = {}
+        self.asked = {"schedules": len(study.networks) * self._seeds}
+
+    def _batch(self, network: NetworkChoice) -> int:
+        return self._choice.batch if network.batch is None else network.batch
+
+    def _check_batch(self, position: int, where: str) -> None:
+        """InputError for a batch with which a layer's counts no longer fit the 64 bits they are kept in."""
+        network = self._networks[position]
+        batch, key = self._batch(network), f"networks[{position}].batch"
+        for layer in self._loaded[network.shown].graph.layers:
+            if not layer.has_weights:
+                continue
+            try:
+                layer.nest(batch)
+            except InputError as error:
+                expected = f"a batch of which {layer.name} has {error.expected}"
+                stated = "schedule.batch" if network.batch is None else key
+                raise InputError(where, expected, batch, key=stated) from None
+
+    def tasks(self, design: Design) -> list[Task]:
+        """For one network after the other, for one scheduler after the other, a task a seed."""
+        on = self._on(design.chip)
+        return [
+            task
+            for network in self._networks
+            for scheduler in self._schedulers
+            for task in scheduler.tasks(self._network(network, on), on, self._demand(network, on))
+        ]
+
+    def _on(self, chip: Chip) -> TiledChip:
+        architecture = chip.tile.architecture
+        if architecture is None:
+            raise InputError(chip.name, "an architecture to map layers on", "none", key="tile.architecture")
+        return TiledChip(chip, TileSource(architecture, self._mapper), self._pruning, self._alone)
+
+    def _network(self, network: NetworkChoice, on: TiledChip) -> ScheduledNetwork:
+        """The network with layers that fit the chip; equal ones are one value."""
+        loaded, tile = self._loaded[network.shown], on.chip.tile
+        key = network.shown, tile.buffer.size_bytes - tile.output_stream_bytes, on.chip.tiles
+        if key not in self._fitted:
+            # what may run alone from DRAM need not be cut
+            graph = loaded.graph if on.alone else fitted(loaded.graph, on.chip)
+            self._fitted[key] = loaded if graph is loaded.graph else ScheduledNetwork(loaded.name, graph)
+        return self._fitted[key]
+
+    def _demand(self, network: NetworkChoice, on: TiledChip) -> Demand:
+        """Equal ones are one value, which lists its shares once."""
+        tile, tiles = replace(on.chip.tile, architecture=bare(on.source.architecture)), on.chip.tiles
+        key = network.shown, tile, tiles
+        if key not in self._demands:
+            batch = self._batch(network)
+            graph = self._network(network, on).graph
+            self._demands[key] = Demand(graph, tile, tiles, batch, on.pruning)
+        return self._demands[key]
+
+    def obstacle(self, design: Design) -> str:
+        """Nothing is known of a chip before a solve."""
+        return ""
+
+    def bounds(self, tasks: Sequence[Task]) -> tuple[float, float]:
+        """Proven lower bounds on energy_pj and cycles of a design with these tasks, whatever tiles cost."""
+        schedules = [task for task in tasks if isinstance(task, ScheduleTask)]
+        one_each = schedules[:: self._seeds]
+        found = [bounds_before(task) for task in one_each]
+        weights = [network.weight for network in self._networks]
+        energies, cycles = (map(prod, zip(weights, part, strict=True)) for part in zip(*found, strict=True))
+        return sum(energies), sum(cycles)
+
+    def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[Answer]) -> Row:
+        """The columns that follow from the answers to :meth:`tasks`: sums of the best schedules.
+
+        A network has an answer where one of its seeds has; its bounds are the best that any seed proved.
+        """
+        found = [answer for answer in answers if isinstance(answer, ScheduleAnswer)]
+        seeds = self._seeds
+        networks = [
+            _Scheduled(choice, task_ids[first : first + seeds], found[first : first + seeds])
+            for choice, first in zip(self._networks, range(0, len(found), seeds), strict=True)
+        ]
+        row: Row = {"networks": {one.choice.shown: one.row for one in networks}}
+        if reasons := [one.reason for one in networks if not one.scheduled]:
+            return row | without_answer(reasons)
+        return row | _totals(design, networks)
+
+
+@dataclass(frozen=True)
+class _Scheduled:
+    """One network of a design and the answers of its seeds."""
+
+    choice: NetworkChoice
+    task_ids: Sequence[str]
+    answers: Sequence[ScheduleAnswer]
+
+    @property
+    def scheduled(self) -> bool:
+        return any(answer.scheduled for answer in self.answers)
+
+    @cached_property
+    def place(self) -> int:
+        """Of the best seed; the first of equal ones."""
+        found = [place for place, answer in enumerate(self.answers) if answer.scheduled]
+        return min(found, key=lambda place: self.answers[place].objective)
+
+    @property
+    def best(self) -> ScheduleAnswer:
+        return self.answers[self.place]
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The highest that a seed proved, at most what was found."""
+        energy = max(answer.energy_bound_pj for answer in self.answers)
+        cycles = max(answer.cycles_bound for answer in self.answers)
+        return min(energy, self.best.energy_pj), min(cycles, self.best.cycles)
+
+    @property
+    def row(self) -> Row:
+        """The network's entry in the design's row."""
+        row: Row = {"weight": self.choice.weight, "seeds": list(self.task_ids)}
+        if self.scheduled:
+            row |= {"schedule": self.task_ids[self.place]}
+            row |= {"energy_pj": self.best.energy_pj, "cycles": self.best.cycles}
+        return row
+
+    @property
+    def reason(self) -> tuple[str, str]:
+        """(status, sentence) of a network without a schedule; infeasible only where every seed says so."""
+        told = next((a for a in self.answers if a.status != "infeasible"), self.answers[0])
+        return told.status, f"{self.choice.shown}: {told.status}: {told.remark}"
+
+
+def _totals(design: Design, networks: Sequence[_Scheduled]) -> Row:
+    """Sums over the networks with their weights, one after the other."""
+    energy = sum(one.choice.weight * one.best.energy_pj for one in networks)
+    cycles = whole_cycles(sum(one.choice.weight * one.best.cycles for one in networks))
+    energy_bound = sum(one.choice.weight * one.bounds[0] for one in networks)
+    cycles_bound = sum(one.choice.weight * one.bounds[1] for one in networks)
+    parts: Counter[str] = Counter()
+    for one in networks:
+        parts.update({name: one.choice.weight * pj for name, pj in one.best.parts_pj})
+    return complete(design, (energy, cycles), (energy_bound, cycles_bound)) | {
+        "energy_by_level_pj": dict(parts),
+        "dram_bytes": round(sum(one.choice.weight * one.best.dram_bytes for one in networks)),
+        "noc_hop_bytes": round(sum(one.choice.weight * one.best.noc_hop_bytes for one in networks)),
+    }

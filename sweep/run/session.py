@@ -1,0 +1,138 @@
+"""A study from Python: choose where it runs, run it into its folder, read what came back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from clusters.runtime import MemoryLimitError, Runtime, RuntimeSettings
+from costmodel.errors import InputError
+from results.store.folder import RunFolder, RunWriter
+from results.store.known_answers import StoredAnswers
+from sweep import PACKAGES
+from sweep.forecast.plan import plan
+from sweep.run.folder_owner import check_lock_file, check_rows
+from sweep.run.run import Observer, Run
+from sweep.search.search import search_of
+from sweep.search.trial_journal import journal_in
+from sweep.study.lock import lock_content
+from sweep.study.study import Study
+from sweep.tasks.kinds import answer_task
+from sweep.tasks.warm_up import solvers_of, warm_up
+
+GRACE_SECONDS = 120.0
+"""How much longer than the solver's own budget a solve may take before its worker is ended.
+
+The first solve of a machine, or of a job's fresh folder, compiles for up to half a minute of CPU time.
+"""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where solves run: on the Ray cluster at ``address`` (default: one started here), or in this process."""
+
+    address: str = ""
+    workers: int | None = None
+    in_process: bool = False
+    memory_limit_mib: int | None = None
+    """Address space in MiB that a worker may add to what an idle one maps, the code of the study's solvers
+    included. A solve that needs more is a failed row; a limit that leaves solves too little ends the run."""
+
+    def __post_init__(self) -> None:
+        if self.in_process and self.memory_limit_mib is not None:
+            raise InputError(
+                "run", "workers, if there is a memory limit", "--in-process", "Leave one of the two out."
+            )
+
+        if self.in_process and (self.address or self.workers is not None):
+            beside = "--address" if self.address else "--workers"
+            raise InputError("run", f"no {beside} with --in-process", "both", "Leave one of the two out.")
+
+    def runtime(self, study: Study) -> Runtime:
+        """A runtime for the study's tasks; close it, or use it in a ``with`` block."""
+        limit = study.solve_seconds + GRACE_SECONDS
+        if self.in_process:
+            from clusters.in_process import InProcessRuntime
+
+            return InProcessRuntime(answer_task, RuntimeSettings(wall_limit_seconds=limit))
+        from clusters.ray.actors import RayRuntime
+
+        memory = None if self.memory_limit_mib is None else self.memory_limit_mib << 20
+        settings = RuntimeSettings(
+            workers=self.workers,
+            wall_limit_seconds=limit,
+            memory_limit_bytes=memory,
+            address=self.address,
+            packages=PACKAGES,
+            prepare=partial(warm_up, solvers_of(study)),
+        )
+        return RayRuntime(answer_task, settings)
+
+
+def run_folder(study: Study, output: Path | None = None) -> Path:
+    """Where a study's results go: ``output``, or ``runs/NAME`` below the current folder.
+
+    A Ray job's current folder is a copy that Ray deletes: there it is ``runs/NAME`` of the home folder.
+    """
+    if output is not None:
+        return output
+    in_a_copy = any(part.startswith("_ray_pkg_") for part in Path.cwd().parts)
+    return (Path.home() if in_a_copy else Path()) / "runs" / study.name
+
+
+def store_of(folder: Path) -> Path:
+    """The folder of run folders that a run folder is in: stored answers are looked up in all of them."""
+    # the parent of "." and of "a/.." cannot be told from the text
+    return folder.parent if folder.name not in ("", "..") else folder.resolve().parent
+
+
+def run_study(
+    study: Study,
+    output: Path | None = None,
+    place: Place = Place(),
+    *,
+    observer: Observer | None = None,
+    resume: bool = True,
+) -> RunFolder:
+    """Run a study to its end and return its folder; with ``resume``, stored answers are used again.
+
+    Wrong input raises InputError, and so does a folder that holds the results of a study of another name; a
+    folder that cannot be written raises ResultsError; all before any solve. A failed solve is a row with its
+    error. No runtime is started where the store holds every answer of a grid or random search. An Optuna
+    search goes on from its journal in the folder; without ``resume`` it starts anew.
+    """
+    folder = run_folder(study, output)
+    check_lock_file(folder, study.name)
+    store = StoredAnswers(store_of(folder)) if resume else None
+    observer = observer or Observer()
+    planned = plan(study, store, observer.counted)
+    with RunWriter(folder) as writer:
+        # again, for another run may have taken the folder while this one was planned
+        check_lock_file(folder, study.name)
+        check_rows(folder, study.name)
+        writer.write_lock_file(lock_content(study, planned.warnings))
+        run = Run(study, writer, observer, store)
+        observer.planned(planned)
+        search = search_of(study, journal_in(folder, resume))
+        somewhere = place if planned.open else Place(in_process=True)
+        try:
+            with somewhere.runtime(study) as runtime:
+                run.explore(search, runtime)
+        except MemoryLimitError as error:
+            raise _limit_too_low(error, study) from None
+    return RunFolder(folder)
+
+
+def _limit_too_low(error: MemoryLimitError, study: Study) -> InputError:
+    """The error in the words of the option, in whole MiB that are not too few."""
+    taken, least, limit = (
+        -(-size // (1 << 20)) for size in (error.taken_bytes, error.least_bytes, error.limit_bytes)
+    )
+    return InputError(
+        "--memory-limit",
+        f"at least {least} MiB",
+        f"{limit} MiB",
+        f"The code of {' and '.join(solvers_of(study))} takes {taken} MiB of a worker's address space, "
+        f"and solves need {least - taken} MiB more",
+    )

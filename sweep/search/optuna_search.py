@@ -1,0 +1,325 @@
+"""Optuna's samplers as a search: ask for designs, tell what was found, keep every trial in a journal."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+from optuna.exceptions import ExperimentalWarning
+from optuna.samplers import BaseSampler
+from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from results.front.pareto import recent_gain
+from sweep.run.design_row import Row
+from sweep.run.pruning import objective_bounds
+from sweep.run.workload import solved_how
+from sweep.search.trial_journal import append_records, mend
+from sweep.study.axis import Axis
+from sweep.study.design_space import Design, DesignSpace
+from sweep.study.identity import content_hash
+from sweep.study.search_choice import OptunaSearch
+from sweep.study.study import Study
+
+Distributions = dict[str, BaseDistribution]
+Point = tuple[int, ...]
+"""A design as the index of its value on each axis: what the samplers see."""
+
+TRIALS_PER_ASK = 64
+"""Trials of an earlier run that are handed out at once."""
+
+POPULATION = 24
+"""Designs of a generation, unless the study says: some generations in the hundreds of trials a study has."""
+
+REPEATED_ASKS = 5
+"""Proposals in a row that were made before, after which a random new design is taken."""
+
+BEGUN = "begun"
+"""Attribute of an Optuna study whose first trials are all in its queue."""
+REPEATS = "repeats"
+"""Attribute of a trial that proposed what an earlier one had: the number of that one."""
+BOUNDS = "values are lower bounds"
+"""Attribute of a trial whose design was discarded by its bounds."""
+UNMAPPED = "a mapping for every layer"
+"""The constraint that a design breaks when its solves prove that a layer has no mapping."""
+
+
+class OptunaProposals:
+    """Designs of the study's family as one of Optuna's samplers proposes them (see
+    ``sweep.search.search.Search``).
+
+    Every proposal follows from the study, the number of its trial and what was told before, for each trial
+    has a seed of its own: a search that was killed goes on, from its journal, as if it had not been. Trials
+    that were open then are handed out again under their numbers.
+
+    A design proposed again costs no solve: the sampler is told the answer (where that is still open, that the
+    trial failed) and asked again. After REPEATED_ASKS of these a random design that was never proposed takes
+    the place, so that a batch of proposals is never one design.
+    """
+
+    learns = True
+
+    def __init__(
+        self,
+        study: Study,
+        space: DesignSpace,
+        journal: Path | None = None,
+        first: Callable[[], Sequence[Point]] = list,
+    ) -> None:
+        """``first`` gives the designs to begin a new search with, after the baseline."""
+        assert isinstance(study.search, OptunaSearch)
+        self._study, self._search, self._space = study, study.search, space
+        self._started = time.monotonic()
+        self._points: dict[Point, int] = {}
+        """Every design proposed -> the trial that did first."""
+        self._open: dict[int, Trial] = {}
+        self._evaluated: list[list[float]] = []
+        self._storage = _storage(journal)
+        self._optuna = _opened(study, self._storage)
+        baseline, member = space.baseline_design(), space.indices_of_baseline()
+        self._again = deque([baseline] if baseline and member is None else [])
+        self._again.extend(self._of_earlier_runs())
+        if BEGUN not in self._optuna.user_attrs:
+            self._queue([*([member] if member else []), *first()])
+
+    @property
+    def repeats(self) -> int:
+        """Proposals that had been made before."""
+        return sum(REPEATS in trial.user_attrs for trial in self._trials())
+
+    @property
+    def finished(self) -> bool:
+        if self._again:
+            return False
+        if len(self._points) >= min(self._search.trials, self._space.size):
+            return True
+        seconds = self._search.wall_seconds
+        return (seconds is not None and time.monotonic() - self._started > seconds) or self._on_a_plateau()
+
+    def ask(self) -> list[Design]:
+        if self._again:
+            return [self._again.popleft() for _ in range(min(len(self._again), TRIALS_PER_ASK))]
+        return [self._proposed()]
+
+    def tell(self, row: Row) -> None:
+        if row["status"] == "complete":
+            self._evaluated.append([float(row[name]) for name in self._study.objectives])
+        trial = self._open.pop(row["trial"], None)
+        if trial is not None:
+            self._tell(trial, row)
+
+    def _on_a_plateau(self) -> bool:
+        plateau = self._search.plateau
+        if plateau is None or len(self._evaluated) <= plateau.trials:
+            return False
+        return recent_gain(self._evaluated, plateau.trials) <= plateau.tolerance
+
+    def _proposed(self) -> Design:
+        for _ in range(REPEATED_ASKS):
+            trial, point = self._asked()
+            if point not in self._points:
+                return self._new(trial, point)
+            self._repeat(trial, self._points[point])
+        unseen = self._space.unseen(self._points, f"{self._search.seed}/{len(self._trials())}")
+        assert unseen is not None, "a search that has proposed the whole family is finished"
+        self._optuna.enqueue_trial(self._values(unseen))
+        return self._new(*self._asked())
+
+    def _asked(self) -> tuple[Trial, Point]:
+        self._optuna.sampler = _sampler(self._search, self._space.axes, len(self._trials()))
+        trial = self._optuna.ask()
+        return trial, self._point(trial)
+
+    def _new(self, trial: Trial, point: Point) -> Design:
+        self._points[point] = trial.number
+        self._open[trial.number] = trial
+        return self._space.design(point, trial.number)
+
+    def _repeat(self, trial: Trial, number: int) -> None:
+        """Answer a trial that proposes what trial ``number`` did."""
+        trial.set_user_attr(REPEATS, number)
+        earlier = self._trials()[number]
+        if earlier.state is TrialState.COMPLETE:
+            self._constrain(trial, earlier.constraints)
+            self._optuna.tell(trial, earlier.values)
+        else:
+            self._optuna.tell(trial, state=TrialState.FAIL)
+
+    def _tell(self, trial: Trial, row: Row) -> None:
+        """Tell the sampler what it shall learn; a failed solve is told as such, and tried again next time.
+
+        A design that breaks a constraint has no objectives: it is told infinities, and by how much it does.
+        """
+        if row["status"] == "failed":
+            self._optuna.tell(trial, state=TrialState.FAIL)
+            return
+        design = self._space.design(self._point(trial))
+        infeasible = row["status"] == "infeasible"
+        broken = {str(c): c.excess(design.hardware) for c in self._space.constraints}
+        self._constrain(trial, broken | {UNMAPPED: float(infeasible and design.feasible)})
+        if infeasible:
+            values = [inf] * len(self._study.objectives)
+        elif row["status"] == "dominated":
+            trial.set_user_attr(BOUNDS, True)
+            values = objective_bounds(self._study, design, row["energy_bound_pj"], row["cycles_bound"])
+        else:
+            values = [float(row[name]) for name in self._study.objectives]
+        self._optuna.tell(trial, values)
+
+    def _constrain(self, trial: Trial, excesses: Mapping[str, float]) -> None:
+        """A constraint holds where its excess is 0 or less; a driver that died here may have set some."""
+        known = self._trials()[trial.number].constraints
+        for name, excess in excesses.items():
+            if name not in known:
+                trial.set_constraint(name, excess)
+
+    def _of_earlier_runs(self) -> list[Design]:
+        """The designs of the journal's trials, told ones first: their answers are in the store.
+
+        Those that bounds discarded come after what discarded them, those still open last.
+        """
+        designs: list[tuple[bool, bool, Design]] = []
+        for frozen in self._trials():
+            answered = REPEATS in frozen.user_attrs and frozen.state.is_finished()
+            if answered or frozen.state is TrialState.WAITING:
+                continue
+            trial, point = self._resumed(frozen)
+            if point in self._points:  # the driver died before it was answered
+                self._repeat(trial, self._points[point])
+                continue
+            is_open = frozen.state is TrialState.RUNNING
+            designs.append((is_open, BOUNDS in frozen.user_attrs, self._new(trial, point)))
+            if not is_open:
+                del self._open[frozen.number]
+        return [design for *_, design in sorted(designs, key=lambda entry: entry[:2])]
+
+    def _resumed(self, frozen: FrozenTrial) -> tuple[Trial, Point]:
+        """The trial, its values proposed as they would have been where the driver died over that.
+
+        Optuna's study asks for new trials only. Its storage knows the id by which one may be gone on with.
+        """
+        self._optuna.sampler = _sampler(self._search, self._space.axes, frozen.number)
+        of_study = self._storage.get_study_id_from_name(self._optuna.study_name)
+        trial_id = self._storage.get_trial_id_from_study_id_trial_number(of_study, frozen.number)
+        trial = Trial(self._optuna, trial_id)
+        return trial, self._point(trial)
+
+    def _queue(self, first: Sequence[Point]) -> None:
+        """Let a new search begin with these designs; some are queued already where a driver died here."""
+        for point in dict.fromkeys(first):
+            self._optuna.enqueue_trial(self._values(point), skip_if_exists=True)
+        self._optuna.set_user_attr(BEGUN, True)
+
+    def _trials(self) -> list[FrozenTrial]:
+        return self._optuna.get_trials(deepcopy=False)
+
+    def _values(self, point: Point) -> dict[str, int]:
+        return {axis.key: index for axis, index in zip(self._space.axes, point, strict=True)}
+
+    def _point(self, trial: Trial) -> Point:
+        return tuple(_suggest(trial, axis) for axis in self._space.axes)
+
+
+def _distribution(axis: Axis) -> BaseDistribution:
+    """Neighbours of an ordered axis are near each other for the sampler; of another, all values are alike."""
+    if axis.ordered:
+        return IntDistribution(0, len(axis.choices) - 1)
+    return CategoricalDistribution(range(len(axis.choices)))
+
+
+def _suggest(trial: Trial, axis: Axis) -> int:
+    if axis.ordered:
+        return trial.suggest_int(axis.key, 0, len(axis.choices) - 1)
+    return int(trial.suggest_categorical(axis.key, range(len(axis.choices))))
+
+
+class _Told:
+    """A sampler that is told the space, and need not find it out from all trials at every proposal."""
+
+    axes: Sequence[Axis] = ()
+
+    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> Distributions:
+        varied = (axis for axis in self.axes if len(axis.choices) > 1)
+        return {axis.key: _distribution(axis) for axis in sorted(varied, key=lambda axis: axis.key)}
+
+
+class _NSGAII(_Told, optuna.samplers.NSGAIISampler):
+    pass
+
+
+class _NSGAIII(_Told, optuna.samplers.NSGAIIISampler):
+    pass
+
+
+class _TPE(_Told, optuna.samplers.TPESampler):
+    pass
+
+
+def _sampler(search: OptunaSearch, axes: Sequence[Axis], number: int) -> BaseSampler:
+    """The sampler that proposes trial ``number``: all that it knows of earlier ones is in their records."""
+    seed = Random(f"{search.seed}/{number}").getrandbits(32)
+    population = search.population or POPULATION
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)  # nsga3 and qmc still are that to Optuna
+        sampler = _plain_sampler(search, seed, population)
+    if isinstance(sampler, _Told):
+        sampler.axes = axes
+    return sampler
+
+
+def _plain_sampler(search: OptunaSearch, seed: int, population: int) -> BaseSampler:
+    if search.sampler == "nsga2":
+        return _NSGAII(population_size=population, seed=seed)
+    if search.sampler == "nsga3":
+        return _NSGAIII(population_size=population, seed=seed)
+    if search.sampler == "tpe":
+        return _TPE(multivariate=True, constant_liar=True, seed=seed)
+    if search.sampler == "qmc":  # one sequence, of which every trial is the next point
+        return optuna.samplers.QMCSampler(scramble=True, seed=search.seed, warn_independent_sampling=False)
+    return optuna.samplers.RandomSampler(seed=seed)
+
+
+def _opened(study: Study, storage: BaseStorage) -> optuna.Study:
+    """The study's trials so far; those of a study that asked for anything else stay apart in the storage."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    asked = study.identity
+    for key in ("description", "search"):
+        del asked[key]
+    assert isinstance(study.search, OptunaSearch)
+    steering = study.search.model_dump(mode="json", exclude={"trials", "wall_seconds", "plateau"})
+    return optuna.create_study(
+        storage=storage,
+        study_name=f"{study.name}-{content_hash([asked, steering, solved_how(study)])}",
+        directions=["minimize"] * len(study.objectives),
+        load_if_exists=True,
+    )
+
+
+def _storage(journal: Path | None) -> BaseStorage:
+    if journal is None:
+        return InMemoryStorage()
+    mend(journal)
+    return JournalStorage(_UnsyncedFile(str(journal)))
+
+
+class _UnsyncedFile(JournalFileBackend):
+    """Records outlive the process, as answers do, though not a power cut.
+
+    Optuna would wait for the disk at each of a trial's ten records, and take a lock that the run folder has.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._path = Path(path)
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        append_records(self._path, logs)

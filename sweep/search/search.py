@@ -1,0 +1,148 @@
+"""How designs are proposed: all of the grid, a random sample, or one after the other by what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from costmodel.errors import InputError
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.chips import load_chip
+from sweep.run.design_row import Row
+from sweep.run.layer_workload import demands
+from sweep.study.design_space import Constraint, Design, DesignSpace
+from sweep.study.search_choice import GridSearch, OptunaSearch, RandomSearch
+from sweep.study.study import Study
+
+if TYPE_CHECKING:
+    from sweep.search.warm_start import RelaxedStart
+
+DESIGNS_PER_ASK = 64
+"""Designs of a fixed list that are handed out, and looked up in the store, at once."""
+
+LOOKED_AT = 1000
+"""Random designs among which a plan of an Optuna search looks for such as meet the constraints."""
+
+
+class Search(Protocol):
+    """Proposes designs and is told the row of each: ask and tell, in the driver, in one thread."""
+
+    @property
+    def learns(self) -> bool:
+        """Whether proposals follow from what was told: then nobody should ask further ahead than needed."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing more to ask for."""
+
+    def ask(self) -> list[Design]:
+        """The next designs, each one once, infeasible ones included; none only when finished."""
+
+    def tell(self, row: Row) -> None:
+        """The ``designs`` row of a design that was asked for."""
+
+
+class ListedDesigns:
+    """Designs that are known beforehand, whatever is found."""
+
+    learns = False
+
+    def __init__(self, designs: Iterable[Design]) -> None:
+        self._left = iter(designs)
+        self.finished = False
+
+    def ask(self) -> list[Design]:
+        batch = list(islice(self._left, DESIGNS_PER_ASK))
+        self.finished = len(batch) < DESIGNS_PER_ASK
+        return batch
+
+    def tell(self, row: Row) -> None:
+        """Nothing follows from it."""
+
+
+def search_of(study: Study, journal: Path | None = None) -> Search:
+    """The study's search; an Optuna one goes on from its ``journal``, or keeps none if that is None."""
+    if isinstance(study.search, OptunaSearch):
+        from sweep.search.optuna_search import OptunaProposals
+
+        start = warm_start(study)
+        return OptunaProposals(study, design_space(study), journal, start.points if start else list)
+    return ListedDesigns(designs(study))
+
+
+def warm_start(study: Study) -> RelaxedStart | None:
+    """Where an Optuna search begins, if the study wants that; raises InputError where it cannot be had."""
+    if not (isinstance(study.search, OptunaSearch) and study.search.warm_start):
+        return None
+    from sweep.search.warm_start import RelaxedStart
+
+    return RelaxedStart(study, design_space(study), demands(study))
+
+
+def design_space(study: Study) -> DesignSpace:
+    constraints = tuple(Constraint.parse(text) for text in study.constraints)
+    load = load_chip if study.chip else load_architecture
+    return DesignSpace(study.base, study.axis_values(), constraints, study.baseline, load, study.where)
+
+
+def designs(study: Study) -> Iterator[Design]:
+    """The designs that a grid or random search looks at, each one once, the baseline first.
+
+    Of an Optuna search: as many random ones, for nobody knows which it will propose; from among LOOKED_AT
+    those that meet the constraints, for that is where it will soon be.
+    """
+    space = design_space(study)
+    if isinstance(study.search, GridSearch):
+        family = space.grid()
+    elif isinstance(study.search, RandomSearch):
+        family = space.sample(study.search.samples, study.search.seed)
+    else:
+        family = islice(_feasible_first(space, study.search), study.search.trials)
+    baseline = space.baseline_design()
+    if baseline is None:
+        return family
+    return chain([baseline], (design for design in family if not design.baseline))
+
+
+def _feasible_first(space: DesignSpace, search: OptunaSearch) -> Iterator[Design]:
+    def drawn(feasible: bool) -> Iterator[Design]:
+        family = space.sample(max(search.trials, LOOKED_AT), search.seed)
+        return (design for design in family if design.feasible == feasible)
+
+    return chain(drawn(feasible=True), drawn(feasible=False))
+
+
+def check_feasible(study: Study) -> None:
+    """Raises InputError when no proposed design meets the study's constraints, with how near they come."""
+    space, search = design_space(study), study.search
+    random = space.sample(LOOKED_AT, search.seed) if isinstance(search, OptunaSearch) else None
+    met = dict.fromkeys(space.constraints, False)
+    ranges: dict[Constraint, tuple[float, float]] = {}
+    count = 0
+    for design in random or designs(study):
+        if design.feasible:
+            return
+        count += 1
+        for constraint in space.constraints:
+            value = constraint.value(design.hardware)
+            least, most = ranges.get(constraint, (value, value))
+            ranges[constraint] = min(least, value), max(most, value)
+            met[constraint] |= constraint.holds(design.hardware)
+    for constraint, (least, most) in ranges.items():
+        if not met[constraint]:
+            raise InputError(
+                study.where,
+                f"a constraint that some design meets: {constraint}",
+                f"{constraint.quantity} from {least:g} to {most:g}",
+                "Relax the constraint or widen the axes.",
+                key="constraints",
+            )
+    raise InputError(
+        study.where,
+        "constraints that some design meets together",
+        f"none of {count:,} designs does",
+        "Relax a constraint or widen the axes.",
+        key="constraints",
+    )

@@ -1,0 +1,242 @@
+"""The design space: axes that vary a base architecture, and constraints that a design must meet."""
+
+from __future__ import annotations
+
+import operator
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import product
+from math import prod
+from random import Random
+
+from costmodel.errors import InputError, NotFoundError, OverrideError, did_you_mean
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.yaml.quantities import MOST
+from costmodel.hardware.architecture import Architecture
+from costmodel.hardware.chip import Chip
+from sweep.study.axis import Axis, Choice
+from sweep.study.hardware import QUANTITIES, Hardware, Load
+
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+_CONSTRAINT = re.compile(r"\s*(\w+)\s*(<=|>=|<|>)\s*([-+.\deE_]+)\s*")
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """``quantity comparison limit`` on what is known of a design before any solve."""
+
+    quantity: str
+    comparison: str
+    limit: float
+
+    @classmethod
+    def parse(cls, text: str) -> Constraint:
+        """The constraint that a study writes; InputError, without a file or key, for any other text."""
+        match = _CONSTRAINT.fullmatch(text)
+        if match is None or match[1] not in QUANTITIES:
+            expected = f"'QUANTITY <= NUMBER' with a quantity among {', '.join(QUANTITIES)} (or >=, <, >)"
+            named = first[0] if (first := re.search(r"\w+", text)) else ""
+            # a quantity that is right is no remedy for what follows it
+            remedy = "" if named in QUANTITIES else did_you_mean(named, QUANTITIES)
+            raise InputError("", expected, text, remedy)
+        try:
+            limit = float(match[3])
+        except ValueError:
+            raise InputError("", "a number after the comparison", text) from None
+        if not abs(limit) <= MOST:
+            raise InputError("", f"a number up to {MOST:g} after the comparison", text)
+        return cls(match[1], match[2], limit)
+
+    def value(self, hardware: Hardware) -> float:
+        return float(QUANTITIES[self.quantity](hardware))
+
+    def holds(self, hardware: Hardware) -> bool:
+        return COMPARISONS[self.comparison](self.value(hardware), self.limit)
+
+    def excess(self, hardware: Hardware) -> float:
+        """By how much it is broken, as a share of the limit: 0 or less where it holds."""
+        beyond = self.value(hardware) - self.limit
+        share = (beyond if self._is_upper else -beyond) / (abs(self.limit) or 1.0)
+        # "<" and ">" are broken at the limit itself, where nothing is exceeded
+        return min(share, 0.0) if self.holds(hardware) else max(share, sys.float_info.epsilon)
+
+    def excludes(self, other: Constraint) -> bool:
+        """Whether no number meets both: they bound one quantity from two sides and nothing is between."""
+        if self.quantity != other.quantity or self._is_upper == other._is_upper:
+            return False
+        upper, lower = (self, other) if self._is_upper else (other, self)
+        if upper.limit == lower.limit:
+            return upper.comparison == "<" or lower.comparison == ">"
+        return upper.limit < lower.limit
+
+    @property
+    def _is_upper(self) -> bool:
+        return self.comparison.startswith("<")
+
+    def __str__(self) -> str:
+        return f"{self.quantity} {self.comparison} {self.limit:g}"
+
+
+def check_together(constraints: Sequence[Constraint]) -> None:
+    """InputError, whose key is ``[position]``, for a constraint that stands twice or contradicts another."""
+    for later, constraint in enumerate(constraints):
+        for earlier in constraints[:later]:
+            if constraint == earlier:
+                raise InputError("", "every constraint once", f"{constraint} again", key=f"[{later}]")
+            if constraint.excludes(earlier):
+                expected, found = "constraints that some number meets", f"{earlier} and {constraint}"
+                raise InputError("", expected, found, "Relax one of the two", key=f"[{later}]")
+
+
+@dataclass(frozen=True)
+class Design:
+    """One member of the family: the axis values that make it and the hardware they make."""
+
+    values: tuple[tuple[str, Choice], ...]
+    hardware: Hardware
+    broken: tuple[str, ...] = field(default=())
+    """The constraints it does not meet, with its own numbers; such a design costs no solve."""
+    trial: int | None = None
+    """Optuna's number of the proposal, where a sampler made it."""
+    baseline: bool = False
+    """Whether it is the design that the study names to compare with."""
+
+    @property
+    def feasible(self) -> bool:
+        return not self.broken
+
+    @property
+    def architecture(self) -> Architecture:
+        """The hardware, of a study of architectures."""
+        assert isinstance(self.hardware, Architecture)
+        return self.hardware
+
+    @property
+    def chip(self) -> Chip:
+        """The hardware, of a study of chips."""
+        assert isinstance(self.hardware, Chip)
+        return self.hardware
+
+
+@dataclass(frozen=True)
+class DesignSpace:
+    """All combinations of the axes' values on the ``base`` (a library name or a file that ``load`` takes)."""
+
+    base: str
+    axes: tuple[Axis, ...]
+    constraints: tuple[Constraint, ...] = ()
+    baseline: dict[str, Choice] | None = None
+    load: Load = load_architecture
+    where: str = "study"
+    """What errors call the study that describes the family."""
+
+    @property
+    def size(self) -> int:
+        return prod(len(axis.choices) for axis in self.axes)
+
+    def design(self, indices: Sequence[int], trial: int | None = None) -> Design:
+        """The design with the ``indices[i]``-th value of axis i."""
+        values = {axis.key: axis.choices[i] for axis, i in zip(self.axes, indices, strict=True)}
+        design = self._made(values)
+        return replace(design, trial=trial, baseline=design.hardware == self._baseline_hardware)
+
+    def baseline_design(self) -> Design | None:
+        """The study's baseline; InputError where it breaks a constraint: there is nothing to compare."""
+        if self.baseline is None:
+            return None
+        design = self._made(self.baseline, "baseline")
+        if design.broken:
+            raise InputError(
+                self.where, "a design that meets the constraints", design.broken[0], key="baseline"
+            )
+        return replace(design, baseline=True)
+
+    def indices_of_baseline(self) -> tuple[int, ...] | None:
+        """Where the family has the baseline; None where it is not a member (or there is none)."""
+        if self.baseline is None:
+            return None
+        indices = [axis.index_of(self.baseline[axis.key]) for axis in self.axes]
+        inside = tuple(index for index in indices if index is not None)
+        return inside if len(inside) == len(indices) else None
+
+    @cached_property
+    def _baseline_hardware(self) -> Hardware | None:
+        return None if self.baseline is None else self._made(self.baseline, "baseline").hardware
+
+    def _made(self, values: Mapping[str, Choice], block: str = "axes") -> Design:
+        """The design with these values, which the ``block`` of the study gives: errors name it."""
+        try:
+            hardware = self.load(self.base, values)
+        except OverrideError as error:
+            raise error.at(self.where, block) from None
+        except NotFoundError as error:
+            kind = "architecture" if self.load is load_architecture else "chip"
+            raise error.at(self.where, kind) from None
+        broken = tuple(
+            f"{constraint} (is {constraint.value(hardware):g})"
+            for constraint in self.constraints
+            if not constraint.holds(hardware)
+        )
+        return Design(tuple(values.items()), hardware, broken)
+
+    def check_values(self) -> None:
+        """InputError for a value of an axis that cannot be, and for two that make the same hardware.
+
+        Every listed value is tried with the first values of the other axes. Numbers of a range differ.
+        """
+        first = {axis.key: axis.choices[0] for axis in self.axes}
+        for axis in self.axes:
+            made: list[Hardware] = []
+            for position, choice in enumerate(axis.choices if isinstance(axis.choices, tuple) else ()):
+                hardware = self._made(first | {axis.key: choice}).hardware
+                if hardware in made:
+                    found = f"{choice!r}, which makes the same as {axis.choices[made.index(hardware)]!r}"
+                    key = f"axes.{axis.key}.choices[{position}]"
+                    raise InputError(self.where, "values that make different designs", found, key=key)
+                made.append(hardware)
+
+    def grid(self) -> Iterator[Design]:
+        """Every design, the last axis varying fastest."""
+        for indices in product(*(range(len(axis.choices)) for axis in self.axes)):
+            yield self.design(indices)
+
+    def indices(self, flat: int) -> tuple[int, ...]:
+        """The indices of the ``flat``-th design of the grid."""
+        indices = []
+        for axis in reversed(self.axes):
+            flat, index = divmod(flat, len(axis.choices))
+            indices.append(index)
+        return tuple(indices[::-1])
+
+    def sample(self, count: int, seed: int) -> Iterator[Design]:
+        """``count`` different designs drawn uniformly (all of them where the space is not larger)."""
+        for flat in _drawn(Random(seed), self.size, min(count, self.size)):
+            yield self.design(self.indices(flat))
+
+    def unseen(self, seen: Collection[tuple[int, ...]], seed: str) -> tuple[int, ...] | None:
+        """The indices of a random design that is not among those ``seen``; None where all are."""
+        # of one design more than were seen, one is new
+        draws = _drawn(Random(seed), self.size, min(self.size, len(seen) + 1))
+        return next((point for point in map(self.indices, draws) if point not in seen), None)
+
+
+def _drawn(random: Random, size: int, count: int) -> list[int]:
+    """``count`` different numbers below ``size``, none of which is listed to draw from.
+
+    Python's own way takes a range, whose length must fit into a machine word; the product of long axes does
+    not, and then a number that comes again is so rare that it is simply drawn anew.
+    """
+    if size <= sys.maxsize:
+        return random.sample(range(size), count)
+    drawn: dict[int, None] = {}
+    while len(drawn) < count:
+        drawn[random.randrange(size)] = None
+    return list(drawn)

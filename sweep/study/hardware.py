@@ -1,0 +1,71 @@
+"""What a design is, an accelerator or a chip of tiles on a mesh, and the figures of it that need no solve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import inf
+from typing import Any
+
+from costmodel.hardware.architecture import Architecture
+from costmodel.hardware.chip import Chip
+
+Hardware = Architecture | Chip
+Load = Callable[[str, Mapping[str, Any]], Hardware]
+"""From a library name or a file, and values that replace its own, by key."""
+
+
+def area_um2(hardware: Hardware) -> float:
+    """0 where the file gives no areas; of a chip that of its tiles, without DRAM and links."""
+    if isinstance(hardware, Architecture):
+        return hardware.area_um2
+    return hardware.tiles * mapped_on(hardware).area_um2
+
+
+def mac_units(hardware: Hardware) -> float:
+    if isinstance(hardware, Architecture):
+        return hardware.mac_units
+    return hardware.tiles * hardware.tile.macs
+
+
+def on_chip_bits(hardware: Hardware) -> float:
+    """Storage within DRAM, infinite with an unlimited level there; of a chip the tiles' buffers."""
+    if isinstance(hardware, Chip):
+        return 8 * hardware.tiles * hardware.tile.buffer.size_bytes
+    *on_chip, _dram = zip(hardware.instances, hardware.levels, strict=True)
+    return sum(
+        instances * (inf if level.size_words is None else level.size_words) * level.word_bits
+        for instances, level in on_chip
+    )
+
+
+def mapped_on(hardware: Hardware) -> Architecture:
+    """What layers are mapped on: the accelerator, or a tile of the chip."""
+    if isinstance(hardware, Architecture):
+        return hardware
+    assert hardware.tile.architecture is not None, "chip files name the tile's architecture"
+    return hardware.tile.architecture
+
+
+def tiles(hardware: Hardware) -> float:
+    """Tiles of a chip; an accelerator is one."""
+    return hardware.tiles if isinstance(hardware, Chip) else 1
+
+
+def frequency_hz(hardware: Hardware) -> float:
+    return 1e9 * hardware.frequency_ghz if isinstance(hardware, Chip) else hardware.frequency_hz
+
+
+QUANTITIES: dict[str, Callable[[Hardware], float]] = {
+    "area_um2": area_um2,
+    "mac_units": mac_units,
+    "on_chip_bits": on_chip_bits,
+    "tiles": tiles,
+}
+"""What a study may constrain."""
+
+
+def hardware_columns(hardware: Hardware) -> dict[str, Any]:
+    """The columns of a ``designs`` row that hold the whole hardware."""
+    if isinstance(hardware, Chip):
+        return {"architecture_name": hardware.name, "chip": hardware.to_json()}
+    return {"architecture_name": hardware.name, "architecture": hardware.to_json()}

@@ -1,0 +1,42 @@
+"""Texts and hashes by which equal content is known, and the parameters that a solver takes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping as ReadOnlyDict
+from math import isfinite
+from typing import Any
+
+from costmodel.errors import InputError, did_you_mean
+from solvers.catalogue import solver
+
+
+def canonical_json(data: Any) -> str:
+    """One text for equal data: sorted keys, no spaces, shortest floats; NaN and infinities are refused."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def content_hash(data: Any) -> str:
+    """128 bits of SHA-256 over the canonical JSON, as 32 hexadecimal digits."""
+    return hashlib.sha256(canonical_json(data).encode()).hexdigest()[:32]
+
+
+def checked_params(solver_name: str, given: ReadOnlyDict[str, Any]) -> Any:
+    """The solver's Params with what a study or command line gave; raises InputError for what it has not."""
+    entry = solver(solver_name)
+    params_type = entry.load().Params
+    known = list(params_type.__dataclass_fields__)
+    if unknown := sorted(set(given) - set(known)):
+        expected = f"parameters of {solver_name} among {', '.join(known)}"
+        remedy, key = did_you_mean(unknown[0], known), f"params.{unknown[0]}"
+        raise InputError(entry.family, expected, unknown[0], remedy, key=key)
+    for key, value in given.items():
+        if isinstance(value, float) and not isfinite(value):
+            raise InputError(entry.family, "a finite number", value, key=f"params.{key}")
+    try:
+        return params_type(**given)
+    except TypeError as error:
+        raise InputError(
+            entry.family, f"parameters that {solver_name} takes", str(error), key="params"
+        ) from None

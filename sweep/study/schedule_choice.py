@@ -1,0 +1,135 @@
+"""The ``schedule`` block of a study: how every network is scheduled on the chips of the family."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from costmodel.errors import InputError
+from costmodel.formats.yaml.file_keys import Keys
+from solvers.budget import MOST_SEED, Budget
+from solvers.catalogue import CATALOGUE, solver
+from solvers.mapping.problem import Objective as TileObjective
+from solvers.schedule.objective import Objective
+from solvers.schedule.tiles.layer_parts import FEW_PARTITIONS, Pruning
+from sweep.study.number_keys import Iterations, Seconds, Seed
+
+TILE_LOT = 32
+"""Shares of layers that a mapping solver maps in one task: seconds of work, and few rows."""
+MOST_SEEDS = 10_000
+"""Seeds of one scheduler, and parts of a search: each is a task of its own, for every network and chip."""
+ASKING = [entry.name for entry in CATALOGUE if entry.asks_for_costs]
+"""Solvers that ask for costs as they go; layers may run alone by default."""
+WITHOUT_DRAWS = [entry.name for entry in CATALOGUE if entry.family == "schedule" and not entry.draws]
+"""Solvers that ignore the seed."""
+
+
+class SchedulerChoice(Keys):
+    """A scheduler that schedules every network once for each of its seeds; the best schedule counts."""
+
+    solver: str = "set"
+    """A schedule solver of ``archsweep list solvers``."""
+    seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)] = 4
+    """How many seeds; 1 of a solver that draws nothing, for all would give the same answer."""
+    seed: Seed = 0
+    """The first seed; the others follow it."""
+    epochs: Annotated[int, Field(ge=1, le=MOST_SEEDS)] = 1
+    """Parts of the search, between which seeds exchange their best trees; with 1 they do not."""
+    params: dict[str, Any] = Field(default_factory=dict)
+    """Parameters of the solver, by their names in its ``Params``."""
+    wall_seconds: Seconds = 600.0
+    """Seconds on the clock that one seed may take."""
+    iterations: Iterations | None = None
+    """Steps that one seed may take. Absent: the solver's own number."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_seeds(cls, keys: Any) -> Any:
+        chosen = keys.get("solver") if isinstance(keys, dict) else None
+        return {"seeds": 1, **keys} if chosen in WITHOUT_DRAWS else keys
+
+    @field_validator("seeds")
+    @classmethod
+    def _seeds_that_differ(cls, seeds: int, read: ValidationInfo) -> int:
+        chosen = read.data.get("solver")
+        if seeds > 1 and chosen in WITHOUT_DRAWS:
+            raise InputError("", f"1, for {chosen} draws nothing: every seed gives the same answer", seeds)
+        return seeds
+
+    @model_validator(mode="after")
+    def _last_seed(self) -> SchedulerChoice:
+        if (last := self.seed + self.seeds - 1) > MOST_SEED:
+            raise InputError("", f"a last seed, seed + seeds - 1, of at most {MOST_SEED}", last, key="seed")
+        return self
+
+    @property
+    def budgets(self) -> list[Budget]:
+        """One for each seed."""
+        seeds = range(self.seed, self.seed + self.seeds)
+        return [Budget(self.wall_seconds, self.iterations, seed) for seed in seeds]
+
+
+class ScheduleChoice(SchedulerChoice):
+    """A scheduler, what it minimises, and rivals that answer the same question; the best schedule counts.
+
+    What a tile computes is mapped as the study's ``mapping`` block says.
+    """
+
+    objective: str = "edp"
+    """What a schedule minimises: energy, cycles, edp, or a product of powers such as e2d."""
+    batch: Annotated[int, Field(ge=1)] = 1
+    """Samples that run together, of networks that name no batch."""
+    least_utilization: Annotated[float, Field(ge=0, le=1)] = Pruning.least_utilization
+    """Partitions of a layer whose tiles are used less are not looked at."""
+    most_partitions: Annotated[int, Field(ge=1)] | None = Pruning.most
+    """How many partitions of a layer are looked at. Absent: all, or few where each asks a mapping solver."""
+    alone: bool | None = None
+    """Whether a layer may run layer-sequentially from DRAM, mapped on the whole chip.
+
+    Absent: where the scheduler asks for costs and a mapping solver maps the tiles.
+    """
+    rivals: Annotated[tuple[SchedulerChoice, ...], Field(strict=False)] = ()
+    """Further schedulers for the same question, each at most once."""
+
+    @field_validator("objective")
+    @classmethod
+    def _known(cls, objective: str) -> str:
+        Objective.named(objective)
+        return objective
+
+    @model_validator(mode="after")
+    def _each_once(self) -> ScheduleChoice:
+        if len(set(names := [one.solver for one in self.schedulers])) < len(names):
+            raise InputError("", "every solver once", ", ".join(names), key="rivals")
+        return self
+
+    @property
+    def schedulers(self) -> tuple[SchedulerChoice, ...]:
+        """The solver and its rivals."""
+        return (self, *self.rivals)
+
+    @property
+    def tile_objective(self) -> TileObjective:
+        """What mappings on tiles minimise unless the study says: the nearest to the schedule's objective."""
+        return Objective.named(self.objective).of_tiles
+
+    def pruning(self, mapper: str) -> Pruning:
+        """Which partitions are worth a look; by default few where schedulers ask ``mapper`` for mappings."""
+        most, asking = self.most_partitions, all(one.solver in ASKING for one in self.schedulers)
+        if most is None and asking and solver(mapper).family == "mapping":
+            most = FEW_PARTITIONS
+        return Pruning(self.least_utilization, most)
+
+    def offers_alone(self, mapper: str) -> bool:
+        """Whether layers may run alone, mapped by ``mapper``: by default with schedulers that ask for costs.
+
+        InputError where that is wanted of a mapper of tiles' shares alone.
+        """
+        maps_layers = solver(mapper).family == "mapping"
+        if self.alone and not maps_layers:
+            expected = "a mapping solver, for layers alone on the whole chip"
+            raise InputError("", expected, mapper, "Name one, or leave `alone` out", key="schedule.alone")
+        if self.alone is not None:
+            return self.alone
+        return maps_layers and any(one.solver in ASKING for one in self.schedulers)

@@ -1,0 +1,98 @@
+"""The ``search`` block of a study: how designs are proposed."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from costmodel.formats.yaml.file_keys import Keys
+from sweep.study.number_keys import Seconds, Seed
+
+
+class SearchKeys(Keys):
+    """What every search may do."""
+
+    prune_by_bounds: bool = False
+    """Discard a design unsolved where an evaluated one dominates its proven lower bounds; same front."""
+
+    size_key: ClassVar[str] = "axes"
+    """The key of the study that says how many designs a search looks at."""
+
+    def looks_at(self, family: int) -> int:
+        """How many designs, at most, of a family of so many, the baseline apart."""
+        return family
+
+
+class GridSearch(SearchKeys):
+    """Every design of the space."""
+
+    method: Literal["grid"] = "grid"
+    """Look at every design."""
+
+
+class RandomSearch(SearchKeys):
+    """Different designs drawn uniformly."""
+
+    method: Literal["random"]
+    """Draw designs."""
+    samples: Annotated[int, Field(ge=1)]
+    """How many designs."""
+    seed: Seed = 0
+    """The seed of the draws."""
+
+    size_key = "search.samples"
+
+    def looks_at(self, family: int) -> int:
+        return min(self.samples, family)
+
+
+class Plateau(Keys):
+    """When a search has come to its plateau: its last designs added next to nothing to the hypervolume."""
+
+    trials: Annotated[int, Field(ge=1)]
+    """How many of the last evaluated designs are looked at."""
+    tolerance: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """The part of the hypervolume that they may have added together."""
+
+
+Sampler = Literal["nsga2", "nsga3", "tpe", "qmc", "random"]
+
+
+class OptunaSearch(SearchKeys):
+    """At most ``trials`` different designs, proposed by one of Optuna's samplers from what was found.
+
+    Designs that break a constraint, or that ``prune_by_bounds`` discards, are among the trials and cost no
+    solve.
+    """
+
+    method: Literal["optuna"]
+    """Have Optuna propose designs."""
+    trials: Annotated[int, Field(ge=1)]
+    """How many designs at most."""
+    sampler: Sampler = "nsga2"
+    """Which of Optuna's samplers."""
+    population: Annotated[int, Field(ge=2, le=100_000)] | None = None
+    """Of nsga2 and nsga3: designs of one generation, 24 unless told."""
+    seed: Seed = 0
+    """The seed of the sampler."""
+    wall_seconds: Seconds | None = None
+    """Propose no more after so long; of a resumed study counted anew."""
+    plateau: Plateau | None = None
+    """Stop where the last designs added next to nothing."""
+    warm_start: bool = False
+    """Begin with the designs of the family nearest to Thistle's relaxed optima."""
+
+    size_key = "search.trials"
+
+    def looks_at(self, family: int) -> int:
+        return min(self.trials, family)
+
+    @model_validator(mode="after")
+    def _population_of_a_genetic_sampler(self) -> OptunaSearch:
+        if self.population is not None and not self.sampler.startswith("nsga"):
+            raise ValueError("'population' with the samplers nsga2 and nsga3 only")
+        return self
+
+
+Search = Annotated[GridSearch | RandomSearch | OptunaSearch, Field(discriminator="method")]

@@ -1,0 +1,461 @@
+"""The study file: networks, a family of architectures, solver, objectives and search, checked by pydantic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from math import prod
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import Field, PrivateAttr, field_validator, model_validator
+
+from costmodel.errors import InputError, NotFoundError, did_you_mean
+from costmodel.formats.operator_networks import TRAINING
+from costmodel.formats.timeloop.files import each_file
+from costmodel.formats.yaml.file_keys import Keys, check_keys
+from costmodel.formats.yaml.safe_yaml import load_yaml, names_a_file
+from solvers.budget import Budget
+from solvers.mapping.problem import Objective as MappingObjective
+from sweep.study.axis import Axis, NumberRange, said_twice
+from sweep.study.design_space import Constraint, check_together
+from sweep.study.mapping_space import SpaceKeys
+from sweep.study.number_keys import Iterations, Seconds, Seed
+from sweep.study.schedule_choice import TILE_LOT, ScheduleChoice
+from sweep.study.search_choice import GridSearch, Sampler, Search
+
+MOST_EXACT = 2**53
+
+MOST_DESIGNS = 1_000_000
+"""Designs that one run looks at: planning a million takes minutes, and their answers gigabytes of memory."""
+
+DesignObjective = Literal[
+    "energy_pj",
+    "cycles",
+    "edp_pj_cycles",
+    "latency_seconds",
+    "area_um2",
+    "off_chip_bytes",
+    "off_chip_energy_pj",
+    "dram_bytes",
+    "noc_hop_bytes",
+]
+
+
+class NetworkChoice(Keys):
+    """A network of the study, with a batch and a weight of its own."""
+
+    network: str
+    """A network of the library, or a file: ONNX, an operator graph as JSON, a problem of Timeloop.
+
+    With ``.training`` behind the name it is the network's training step.
+    """
+    batch: Annotated[int, Field(ge=1)] | None = None
+    """Samples that run together. Absent: what the network says, which is 1 in the library."""
+    dims: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
+    """The symbolic lengths of an ONNX file, by their names in it."""
+    weight: Annotated[float, Field(ge=1e-12, le=1e12)] = 1.0
+    """How often it runs for every run of a network of weight 1."""
+
+    @property
+    def shown(self) -> str:
+        """``resnet18``, ``resnet18 x4`` for a batch of 4; of a file its name without the folder and dims."""
+        dims = [f"{name}={length}" for name, length in self.dims.items()]
+        batch = [] if self.batch is None else [f"x{self.batch}"]
+        return " ".join([Path(self.network).name, *batch, *dims])
+
+
+NetworkList = Annotated[list[str | NetworkChoice], Field(min_length=1)]
+"""How networks stand in the JSON Schema of study files: by their names alone, or with keys."""
+
+
+class AxisChoices(Keys):
+    """The values of one axis: ``choices``, or the numbers ``from`` .. ``to``, stepped or doubled.
+
+    Numbers end at 2**53, the last that every float can tell from its neighbours.
+    """
+
+    choices: tuple[Any, ...] | None = Field(default=None, strict=False)
+    """The values, each as the architecture or chip file would write it."""
+    start: int | None = Field(default=None, alias="from", ge=1, le=MOST_EXACT)
+    """The first number of a range."""
+    to: int | None = Field(default=None, ge=1, le=MOST_EXACT)
+    """The number that none of the range is above."""
+    step: int | None = Field(default=None, ge=1, le=MOST_EXACT)
+    """What is added from one number of the range to the next."""
+    powers_of_two: bool = False
+    """Whether each number of the range is twice the one before, in place of a step."""
+    unit: str = ""
+    """The unit of the numbers of a range, as in 64 KiB."""
+
+    @model_validator(mode="after")
+    def _one_form(self) -> AxisChoices:
+        is_range = self.start is not None and self.to is not None
+        if (self.choices is not None) == is_range or (self.choices is not None and self._range_keys):
+            raise ValueError("either 'choices' or a range with 'from' and 'to'")
+        if is_range and (self.step is not None) == self.powers_of_two:
+            raise ValueError("a range with either 'step' or 'powers_of_two: true'")
+        if not self.values():
+            raise ValueError("at least one value")
+        return self
+
+    @property
+    def _range_keys(self) -> bool:
+        return any((self.start, self.to, self.step, self.powers_of_two, self.unit))
+
+    @field_validator("choices")
+    @classmethod
+    def _each_once(cls, choices: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+        if choices is not None and (twice := said_twice(choices)):
+            later, earlier = twice
+            found = f"{choices[later]!r}, which is {choices[earlier]!r} again"
+            raise InputError("", "every value of an axis once", found, "Remove one", key=f"[{later}]")
+        return choices
+
+    def values(self) -> Sequence[Any]:
+        """The values in their order; those of a stepped range are made as they are asked for."""
+        if self.choices is not None:
+            return self.choices
+        assert self.start is not None
+        assert self.to is not None
+        if self.step:
+            return NumberRange(range(self.start, self.to + 1, self.step), self.unit)
+        doubled = [self.start << k for k in range(64) if self.start << k <= self.to]
+        return tuple(f"{number} {self.unit}" for number in doubled) if self.unit else tuple(doubled)
+
+
+class MappingChoice(SpaceKeys):
+    """How every layer is mapped: a mapping solver, its parameters, objective, space and budget."""
+
+    solver: str = "cosa"
+    """A mapping solver of ``archsweep list solvers``."""
+    objective: MappingObjective | None = None
+    """What a mapping minimises.
+
+    Absent: edp; in a study of chips what is nearest to the schedule's objective.
+    """
+    params: dict[str, Any] = Field(default_factory=dict)
+    """Parameters of the solver, by their names in its ``Params``."""
+    tolerance: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """The gap at which a solver that proves bounds may stop, as a part of the objective."""
+    wall_seconds: Seconds = 60.0
+    """Seconds on the clock that one solve may take."""
+    iterations: Iterations | None = None
+    """Steps that one solve may take, of solvers that count them. Absent: the clock decides."""
+    seed: Seed = 0
+    """The seed of solvers that draw."""
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(self.wall_seconds, self.iterations, self.seed)
+
+    @property
+    def solver_params(self) -> dict[str, Any]:
+        """The parameters, the tolerance among them if there is one."""
+        return self.params if self.tolerance is None else {**self.params, "tolerance": self.tolerance}
+
+
+class ScratchpadChoice(Keys):
+    """Plan every network's tensors in the storage level ``level``, whose size is the scratchpad of a design.
+
+    A plan says in which order the operators run, which tensors leave the scratchpad for a while, and where
+    each lies.
+    """
+
+    level: str
+    """The storage level of the architecture whose size is the scratchpad's."""
+    parameters: bool = False
+    """Whether parameters (weights) are brought in too: one block, while their operator runs."""
+    inputs_on_host: bool = False
+    """Whether the host holds the network's inputs, so that dropping one costs nothing."""
+    in_place: bool = False
+    """Whether an element-wise operator may write its output over an input that nothing reads later."""
+    bits_per_element: Annotated[int, Field(ge=1)] | None = None
+    """Bits of an element of a tensor. Absent: a word of the level."""
+    alignment_bytes: Annotated[int, Field(ge=1)] = 1
+    """Addresses and sizes are multiples of this."""
+    solver: str = "cosma"
+    """A scratchpad solver of ``archsweep list solvers``."""
+    params: dict[str, Any] = Field(default_factory=dict)
+    """Parameters of the solver, by their names in its ``Params``."""
+    wall_seconds: Seconds = 60.0
+    """Seconds on the clock that one plan may take."""
+    seed: Seed = 0
+    """The seed of solvers that draw."""
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(self.wall_seconds, seed=self.seed)
+
+
+class Study(Keys):
+    """A study: networks, a family of architectures or of chips, and how its designs are found and judged."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    """The study's name, and by default that of its run folder."""
+    description: str = ""
+    """What it asks, for people."""
+    networks: Annotated[tuple[NetworkChoice, ...], Field(min_length=1, strict=False)]
+    """The networks that every design runs, each a name or an entry with keys."""
+    architecture: str = ""
+    """What the axes vary: a library architecture or a file. Either this or ``chip``."""
+    chip: str = ""
+    """What the axes vary: a library chip or a file. Needs ``schedule``."""
+    axes: dict[str, AxisChoices] = Field(default_factory=dict)
+    """What differs between designs, by keys of the architecture or chip file such as SRAM.size."""
+    baseline: dict[str, Any] | None = None
+    """A value for every axis: the design to compare with, solved first; it need not be one of the family."""
+    constraints: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """What a design must meet before anything is solved for it, such as area_um2 <= 3e6."""
+    objectives: Annotated[tuple[DesignObjective, ...], Field(min_length=1, strict=False)] = (
+        "energy_pj",
+        "cycles",
+        "area_um2",
+    )
+    """What the Pareto front is drawn over; all are minimised."""
+    search: Search = GridSearch()
+    """How designs are proposed."""
+    mapping: MappingChoice = MappingChoice()
+    """How every layer is mapped; in a study of chips what a tile computes."""
+    scratchpad: ScratchpadChoice | None = None
+    """Plan every network's tensors in one storage level."""
+    schedule: ScheduleChoice | None = None
+    """How every network is scheduled on a chip."""
+
+    _file: str = PrivateAttr(default="")
+
+    @property
+    def where(self) -> str:
+        """What errors call the study: its file where it was read from one, else its name."""
+        return self._file or f"study {self.name}"
+
+    def read_from(self, file: str) -> Study:
+        """This study, which errors will call by its file."""
+        self._file = file
+        return self
+
+    @field_validator("networks", mode="before", json_schema_input_type=NetworkList)
+    @classmethod
+    def _names(cls, networks: Any) -> Any:
+        if isinstance(networks, list | tuple):
+            return [{"network": entry} if isinstance(entry, str) else entry for entry in networks]
+        return networks
+
+    @field_validator("networks")
+    @classmethod
+    def _shown_apart(cls, networks: tuple[NetworkChoice, ...]) -> tuple[NetworkChoice, ...]:
+        shown = [network.shown for network in networks]
+        for position, name in enumerate(shown):
+            if name in shown[:position]:
+                expected = "every network once at each batch and dims, under different file names"
+                raise InputError("", expected, f"{name} again", "Use 'weight'", key=f"[{position}]")
+        return networks
+
+    @field_validator("search", mode="before")
+    @classmethod
+    def _no_sampler_as_method(cls, search: Any) -> Any:
+        method = search.get("method") if isinstance(search, dict) else None
+        if method in get_args(Sampler) and method != "random":
+            remedy = f"Write {{method: optuna, sampler: {method}, trials: N}}"
+            raise InputError("", "'grid', 'random' or 'optuna'", method, remedy, key="method")
+        return search
+
+    @field_validator("constraints")
+    @classmethod
+    def _parsable(cls, constraints: tuple[str, ...]) -> tuple[str, ...]:
+        parsed = []
+        for position, text in enumerate(constraints):
+            try:
+                parsed.append(Constraint.parse(text))
+            except InputError as error:
+                raise error.at("", f"[{position}]") from None
+        check_together(parsed)
+        return constraints
+
+    @field_validator("objectives")
+    @classmethod
+    def _different(cls, objectives: tuple[str, ...]) -> tuple[str, ...]:
+        for position, name in enumerate(objectives):
+            if name in objectives[:position]:
+                raise InputError("", "every objective once", f"{name} again", key=f"[{position}]")
+        return objectives
+
+    @model_validator(mode="after")
+    def _architecture_or_chip(self) -> Study:
+        if bool(self.architecture) == bool(self.chip):
+            found = "both" if self.chip else "neither"
+            raise InputError("", "either 'architecture' or 'chip'", found, key="architecture")
+        if bool(self.chip) != (self.schedule is not None):
+            expected = "a 'schedule' block, for chips" if self.chip else "no 'schedule' without a 'chip'"
+            raise InputError("", expected, "none" if self.chip else "one", key="schedule")
+        if self.chip and self.scratchpad:
+            raise InputError("", "no 'scratchpad' in a study of chips", "one", key="scratchpad")
+        if self.chip and getattr(self.search, "warm_start", False):
+            raise InputError("", "no warm start in a study of chips", "one", key="search.warm_start")
+        return self
+
+    @model_validator(mode="after")
+    def _baseline_on_the_axes(self) -> Study:
+        given = self.baseline if self.baseline is not None else self.axes
+        axes = ", ".join(self.axes) or "there is none"
+        for key in given:
+            if key not in self.axes:
+                remedy = did_you_mean(key, self.axes)
+                raise InputError("", f"one of the axes: {axes}", key, remedy, key=f"baseline.{key}")
+        for key in self.axes:
+            if key not in given:
+                remedy = f"Add the key {key}"
+                raise InputError(
+                    "", f"a value for each axis: {axes}", "nothing", remedy, key=f"baseline.{key}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _off_chip_of_a_scratchpad(self) -> Study:
+        off_chip = [name for name in self.objectives if name.startswith("off_chip")]
+        of_chips = [name for name in self.objectives if name in ("dram_bytes", "noc_hop_bytes")]
+        if of_chips and not self.chip:
+            raise InputError("", f"a 'chip', for the objective {of_chips[0]}", "none", key="chip")
+        if off_chip and self.scratchpad is None:
+            raise InputError(
+                "",
+                f"a 'scratchpad' block, for the objective {off_chip[0]}",
+                "none",
+                "Name its level: scratchpad: {level: SRAM}",
+                key="scratchpad",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _not_too_many_designs(self) -> Study:
+        if (asked := self.looks_at) > MOST_DESIGNS:
+            sizes = {axis.key: len(axis.choices) for axis in self.axis_values()}
+            large = sorted(sizes, key=sizes.__getitem__, reverse=True)[:3]
+            found = f"{asked:,} ({', '.join(f'{key}: {sizes[key]:,} values' for key in large)})"
+            raise InputError(
+                "",
+                f"at most {MOST_DESIGNS:,} designs to look at",
+                found,
+                "Take larger steps or powers_of_two, or fewer samples or trials: search: {method: optuna, "
+                "trials: N} and {method: random, samples: N} take a family of any size",
+                key=self.search.size_key,
+            )
+        return self
+
+    @property
+    def looks_at(self) -> int:
+        """How many designs of the family the search looks at, at most."""
+        return self.search.looks_at(prod(len(axis.choices) for axis in self.axis_values()))
+
+    @property
+    def solve_seconds(self) -> float:
+        """The most wall seconds that the solver of any task may take; of tile costs a lot is one task."""
+        blocks = (self.mapping, self.scratchpad, self.schedule)
+        longest = max(block.wall_seconds for block in blocks if block is not None)
+        return max(longest, TILE_LOT * self.mapping.wall_seconds) if self.chip else longest
+
+    @property
+    def mapping_objective(self) -> MappingObjective:
+        """What layers are mapped for: as stated; else EDP, and on tiles what the schedules are made for."""
+        if self.mapping.objective is not None:
+            return self.mapping.objective
+        return "edp" if self.schedule is None else self.schedule.tile_objective
+
+    @property
+    def base(self) -> str:
+        """The architecture or chip that the axes vary: a library name or a file."""
+        return self.architecture or self.chip
+
+    @property
+    def solvers(self) -> list[str]:
+        """The names of the solvers whose answers designs ask for; of chips the schedulers."""
+        if self.schedule is not None:
+            return [scheduler.solver for scheduler in self.schedule.schedulers]
+        return [self.mapping.solver, *([self.scratchpad.solver] if self.scratchpad else [])]
+
+    def axis_values(self) -> tuple[Axis, ...]:
+        return tuple(Axis(key, axis.values()) for key, axis in self.axes.items())
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The study as plain data with files by their names alone: the same study wherever its files lie."""
+        networks = tuple(n.model_copy(update={"network": Path(n.network).name}) for n in self.networks)
+        architecture = each_file(self.architecture, _name) if self.architecture else ""
+        chip = Path(self.chip).name
+        placeless = self.model_copy(update={"networks": networks, "architecture": architecture, "chip": chip})
+        data = placeless.model_dump(mode="json", by_alias=True)
+        data["mapping"]["objective"] = self.mapping_objective
+        for network in data["networks"]:
+            if not network["dims"]:  # as it was before lengths could be stated
+                del network["dims"]
+        if not self.chip:
+            # as it was before there were chips
+            return {k: v for k, v in data.items() if k not in ("chip", "schedule")}
+        if data["schedule"]["alone"] is None:
+            # as it was before layers could run alone
+            del data["schedule"]["alone"]
+        return data
+
+
+def _name(file: str) -> str:
+    return Path(file).name
+
+
+def study_names() -> list[str]:
+    """The built-in studies."""
+    return sorted(f.name.removesuffix(".yaml") for f in _library().iterdir() if f.name.endswith(".yaml"))
+
+
+def _library() -> Any:
+    return files("sweep.studies")
+
+
+def study_path(name_or_path: str) -> Path:
+    """Where a study's file is: a built-in study's name or a path."""
+    if name_or_path in study_names():
+        return Path(str(_library() / f"{name_or_path}.yaml"))
+    path = Path(name_or_path)
+    if not names_a_file(path):
+        raise NotFoundError(
+            "study",
+            f"a study file, or a built-in study ({', '.join(study_names())})",
+            name_or_path,
+            did_you_mean(name_or_path, study_names()),
+        )
+    return path
+
+
+def load_study(name_or_path: str) -> Study:
+    """Read and check a study; file paths inside it are taken relative to the file's own folder."""
+    path = study_path(name_or_path)
+    return _resolved(check_keys(Study, load_yaml(path), str(path)), path.parent).read_from(str(path))
+
+
+def study_of(document: Mapping[str, Any]) -> Study:
+    """Check a study that is stated in Python, with the keys and plain values of a study file.
+
+    File paths inside it are taken relative to the current folder. Raises InputError that names the key.
+    """
+    return _resolved(check_keys(Study, dict(document), "study"), Path())
+
+
+def file_and_rest(name: str) -> tuple[str, str]:
+    """The file in a name, and what a name may have after it: a member, ``#NAME``, or ``.training``."""
+    file, hash_, member = name.partition("#")
+    step = TRAINING if file.endswith(TRAINING) else ""
+    return file.removesuffix(step), f"{step}{hash_}{member}"
+
+
+def _resolved(study: Study, folder: Path) -> Study:
+    """The study with relative file names made absolute where such a file stands beside the study."""
+
+    def beside(name: str) -> str:
+        file, rest = file_and_rest(name)
+        return f"{folder.resolve() / file}{rest}" if names_a_file(folder / file) else name
+
+    networks = tuple(n.model_copy(update={"network": beside(n.network)}) for n in study.networks)
+    hardware = {
+        "architecture": each_file(study.architecture, beside, folder) if study.architecture else "",
+        "chip": beside(study.chip) if study.chip else "",
+    }
+    return study.model_copy(update={"networks": networks, **hardware})

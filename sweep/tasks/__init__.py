@@ -1,0 +1,4 @@
+"""Tasks: one solve each, as frozen data with an identity, and what a worker does with them.
+
+``kinds.py`` lists the kinds of tasks; each of the other modules has one kind, or what its answers become.
+"""

@@ -1,0 +1,174 @@
+"""What designs need of the answers to their tasks: small values, for a run keeps one for every task."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from collections.abc import Mapping as ReadOnlyDict
+from dataclasses import dataclass
+from sys import intern
+from typing import Any
+
+from sweep.tasks.kinds import Task
+from sweep.tasks.schedule import ScheduleTask
+from sweep.tasks.scratchpad import ScratchpadTask
+
+_NUMBERS = ("energy_pj", "energy_bound_pj", "cycles_bound", "cpu_seconds")
+_OF_ALL = ("task_id", "study", "from_study", "status", "cached", "error", "note", "cpu_seconds")
+NEEDED = {
+    "layers": (*_OF_ALL, *_NUMBERS, "cycles", "energy_by_level_pj"),
+    "scratchpads": (*_OF_ALL, "plan", "bound_bytes"),
+    "schedules": (
+        *(*_OF_ALL, "objective", "energy_pj", "cycles", "energy_bound_pj", "cycles_bound"),
+        *("dram_bytes", "noc_hop_bytes", "energy_by_part_pj", "state"),
+    ),
+    "tile_costs": _OF_ALL,
+}
+"""By table, the columns of a stored row that a run reads: for designs, for what waits, and whose it is."""
+FOUND = ("optimal", "feasible")
+"""Statuses of an answer that has a solution."""
+
+
+@dataclass(frozen=True, slots=True)
+class MappingAnswer:
+    """What designs need of a ``layers`` row; energies in pJ.
+
+    The texts are interned, ``numbers`` are 8 bytes each: _NUMBERS, then the energy by storage level.
+    """
+
+    status: str
+    cycles: int
+    cached: bool
+    remark: str
+    level_names: str
+    numbers: bytes
+
+    @classmethod
+    def of(cls, row: ReadOnlyDict[str, Any]) -> MappingAnswer:
+        levels = row.get("energy_by_level_pj") or {}
+        numbers = [row.get(name) or 0.0 for name in _NUMBERS]
+        return cls(
+            intern(row["status"]),
+            row.get("cycles") or 0,
+            bool(row.get("cached")),
+            _remark(row),
+            intern("\n".join(levels)),
+            array("d", [*numbers, *levels.values()]).tobytes(),
+        )
+
+    @property
+    def energy_pj(self) -> float:
+        return self._number(0)
+
+    @property
+    def energy_bound_pj(self) -> float:
+        return self._number(1)
+
+    @property
+    def cycles_bound(self) -> float:
+        return self._number(2)
+
+    @property
+    def cpu_seconds(self) -> float:
+        return self._number(3)
+
+    def _number(self, position: int) -> float:
+        return array("d", self.numbers)[position]
+
+    @property
+    def levels(self) -> Iterator[tuple[str, float]]:
+        """The energy by storage level."""
+        energies = array("d", self.numbers)[len(_NUMBERS) :]
+        return zip(self.level_names.split("\n") if energies else [], energies, strict=True)
+
+    @property
+    def mapped(self) -> bool:
+        return self.status in FOUND
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchpadAnswer:
+    """What designs need of a ``scratchpads`` row; without a plan the bytes moved are 0."""
+
+    status: str
+    cached: bool
+    remark: str
+    cpu_seconds: float
+    spilled_bytes: int
+    retrieved_bytes: int
+    bound_bytes: float
+    """Proven; 0, which is always true, where the solver proved nothing."""
+
+    @classmethod
+    def of(cls, row: ReadOnlyDict[str, Any], task: ScratchpadTask) -> ScratchpadAnswer:
+        traffic = {tensor.name: tensor.traffic_bytes for tensor in task.planned.graph.tensors}
+        tensors = (row.get("plan") or {"tensors": {}})["tensors"].items()
+        return cls(
+            intern(row["status"]),
+            bool(row.get("cached")),
+            _remark(row),
+            row.get("cpu_seconds") or 0.0,
+            sum(traffic[name] for name, tensor in tensors if tensor["spilled_at"] is not None),
+            sum(traffic[name] * len(tensor["retrieved_at"]) for name, tensor in tensors),
+            row.get("bound_bytes") or 0.0,
+        )
+
+    @property
+    def planned(self) -> bool:
+        return self.status in FOUND
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleAnswer:
+    """What designs need of a ``schedules`` row; without a schedule the numbers are 0."""
+
+    status: str
+    cached: bool
+    remark: str
+    cpu_seconds: float
+    objective: float
+    energy_pj: float
+    cycles: int
+    energy_bound_pj: float
+    """Proven, as is the next; 0, which is always true, where the solver proved nothing."""
+    cycles_bound: float
+    dram_bytes: int
+    noc_hop_bytes: int
+    parts_pj: tuple[tuple[str, float], ...]
+    """The energy by part of the chip."""
+
+    @classmethod
+    def of(cls, row: ReadOnlyDict[str, Any]) -> ScheduleAnswer:
+        parts = (row.get("energy_by_part_pj") or {}).items()
+        return cls(
+            status=intern(row["status"]),
+            cached=bool(row.get("cached")),
+            remark=_remark(row),
+            cpu_seconds=row.get("cpu_seconds") or 0.0,
+            objective=row.get("objective") or 0.0,
+            energy_pj=row.get("energy_pj") or 0.0,
+            cycles=row.get("cycles") or 0,
+            energy_bound_pj=row.get("energy_bound_pj") or 0.0,
+            cycles_bound=row.get("cycles_bound") or 0.0,
+            dram_bytes=row.get("dram_bytes") or 0,
+            noc_hop_bytes=row.get("noc_hop_bytes") or 0,
+            parts_pj=tuple((intern(name), pj) for name, pj in parts),
+        )
+
+    @property
+    def scheduled(self) -> bool:
+        return self.status in FOUND
+
+
+Answer = MappingAnswer | ScratchpadAnswer | ScheduleAnswer
+
+
+def answer_of(task: Task, row: ReadOnlyDict[str, Any]) -> Answer:
+    """What designs need of the task's ``row``."""
+    if isinstance(task, ScratchpadTask):
+        return ScratchpadAnswer.of(row, task)
+    return ScheduleAnswer.of(row) if isinstance(task, ScheduleTask) else MappingAnswer.of(row)
+
+
+def _remark(row: ReadOnlyDict[str, Any]) -> str:
+    return intern(row.get("error") or row.get("note") or "")

@@ -1,0 +1,38 @@
+"""From a runtime's completion to the columns of a results row that it decides."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from clusters.runtime import Completion, WorkersUnavailableError
+from sweep.tasks.mapping import VersionMismatchError
+
+
+def check_environment(completion: Completion) -> None:
+    """Raises WorkersUnavailableError for an error that every task of this worker would have."""
+    error = completion.error
+    if error is not None and error.type in (VersionMismatchError.__name__, ModuleNotFoundError.__name__):
+        raise WorkersUnavailableError(
+            f"driver and workers differ: {error.message} (worker {completion.worker}). Install the same "
+            "archsweep on every node, or send the code along with `archsweep submit`"
+        )
+
+
+def answer_row(completion: Completion) -> dict[str, Any]:
+    """The columns of a row that the solve decides; an error makes a failed row."""
+    row = {"worker": completion.worker, "attempts": completion.attempts}
+    if completion.error is None:
+        return {**row, **_made_now(), **completion.value}
+    error = completion.error
+    spent = {"wall_seconds": completion.wall_seconds, "cpu_seconds": completion.cpu_seconds}
+    return {**row, **failed_row(f"{error.type}: {error.message}"), **spent}
+
+
+def failed_row(error: str) -> dict[str, Any]:
+    """The columns of a row whose solve failed, or could not begin, for this reason."""
+    return {"status": "failed", "error": error, **_made_now()}
+
+
+def _made_now() -> dict[str, Any]:
+    return {"cached": False, "finished_at": datetime.now(UTC)}

@@ -1,0 +1,77 @@
+"""What a worker does, and what the store knows: the answers to tasks of every kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Mapping as ReadOnlyDict
+from typing import Any
+
+from results.store.known_answers import StoredAnswers
+from results.store.schema.tables import ANSWER_TABLES
+from sweep.tasks.mapping import MappingTask, run_task
+from sweep.tasks.schedule import ScheduleTask
+from sweep.tasks.schedule_worker import run_schedule_task
+from sweep.tasks.scratchpad import ScratchpadTask, run_scratchpad_task
+from sweep.tasks.tile import run_tile_task
+
+Task = MappingTask | ScratchpadTask | ScheduleTask
+"""What designs ask for."""
+Columns = ReadOnlyDict[str, Sequence[str]]
+"""Names of columns by table."""
+
+RUN = {
+    "mapping": run_task,
+    "scratchpad": run_scratchpad_task,
+    "schedule": run_schedule_task,
+    "tile_costs": run_tile_task,
+}
+"""What answers the content of a task, by its kind."""
+
+
+def answer_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
+    """The columns that the solve of a task decides, of the row in the table that the task is of."""
+    return RUN[content["kind"]](content)
+
+
+def stored_answers(
+    store: StoredAnswers, ids: ReadOnlyDict[str, Iterable[str]], columns: Columns | None = None
+) -> dict[str, dict[str, Any]]:
+    """Rows of tasks that runs in ``store`` answered; ``ids`` and ``columns`` by table.
+
+    None: all columns of an answer, see :meth:`StoredAnswers.find`.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for table in ANSWER_TABLES:
+        if wanted := ids.get(table.name):
+            found |= store.find(table, wanted, None if columns is None else columns[table.name])
+    return found
+
+
+def known_answers(store: StoredAnswers, ids: ReadOnlyDict[str, Iterable[str]]) -> set[str]:
+    """Those of the tasks that runs in ``store`` answered; ``ids`` by table."""
+    return {
+        task_id
+        for table in ANSWER_TABLES
+        if table.name in ids
+        for task_id in store.known(table, ids[table.name])
+    }
+
+
+def ids_by_table(tasks: Iterable[Task]) -> dict[str, set[str]]:
+    """The identities of tasks by the table of their rows."""
+    ids: dict[str, set[str]] = {table.name: set() for table in ANSWER_TABLES}
+    for task in tasks:
+        ids[task.table].add(task.id)
+    return ids
+
+
+def with_epochs(tasks: Iterable[Task]) -> list[Task]:
+    """The tasks, and the epochs before those of seeds that exchange their best trees, each one once."""
+    found: dict[str, Task] = {}
+    waiting = list(tasks)
+    while waiting:
+        task = waiting.pop()
+        if task.id not in found:
+            found[task.id] = task
+            waiting += task.before if isinstance(task, ScheduleTask) else ()
+    return list(found.values())

@@ -1,0 +1,239 @@
+"""Tasks: one solve as frozen data, identified by its content, and the function that answers it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping as ReadOnlyDict
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+from costmodel import MODEL_VERSION
+from costmodel.formats.cases.folder import mapping_to_json
+from costmodel.hardware.architecture import Architecture
+from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.uneven import AnyMapping
+from costmodel.workload.network import Layer
+from solvers.budget import Budget
+from solvers.catalogue import solver
+from solvers.mapping.problem import (
+    MappingProblem,
+    Objective,
+    executed_layer,
+    padded_dims,
+)
+from solvers.mapping.space.rules import SpaceRules
+from solvers.mapping.space.space_bounds import space_bounds
+from solvers.outcome import Outcome
+from sweep import VERSION
+from sweep.study.identity import checked_params, content_hash
+
+
+def solve_content(solver_name: str, params: str, budget: Budget) -> dict[str, Any]:
+    """What the answer to a task of any kind depends on besides its problem: which solver, asked how."""
+    return {
+        "solver": solver_name,
+        "solver_version": solver(solver_name).load().VERSION,
+        "model_version": MODEL_VERSION,
+        "params": json.loads(params),
+        "budget": asdict(budget),
+    }
+
+
+def solve_columns(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
+    """The columns of a row of any kind that say how it was solved, from :func:`solve_content`."""
+    return {
+        "solver": content["solver"],
+        "solver_version": content["solver_version"],
+        "params": {"params": content["params"], "budget": content["budget"]},
+        "seed": content["budget"]["seed"],
+    }
+
+
+@dataclass(frozen=True)
+class SolveSettings:
+    """Which solver answers, for which objective; ``params`` is its complete Params as canonical JSON."""
+
+    solver: str
+    objective: Objective
+    params: str
+    budget: Budget
+    rules: SpaceRules = field(default_factory=SpaceRules)
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        return {"objective": self.objective, **solve_content(self.solver, self.params, self.budget)}
+
+
+@dataclass(frozen=True)
+class MappingTask:
+    """Map ``layer`` on ``architecture``.
+
+    Only what the answer depends on counts for :attr:`id`: the shape of the layer, the hardware without names,
+    areas and clock (:func:`bare`), the settings, the rules of the space that apply to the layer, and the
+    versions of the solver and of the cost model.
+    """
+
+    architecture: Architecture
+    layer: Layer
+    settings: SolveSettings
+
+    table = "layers"
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What the answer depends on, as plain JSON data: this is what travels to a worker."""
+        return {
+            "kind": "mapping",
+            "archsweep_version": VERSION,
+            "architecture": architecture_content(self.architecture),
+            "layer": layer_content(self.layer),
+            "rules": self.rules.to_json(),
+            **self.settings.content,
+        }
+
+    @property
+    def rules(self) -> SpaceRules:
+        """The settings' rules as far as they speak of this layer."""
+        return self.settings.rules.for_layer(self.layer)
+
+    @cached_property
+    def id(self) -> str:
+        parts = [architecture_id(self.architecture), _layer_id(self.layer), self.settings.content]
+        return content_hash(["mapping", *parts, self.rules.to_json()])
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns of a ``layers`` row that the task decides."""
+        return {
+            "layer_name": self.layer.name,
+            "layer_shape": layer_content(self.layer),
+            "architecture_id": architecture_id(self.architecture),
+            "architecture": architecture_content(self.architecture),
+            **solve_columns(self.settings.content),
+            "objective_name": self.settings.objective,
+            "macs": self.layer.macs,
+        }
+
+
+def bare(architecture: Architecture) -> Architecture:
+    """The part of an architecture that a mapping depends on: no name, area or clock frequency."""
+    levels = tuple(replace(level, area_um2=0.0) for level in architecture.levels)
+    compute = replace(architecture.compute, area_um2=0.0)
+    return replace(architecture, name="", levels=levels, compute=compute, frequency_hz=1.0)
+
+
+@lru_cache(maxsize=256)
+def architecture_content(architecture: Architecture) -> dict[str, Any]:
+    """The bare architecture as JSON data, shared by all its tasks: not to be changed."""
+    data = architecture.to_json()
+    for part in (*data["levels"], data["compute"]):
+        part["area_um2"] = 0.0
+    return data | {"name": "", "frequency_hz": 1.0}
+
+
+@lru_cache(maxsize=256)
+def architecture_id(architecture: Architecture) -> str:
+    """The identity of the bare architecture."""
+    return content_hash(architecture_content(architecture))
+
+
+@lru_cache(maxsize=4096)
+def layer_content(layer: Layer) -> dict[str, Any]:
+    """A layer without its name, shared and not to be changed; the order of the dims is part of it."""
+    data = layer.to_json()
+    return {"dims": [list(dim) for dim in layer.dims], "tensors": data["tensors"]}
+
+
+@lru_cache(maxsize=4096)
+def _layer_id(layer: Layer) -> str:
+    return content_hash(layer_content(layer))
+
+
+class VersionMismatchError(RuntimeError):
+    """A worker's code is not the driver's: its answers would be filed under wrong versions."""
+
+
+def check_versions(content: ReadOnlyDict[str, Any]) -> None:
+    """Raises VersionMismatchError where the versions in a task's content are not those of the code here."""
+    name = content["solver"]
+    pairs = {
+        "archsweep": (content["archsweep_version"], VERSION),
+        "cost model": (content["model_version"], MODEL_VERSION),
+        f"solver {name}": (content["solver_version"], solver(name).load().VERSION),
+    }
+    if wrong := [f"{what} {here} for {asked}" for what, (asked, here) in pairs.items() if asked != here]:
+        raise VersionMismatchError(f"a worker has {', '.join(wrong)} of the driver")
+
+
+def run_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
+    """Answer a task from its :attr:`MappingTask.content`; runs on a worker, returns plain data.
+
+    Raises VersionMismatchError, and whatever the solver raises: the runtime makes that a failed completion.
+    """
+    check_versions(content)
+    layer = Layer.from_json({**content["layer"], "name": "", "dims": dict(content["layer"]["dims"])})
+    architecture, rules = (
+        Architecture.from_json(content["architecture"]),
+        SpaceRules.from_json(content["rules"]),
+    )
+    problem = MappingProblem(architecture, layer, content["objective"], rules)
+    params = checked_params(content["solver"], content["params"])
+    outcome = solver(content["solver"]).load().solve(problem, Budget(**content["budget"]), params)
+    return answer_columns(problem, outcome)
+
+
+def answer_columns(problem: MappingProblem, outcome: Outcome[AnyMapping]) -> dict[str, Any]:
+    """The columns of a ``layers`` row that the solve decides (see ``results/store/schema/tables.py``)."""
+    columns: dict[str, Any] = {
+        "status": str(outcome.status),
+        "objective": outcome.objective,
+        "bound": outcome.bound,
+        "gap": outcome.gap,
+        **_bounds(problem, outcome),
+        "program_proven": outcome.program_proven,
+        "solved_by": outcome.solved_by or None,
+        "space": space_content(problem, outcome.solution),
+        "cpu_seconds": outcome.cpu_seconds,
+        "wall_seconds": outcome.wall_seconds,
+        "note": outcome.note or None,
+    }
+    return columns if outcome.solution is None else columns | _measured(problem, outcome.solution)
+
+
+def _bounds(problem: MappingProblem, outcome: Outcome[AnyMapping]) -> dict[str, float]:
+    """Proven bounds on energy and cycles of the problem's mappings, whatever was minimised."""
+    bounds = space_bounds(problem)
+    proven = {"energy": bounds.energy_pj, "cycles": float(bounds.cycles)}
+    if problem.objective in proven and outcome.bound is not None:
+        proven[problem.objective] = max(proven[problem.objective], outcome.bound)
+    return {"energy_bound_pj": proven["energy"], "cycles_bound": proven["cycles"]}
+
+
+def space_content(problem: MappingProblem, solution: AnyMapping | None) -> dict[str, Any]:
+    """The space that status and bound speak of: a sentence, the rules, and the dims that the answer pads."""
+    content: dict[str, Any] = {"name": problem.rules.describe(), **problem.rules.to_json()}
+    if solution is not None and problem.rules.padding:
+        content["padded"] = padded_dims(problem, solution)
+    return content
+
+
+def useful_utilization(problem: MappingProblem, cycles: int) -> float:
+    """The layer's own MACs per MAC unit and cycle: what padding computes in vain is not useful."""
+    return problem.layer.macs / problem.architecture.mac_units / cycles
+
+
+def _measured(problem: MappingProblem, solution: AnyMapping) -> dict[str, Any]:
+    """What the cost model says of the answer."""
+    executed = executed_layer(problem, solution)
+    evaluation = evaluate(problem.architecture, executed, solution)
+    energies = {level.name: level.energy_pj for level in evaluation.levels}
+    return {
+        "energy_pj": evaluation.energy_pj,
+        "cycles": evaluation.cycles,
+        "edp_pj_cycles": evaluation.edp_pj_cycles,
+        "utilization": evaluation.utilization,
+        "useful_utilization": useful_utilization(problem, evaluation.cycles),
+        "energy_by_level_pj": energies | {"MAC": evaluation.mac_energy_pj},
+        "mapping": mapping_to_json(problem.architecture, executed, solution),
+    }

@@ -1,0 +1,178 @@
+"""Schedule tasks: one network's samples on one chip, by one solver with one seed, and what answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from costmodel.errors import InputError
+from costmodel.hardware.architecture import Architecture
+from costmodel.hardware.chip import Chip
+from costmodel.hardware.whole_chip import whole_architecture
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.workload.network import Layer
+from solvers.budget import Budget
+from solvers.catalogue import solver
+from solvers.schedule.set.epochs import EpochOf
+from solvers.schedule.tiles.layer_parts import Demand, Pruning
+from sweep import VERSION
+from sweep.study.identity import content_hash
+from sweep.tasks.known_costs import KnownCosts
+from sweep.tasks.mapping import MappingTask, architecture_content, solve_columns, solve_content
+from sweep.tasks.tile import TileSource
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True)
+class ScheduleSolve:
+    """Which solver answers, for which objective; ``params`` is its complete Params as canonical JSON."""
+
+    solver: str
+    objective: str
+    params: str
+    budget: Budget
+
+    @property
+    def asks(self) -> bool:
+        """Whether the solver asks for costs as it goes; of others the whole table is solved before."""
+        return solver(self.solver).asks_for_costs
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        return {"objective": self.objective, **solve_content(self.solver, self.params, self.budget)}
+
+
+@dataclass(frozen=True, eq=False)
+class ScheduledNetwork:
+    """A network under the name that the study shows, and its content, which all its tasks share."""
+
+    name: str
+    graph: LayerGraph
+
+    @cached_property
+    def content(self) -> list[dict[str, Any]]:
+        """The layers as plain JSON data, not to be changed; trees name layers, so names are part of it."""
+        return [layer.to_json() for layer in self.graph.layers]
+
+    @cached_property
+    def id(self) -> str:
+        return content_hash(self.content)
+
+
+RANKING = "2"
+"""Version of the order in which partitions are worth a look, where not all are."""
+
+
+@dataclass(frozen=True, eq=False)
+class TiledChip:
+    """A chip, what maps layers on its tiles, and which partitions are worth a look.
+
+    ``alone``: whether layers may run alone from DRAM, mapped on the whole chip by the same solver.
+    """
+
+    chip: Chip
+    source: TileSource
+    pruning: Pruning
+    alone: bool = False
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        """What answers depend on, as plain JSON data: no name, clock, or inside of a tile but its source."""
+        bare = replace(self.chip, name="", frequency_ghz=1.0, tile=replace(self.chip.tile, architecture=None))
+        own = {"chip": bare.to_json(), "tile_source": self.source.id, "pruning": asdict(self.pruning)}
+        # without layers alone, and with all partitions, it is what it was before there was either
+        alone = {"alone": True} if self.alone else {}
+        ranking = {"partitions_ranked_by": RANKING} if self.pruning.most is not None else {}
+        return own | alone | ranking
+
+    @cached_property
+    def id(self) -> str:
+        return content_hash(self.content)
+
+    @cached_property
+    def sent(self) -> dict[str, Any]:
+        """The content as workers need it: with the inside of a tile, by which partitions are ranked."""
+        bare = self.content["chip"]
+        tile = bare["tile"] | {"architecture": architecture_content(self.source.architecture)}
+        return self.content | {"chip": bare | {"tile": tile}}
+
+    @cached_property
+    def whole(self) -> Architecture:
+        """What a layer alone is mapped on; InputError for tiles that no mapping solver can use."""
+        found = whole_architecture(self.chip)
+        if found is None:
+            expected = "tiles with an architecture, for layers alone on the chip"
+            raise InputError(f"chip {self.chip.name}", expected, "none", key="tile.architecture")
+        return found
+
+    def alone_task(self, nest: Layer) -> MappingTask:
+        """Map a layer alone on the chip."""
+        return MappingTask(self.whole, nest, self.source.settings)
+
+
+@dataclass(frozen=True, eq=False)
+class ScheduleTask:
+    """Schedule a batch of a network on a chip; equal contents have equal :attr:`id`.
+
+    ``demand``: the tile costs of this network, batch and chip, which have to be known before.
+    """
+
+    network: ScheduledNetwork
+    on: TiledChip
+    demand: Demand
+    solve: ScheduleSolve
+    epoch: EpochOf | None = None
+    before: tuple[ScheduleTask, ...] = ()
+    """Of an epoch that is not the first: the epoch before, of all seeds that exchange their best trees."""
+
+    table = "schedules"
+
+    @property
+    def batch(self) -> int:
+        return self.demand.batch
+
+    @cached_property
+    def id(self) -> str:
+        parts = ["schedule", self.network.id, self.batch, self.on.id, self.solve.content]
+        if self.epoch is not None:
+            # what an epoch is before any exchange does not depend on the other seeds
+            parts.append([self.epoch.number, self.epoch.count, [task.id for task in self.before]])
+        return content_hash(parts)
+
+    def payload(self, costs: KnownCosts, states: Sequence[Any] = ()) -> dict[str, Any]:
+        """What travels to a worker, as plain data: what the answer depends on, and the costs of layers.
+
+        ``states``: of all seeds after the epoch before.
+        """
+        return {
+            "kind": "schedule",
+            "archsweep_version": VERSION,
+            "layers": self.network.content,
+            "batch": self.batch,
+            **self.on.sent,
+            **costs.to_json(),
+            **self.solve.content,
+            "epoch": self.epoch and asdict(self.epoch),
+            "states": list(states),
+        }
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns of a ``schedules`` row that the task decides."""
+        settings = self.on.source.settings.content
+        mapper = {**settings, "source_id": self.on.source.id, "pruning": asdict(self.on.pruning)}
+        return {
+            "network": self.network.name,
+            "network_content": self.network.id,
+            "batch": self.batch,
+            "chip_id": self.on.id,
+            "chip": self.on.content["chip"],
+            "tile_mapper": mapper | {"alone": True} if self.on.alone else mapper,
+            **solve_columns(self.solve.content),
+            "objective_name": self.solve.objective,
+            "epoch": self.epoch and self.epoch.number,
+        }

@@ -1,0 +1,124 @@
+"""What a worker does with a schedule task: solve it as far as costs are known, and say what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from collections.abc import Mapping as ReadOnlyDict
+from typing import Any
+
+from costmodel.hardware.chip import Chip
+from costmodel.schedule.evaluation import ChipEvaluation
+from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+from costmodel.schedule.tree.spatial_temporal import Rectangle
+from costmodel.schedule.tree.tree import Leaf
+from solvers.budget import Budget, Stopwatch
+from solvers.catalogue import solver
+from solvers.outcome import Outcome
+from solvers.schedule.chip_model import ChipModel
+from solvers.schedule.objective import Objective
+from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, phases_as_json
+from solvers.schedule.set.epochs import EpochOf, solve_epoch
+from solvers.schedule.set.search import Plan, SearchState
+from solvers.schedule.tiles.cost_table import TileCostsNeeded
+from solvers.schedule.tiles.layer_parts import Pruning
+from sweep.study.identity import checked_params
+from sweep.tasks.known_costs import KnownCosts
+from sweep.tasks.mapping import check_versions
+
+
+def run_schedule_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
+    """Answer a task from its :meth:`ScheduleTask.payload`; runs on a worker, returns plain data.
+
+    Where the solver cannot go on without costs that the payload lacks: ``needs``, its requests, in place of
+    the answer, beside the seconds spent.
+    Raises VersionMismatchError, and whatever the solver raises: the runtime makes that a failed completion.
+    """
+    check_versions(content)
+    watch, problem, budget = Stopwatch(), _problem(content), Budget(**content["budget"])
+    params = checked_params(content["solver"], content["params"])
+    module = solver(content["solver"]).load()
+    if content["epoch"] is None:
+        try:
+            return answer_columns(problem, module.solve(problem, budget, params))
+        except TileCostsNeeded as needed:
+            needs = [list(request) for request in needed.requests]
+            return {"needs": needs, "cpu_seconds": watch.cpu_seconds, "wall_seconds": watch.wall_seconds}
+    states = [SearchState.from_json(state) for state in content["states"]]
+    plan = Plan(module.spaces_of(params), params, params.rounds(len(problem.graph.layers)), params.deepest)
+    outcome, state = solve_epoch(problem, budget, plan, EpochOf(**content["epoch"]), states)
+    return answer_columns(problem, outcome) | {"state": state and state.to_json()}
+
+
+def _problem(content: ReadOnlyDict[str, Any]) -> ScheduleProblem:
+    chip, graph = Chip.from_json(content["chip"]), _graph(content["layers"])
+    costs = KnownCosts.from_json(content).table(graph, chip, Pruning(**content["pruning"]))
+    model = ChipModel(chip, costs)
+    return ScheduleProblem(graph, model, content["batch"], Objective.named(content["objective"]))
+
+
+def _graph(layers: Iterable[ReadOnlyDict[str, Any]]) -> LayerGraph:
+    return LayerGraph("", tuple(map(NetworkLayer.from_json, layers)))
+
+
+def answer_columns(problem: ScheduleProblem, outcome: Outcome[ScheduleSolution]) -> dict[str, Any]:
+    """The columns of a ``schedules`` row that the solve decides (see ``results/store/schema/tables.py``)."""
+    columns: dict[str, Any] = {
+        "status": str(outcome.status),
+        "objective": outcome.objective,
+        "bound": outcome.bound,
+        "gap": outcome.gap,
+        **_bounds(problem),
+        "cpu_seconds": outcome.cpu_seconds,
+        "wall_seconds": outcome.wall_seconds,
+        "note": outcome.note or None,
+    }
+    return columns if outcome.solution is None else columns | _measured(problem, outcome.solution)
+
+
+def _bounds(problem: ScheduleProblem) -> dict[str, float]:
+    """Proven bounds on energy and cycles of the problem's schedules, whatever was minimised.
+
+    They rest on what the solve had time for, as its own bound does.
+    """
+    assert isinstance(problem.model, ChipModel)
+    bounds = problem.model.bounds(problem.graph, problem.batch, lambda: False)
+    return {} if bounds is None else {"energy_bound_pj": bounds.energy_pj, "cycles_bound": bounds.cycles}
+
+
+def _measured(problem: ScheduleProblem, solution: ScheduleSolution) -> dict[str, Any]:
+    """What the chip model says of the answer, counted from nothing."""
+    evaluation = problem.judge().evaluate(solution.tree)
+    assert isinstance(evaluation, ChipEvaluation)
+    chip, rectangles = evaluation.chip, evaluation.spatial_temporal(problem.graph.producers)
+    alone = {one.node.layer for one in evaluation.segments if one.alone and isinstance(one.node, Leaf)}
+    return {
+        "energy_pj": evaluation.energy_pj,
+        "cycles": evaluation.cycles,
+        "edp_pj_cycles": evaluation.energy_pj * evaluation.cycles,
+        "dram_bytes": evaluation.dram_bytes,
+        "noc_hop_bytes": round(evaluation.noc_hop_bytes),
+        "utilization": 1 - evaluation.bubble_tile_cycles / (chip.tiles * evaluation.cycles),
+        "energy_by_part_pj": evaluation.parts_pj,
+        "tree": solution.text,
+        "spatial_temporal": _by_leaf(rectangles, alone),
+        "search": phases_as_json(solution.phases),
+    }
+
+
+def _by_leaf(rectangles: Iterable[Rectangle], alone: Collection[str]) -> list[dict[str, Any]]:
+    """The S-T graph with the rectangles of a leaf together: they differ in samples and start alone."""
+    leaves: dict[str, dict[str, Any]] = {}
+    for one in sorted(rectangles, key=lambda rectangle: rectangle.first_sample):
+        leaf = leaves.setdefault(
+            one.layer,
+            {
+                "layer": one.layer,
+                "samples": one.end_sample - one.first_sample,
+                "tiles": [one.first_tile, one.end_tile],
+                "cycles": one.end - one.start,
+                "starts": [],
+                **({"alone": True} if one.layer in alone else {}),
+            },
+        )
+        leaf["starts"].append(one.start)
+    return list(leaves.values())

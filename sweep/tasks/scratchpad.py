@@ -1,0 +1,135 @@
+"""Scratchpad tasks: one operator graph in so many bytes, and the function that answers it on a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as ReadOnlyDict
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from costmodel.scratchpad.graph import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
+from costmodel.scratchpad.plan import Plan
+from solvers.budget import Budget
+from solvers.catalogue import solver
+from solvers.outcome import Outcome
+from solvers.scratchpad.problem import ScratchpadProblem
+from sweep import VERSION
+from sweep.study.identity import checked_params, content_hash
+from sweep.tasks.mapping import check_versions, solve_columns, solve_content
+
+
+@dataclass(frozen=True)
+class ScratchpadSolve:
+    """Which solver answers; ``params`` is its complete Params as canonical JSON."""
+
+    solver: str
+    params: str
+    budget: Budget
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        return solve_content(self.solver, self.params, self.budget)
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedGraph:
+    """An operator graph and what all its tasks share: its content without its name, and the hash of that."""
+
+    graph: OperatorGraph
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        """Operators, tensors and settings as plain JSON data, not to be changed."""
+        data = asdict(self.graph)
+        return {key: data[key] for key in ("operators", "tensors", "settings")}
+
+    @cached_property
+    def id(self) -> str:
+        return content_hash(self.content)
+
+    @cached_property
+    def block_bytes(self) -> dict[str, int]:
+        return {tensor.name: tensor.block_bytes for tensor in self.graph.tensors}
+
+    @cached_property
+    def parameter_bytes(self) -> dict[str, int]:
+        return {op.name: op.parameter_bytes for op in self.graph.operators if op.parameter_bytes}
+
+
+@dataclass(frozen=True, eq=False)
+class ScratchpadTask:
+    """Plan ``planned`` in a scratchpad of ``budget_bytes``; equal contents have equal :attr:`id`."""
+
+    planned: PlannedGraph
+    budget_bytes: int
+    solve: ScratchpadSolve
+
+    table = "scratchpads"
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What the answer depends on, as plain JSON data: this is what travels to a worker."""
+        return {
+            "kind": "scratchpad",
+            "archsweep_version": VERSION,
+            "graph": self.planned.content,
+            "budget_bytes": self.budget_bytes,
+            **self.solve.content,
+        }
+
+    @cached_property
+    def id(self) -> str:
+        return content_hash(["scratchpad", self.planned.id, self.budget_bytes, self.solve.content])
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns of a ``scratchpads`` row that the task decides."""
+        return {
+            "graph": self.planned.graph.name,
+            "graph_content": self.planned.id,
+            "setting": self.planned.content["settings"],
+            "budget_bytes": self.budget_bytes,
+            **solve_columns(self.solve.content),
+            "block_bytes": self.planned.block_bytes,
+            "parameter_bytes": self.planned.parameter_bytes,
+        }
+
+
+def run_scratchpad_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
+    """Answer a task from its :attr:`ScratchpadTask.content`; runs on a worker, returns plain data.
+
+    Raises VersionMismatchError, and whatever the solver raises: the runtime makes that a failed completion.
+    """
+    check_versions(content)
+    problem = ScratchpadProblem(_graph(content["graph"]), content["budget_bytes"])
+    params = checked_params(content["solver"], content["params"])
+    return _columns(solver(content["solver"]).load().solve(problem, Budget(**content["budget"]), params))
+
+
+def _graph(content: ReadOnlyDict[str, Any]) -> OperatorGraph:
+    operators = tuple(
+        Operator(
+            operator["name"],
+            tuple(operator["inputs"]),
+            tuple(operator["outputs"]),
+            operator["parameter_bytes"],
+            tuple((source, target) for source, target in operator["overwrites"]),
+        )
+        for operator in content["operators"]
+    )
+    tensors = tuple(GraphTensor(**tensor) for tensor in content["tensors"])
+    return OperatorGraph("", operators, tensors, ScratchpadSettings(**content["settings"]))
+
+
+def _columns(outcome: Outcome[Plan]) -> dict[str, Any]:
+    """The columns of a ``scratchpads`` row that the solve decides (``results/store/schema/tables.py``)."""
+    return {
+        "status": str(outcome.status),
+        "objective_bytes": None if outcome.objective is None else round(outcome.objective),
+        "bound_bytes": outcome.bound,
+        "gap": outcome.gap,
+        "plan": None if outcome.solution is None else outcome.solution.to_json(),
+        "cpu_seconds": outcome.cpu_seconds,
+        "wall_seconds": outcome.wall_seconds,
+        "note": outcome.note or None,
+    }

@@ -1,0 +1,120 @@
+"""Small solves with a solver, after which its libraries are imported and its machine code is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from costmodel.formats.architectures import load_architecture
+from costmodel.formats.chips import load_chip
+from costmodel.formats.layer_graphs import load_layer_graph
+from costmodel.formats.networks import load_layer, load_network
+from costmodel.formats.tiles import load_tile
+from costmodel.schedule.layer_graph.graph import LayerGraph
+from costmodel.scratchpad.graph import operator_graph
+from costmodel.workload.network import gemm
+from solvers.budget import Budget
+from solvers.catalogue import CATALOGUE, Entry, solver
+from solvers.mapping.problem import MappingProblem
+from sweep.study.study import Study
+
+LIMIT = Budget(wall_seconds=60.0, iterations=50)
+PROGRAMS = Budget(wall_seconds=60.0, iterations=2)
+"""Of co-design: how many geometric programs."""
+
+
+def solvers_of(study: Study) -> tuple[str, ...]:
+    """The solvers that the workers of a study run: its own and, of chips, the one that maps layers."""
+    return tuple(dict.fromkeys((study.mapping.solver, *study.solvers)))
+
+
+def with_members(names: Sequence[str]) -> tuple[str, ...]:
+    """The solvers ``names``, and those that a portfolio among them asks in turn.
+
+    A small problem is solved before a portfolio has asked them all, so each has to be warmed up on its own.
+    """
+    every = ((name, *getattr(solver(name).load(), "MEMBERS", ())) for name in names)
+    return tuple(dict.fromkeys(member for some in every for member in some))
+
+
+def warm_up(names: Sequence[str]) -> None:
+    """Import the modules of the solvers ``names``, and let each solve small problems of its family.
+
+    The first solve may spend all its time on compiling, so each is done twice. Raises InputError for an
+    unknown name, and for a solver whose optional library is not installed.
+    """
+    for entry in [solver(name) for name in with_members(names)]:
+        solve_small = SMALL[entry.family]
+        solve_small(entry)
+        solve_small(entry)
+
+
+def every_solver() -> tuple[str, ...]:
+    """The names of all solvers, each after those that it calls."""
+    return tuple(entry.name for entry in sorted(CATALOGUE, key=lambda entry: list(SMALL).index(entry.family)))
+
+
+def _map(entry: Entry) -> None:
+    eyeriss = load_architecture("eyeriss")
+    # every solver is soon done with the product; the convolution's larger space needs more functions
+    layers = (gemm("product", M=4, N=6, K=4), load_layer("alexnet/conv3"))
+    for layer in layers[: 1 if entry.name == "exhaustive" else 2]:
+        entry.load().solve(MappingProblem(eyeriss, layer, "edp"), LIMIT)
+
+
+def _map_tile(entry: Entry) -> None:
+    from solvers.schedule.tiles.layer_parts import Share
+    from solvers.schedule.tiles.mapper import TileProblem
+
+    share = Share.of(_chain().layers[0], (2, 1, 2, 1), 2)
+    entry.load().solve(TileProblem(load_tile("nvdla"), share, "edp"), LIMIT)
+
+
+def _schedule(entry: Entry) -> None:
+    from solvers.schedule.chip_model import ChipModel
+    from solvers.schedule.objective import Objective
+    from solvers.schedule.problem import ScheduleProblem
+    from solvers.schedule.tiles.cost_table import solved_costs
+    from solvers.schedule.tiles.layer_parts import Demand
+    from solvers.schedule.tiles.mapper import TileMapper
+
+    chip = replace(load_chip("set-edge"), columns=2, rows=2, stripe=2)
+    demand = Demand(_chain(), chip.tile, 4, 2)
+    model = ChipModel(chip, solved_costs(demand, TileMapper("nvdla")))
+    entry.load().solve(ScheduleProblem(demand.graph, model, 2, Objective.named("edp")), LIMIT)
+
+
+def _plan(entry: Entry) -> None:
+    from solvers.scratchpad import packing
+    from solvers.scratchpad.problem import ScratchpadProblem
+
+    graph = operator_graph(load_network("alexnet"))
+    entry.load().solve(ScratchpadProblem(graph, graph.required_bytes), LIMIT)
+    # plans are packed by a search where a greedy placement does not fit, as it does in so small a graph
+    buffers = tuple(packing.Buffer(name, *times, 1) for name, times in (("a", (0, 2)), ("b", (1, 3))))
+    packing.solve(packing.PackingProblem(buffers, 2), LIMIT, packing.Params(greedy=False))
+
+
+def _design(entry: Entry) -> None:
+    from solvers.codesign.family import ArchitectureFamily
+    from solvers.codesign.problem import CodesignProblem
+
+    module = entry.load()
+    problem = CodesignProblem.of(ArchitectureFamily("eyeriss"), [gemm("product", M=16, N=12, K=32)], 40_000.0)
+    module.solve(problem, PROGRAMS, module.Params(judged=2, condensed=2))
+
+
+def _chain() -> LayerGraph:
+    """The first layers of a network, one after the other."""
+    return LayerGraph("beginning", load_layer_graph("alexnet").layers[:3])
+
+
+SMALL: dict[str, Callable[[Entry], Any]] = {
+    "mapping": _map,
+    "tile": _map_tile,
+    "schedule": _schedule,
+    "scratchpad": _plan,
+    "codesign": _design,
+}
+"""By family, the small solves."""
