@@ -42,7 +42,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -101,6 +101,7 @@ _HOMES = {
     "Study": "sweep.study.study",
 }
 """The module of each class of ``__all__``, which is imported when somebody asks for the class."""
+_Value = TypeVar("_Value")
 _FOLDER = Path(__file__).parent.resolve()
 _PACKAGES = ("clusters", "costmodel", "results", "solvers", "sweep")
 
@@ -192,12 +193,13 @@ def run(
         return run_to_report(chosen, output, place, tally, resume=resume)
 
 
-def front(folder: str | Path, objectives: Sequence[str] = ()) -> DataFrame:
+def front(folder: str | Path, objectives: str | Sequence[str] = ()) -> DataFrame:
     """The Pareto front of a run, read from its results.
 
     Args:
         folder: A run folder, or its URI.
-        objectives: Columns to minimise, such as ``("energy_pj", "cycles")``. None are the study's own.
+        objectives: Columns to minimise, such as ``("energy_pj", "cycles")``. Where none is named, they are
+            the study's own.
 
     Returns:
         One row a design, best first objective first: a column ``axis.NAME`` for every axis, the objectives,
@@ -223,7 +225,8 @@ def front(folder: str | Path, objectives: Sequence[str] = ()) -> DataFrame:
     _ready()
     from sweep.run.finished import front_at
 
-    return front_at(str(folder), tuple(objectives)).table
+    chosen = (objectives,) if isinstance(objectives, str) else tuple(objectives)
+    return front_at(str(folder), chosen).table
 
 
 def report(folder: str | Path, copy: str | Path | None = None) -> Path:
@@ -253,7 +256,7 @@ def report(folder: str | Path, copy: str | Path | None = None) -> Path:
 
 
 def solve_mapping(
-    layer: Layer | str,
+    layer: Layer | str | Path,
     architecture: Architecture | str | Path,
     objective: Objective = "edp",
     *,
@@ -312,8 +315,8 @@ def solve_mapping(
     from sweep.solve.mapping import MappingRequest, SpaceOptions
 
     request = MappingRequest(
-        str(architecture) if isinstance(architecture, Path) else architecture,
-        layer,
+        _named(architecture),
+        _named(layer),
         solver,
         objective,
         Budget(wall_seconds, iterations, seed),
@@ -405,7 +408,7 @@ def solve_schedule(
         "iterations": iterations,
         "most_partitions": most_partitions,
         "alone": alone,
-        "params": dict(params or {}),
+        "params": params or {},
     }
     request = ScheduleRequest(
         str(chip),
@@ -473,7 +476,7 @@ def solve_scratchpad(
     from sweep.solve.scratchpad import ScratchpadRequest
 
     request = ScratchpadRequest(
-        str(network) if isinstance(network, Path) else network,
+        _named(network),
         str(size),
         solver,
         ScratchpadSettings(parameters, inputs_on_host, in_place, bits, alignment),
@@ -488,7 +491,9 @@ def solve_scratchpad(
 
 
 def evaluate(
-    layer: Layer | str, architecture: Architecture | str | Path, mapping: AnyMapping | Mapping[str, Any]
+    layer: Layer | str | Path,
+    architecture: Architecture | str | Path,
+    mapping: AnyMapping | Mapping[str, Any],
 ) -> Evaluation:
     """What a mapping of a layer on an architecture costs, level by level; nothing is searched.
 
@@ -515,8 +520,7 @@ def evaluate(
     _ready()
     from sweep.solve.mapping import evaluated
 
-    chosen = str(architecture) if isinstance(architecture, Path) else architecture
-    return evaluated(layer, chosen, mapping)
+    return evaluated(_named(layer), _named(architecture), mapping)
 
 
 def load_network(
@@ -637,6 +641,11 @@ def __dir__() -> list[str]:
 def _ready() -> None:
     """Import the packages, once; ImportError as :func:`_import_packages`."""
     _import_packages()
+
+
+def _named(asked: _Value | str | Path) -> _Value | str:
+    """A path as the name of its file; values and names as they are."""
+    return str(asked) if isinstance(asked, Path) else asked
 
 
 def _tally(progress: bool) -> AbstractContextManager[RunTally]:

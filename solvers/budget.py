@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from costmodel.errors import InputError
-from solvers.checks import is_number
+from solvers.checks import is_number, is_whole
 
 MOST_SECONDS = 1e8
 """Three years: longer is a slip of the pen, and clocks of the operating system end somewhere above it."""
@@ -39,10 +39,12 @@ class Budget:
         if not is_number(self.wall_seconds, 0, MOST_SECONDS) or not self.wall_seconds > 0:
             expected = f"more than 0 and at most {MOST_SECONDS:g} seconds"
             raise InputError("budget", expected, self.wall_seconds, key="wall_seconds")
-        if self.iterations is not None and not 1 <= self.iterations <= MOST_ITERATIONS:
+        if self.iterations is not None and not (
+            is_whole(self.iterations, 1) and self.iterations <= MOST_ITERATIONS
+        ):
             expected = f"a whole number from 1 to {MOST_ITERATIONS}"
             raise InputError("budget", expected, self.iterations, key="iterations")
-        if not 0 <= self.seed <= MOST_SEED:
+        if not (is_whole(self.seed, 0) and self.seed <= MOST_SEED):
             raise InputError("budget", f"a whole number from 0 to {MOST_SEED}", self.seed, key="seed")
 
 

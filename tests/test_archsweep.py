@@ -244,6 +244,7 @@ def test_a_run_its_front_and_its_report_are_the_commands(empty_folder: Path) -> 
     assert_frame_equal(done.front, archsweep.front(done.path))
     printed = asked("pareto", done.path, "--x", "area_um2", "--y", "cycles", "--csv")
     (empty_folder / "front.csv").write_text(printed)
+    assert list(archsweep.front(done.path, "area_um2")["axis.GlobalBuffer.size"]) == ["64 KiB"]
     ours = archsweep.front(done.path, ["area_um2", "cycles"])
     ours.to_csv(empty_folder / "ours.csv", index=False)
     assert_frame_equal(read_csv("front.csv"), read_csv("ours.csv"))
@@ -310,6 +311,20 @@ def test_failed_solves_are_counted_and_the_rest_is_judged(monkeypatch: pytest.Mo
         (lambda: archsweep.solve_schedule("alexnet", "eyeriss"), ["chip", "eyeriss"]),
         (lambda: archsweep.solve_schedule("alexnet", "set-edge", batch=0), ["schedule.batch", "at least 1"]),
         (lambda: archsweep.evaluate(LAYER, "simba", {}), ["mapping", "levels"]),
+        (
+            lambda: archsweep.evaluate(LAYER, "simba", None),
+            ["a mapping, or its JSON", "None"],
+        ),
+        (lambda: archsweep.solve_mapping(3, "simba"), ["layer", "NETWORK/LAYER", "3"]),
+        (lambda: archsweep.solve_mapping(Path("none.yaml"), "simba"), ["none.yaml", "no such file"]),
+        (lambda: archsweep.solve_mapping(LAYER, None), ["architecture", "a file", "None"]),
+        (lambda: archsweep.solve_mapping(LAYER, "simba", params=[1]), ["params", "as a dict", "[1]"]),
+        (lambda: archsweep.solve_mapping(LAYER, "simba", overrides=["a"]), ["overrides", "as a dict"]),
+        (lambda: archsweep.solve_mapping(LAYER, "simba", seed=1.5), ["seed", "a whole number", "1.5"]),
+        (lambda: archsweep.solve_mapping(LAYER, "simba", iterations="5"), ["iterations", "a whole number"]),
+        (lambda: archsweep.solve_schedule("alexnet", "set-edge", params=[1]), ["params", "as a dict"]),
+        (lambda: archsweep.solve_schedule("alexnet", "set-edge", workers=0), ["workers", "at least 1", "0"]),
+        (lambda: archsweep.run(STUDY, workers="2"), ["workers", "a whole number", "2"]),
     ],
 )
 def test_wrong_input_is_an_input_error(ask: Any, parts: list[str]) -> None:

@@ -40,6 +40,10 @@ class Place:
     included. A solve that needs more is a failed row; a limit that leaves solves too little ends the run."""
 
     def __post_init__(self) -> None:
+        for key in ("workers", "memory_limit_mib"):
+            number = getattr(self, key)
+            if number is not None and (not isinstance(number, int) or number < 1):
+                raise InputError("run", "a whole number of at least 1", number, key=key)
         if self.in_process and self.memory_limit_mib is not None:
             raise InputError(
                 "run", "workers, if there is a memory limit", "--in-process", "Leave one of the two out."

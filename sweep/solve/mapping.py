@@ -23,7 +23,7 @@ from solvers.catalogue import solver
 from solvers.mapping.problem import MappingProblem, Objective, executed_layer
 from solvers.mapping.space.rules import KeepRule, SpaceRules
 from solvers.outcome import Outcome, Status
-from sweep.solve.parameters import solver_params
+from sweep.solve.parameters import check_named_values, solver_params
 from sweep.study.mapping_space import load_rules
 from sweep.study.timeloop_space import is_timeloop_constraints, kind_names, with_timeloop_constraints
 from sweep.tasks.mapping import space_content, useful_utilization
@@ -80,6 +80,8 @@ class MappingRequest:
     dims: ReadOnlyDict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for key in ("params", "overrides", "dims"):
+            check_named_values(key, getattr(self, key))
         for key, value, kind in (
             ("overrides", self.architecture, Architecture),
             ("dims", self.layer, Layer),
@@ -106,11 +108,9 @@ class MappingRequest:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the reader of the answer has to know: work that is not counted, energies that are odd."""
+        problem = self.problem
         around = None if isinstance(self.layer, Layer) else network_around(self.layer, self.dims)
-        return (
-            *(counting_warnings(around) if around else ()),
-            *energy_inversions(self.problem.architecture),
-        )
+        return (*(counting_warnings(around) if around else ()), *energy_inversions(problem.architecture))
 
     @property
     def checked_params(self) -> Any:
@@ -216,12 +216,23 @@ def chosen_architecture(
     asked: Architecture | str, overrides: ReadOnlyDict[str, Any] | None = None
 ) -> Architecture:
     """The architecture itself, or the one of that name or file."""
-    return asked if isinstance(asked, Architecture) else load_architecture(asked, overrides)
+    if isinstance(asked, Architecture):
+        return asked
+    _check_name("architecture", "an Architecture, the name of one, or a file", asked)
+    return load_architecture(asked, overrides)
 
 
 def chosen_layer(asked: Layer | str, dims: ReadOnlyDict[str, int] | None = None) -> Layer:
     """The layer itself, or the one of that name or file."""
-    return asked if isinstance(asked, Layer) else load_layer(asked, dims)
+    if isinstance(asked, Layer):
+        return asked
+    _check_name("layer", "a Layer, NETWORK/LAYER, a file of one layer, or a problem in JSON", asked)
+    return load_layer(asked, dims)
+
+
+def _check_name(key: str, expected: str, asked: object) -> None:
+    if not isinstance(asked, str):
+        raise InputError(key, expected, asked)
 
 
 def evaluated(
@@ -231,4 +242,7 @@ def evaluated(
     chosen, hardware = chosen_layer(layer), chosen_architecture(architecture)
     if isinstance(mapping, ReadOnlyDict):
         mapping = any_mapping_from_json(hardware, chosen, dict(mapping))
+    if not isinstance(mapping, AnyMapping):
+        remedy = "An answer's own is answer.mapping, None where none was found"
+        raise InputError("mapping", "a mapping, or its JSON", mapping, remedy)
     return evaluate(hardware, chosen, mapping)

@@ -15,7 +15,7 @@ from results.store.folder import RunFolder
 from sweep.run.run_tally import RunTally
 from sweep.run.schedule_workload import alone_offered
 from sweep.run.session import Place, run_study
-from sweep.solve.parameters import solver_params
+from sweep.solve.parameters import check_named_values, solver_params
 from sweep.study.lock import study_id
 from sweep.study.study import Study
 
@@ -44,13 +44,14 @@ class ScheduleRequest:
 
     def study(self) -> Study:
         """The study of that one question; InputError for what is wrong with any of it, naming the key."""
+        check_named_values("dims", self.dims)
         solver_params(self.schedule["solver"], FAMILY, self.schedule["params"])
         document = {
             "name": STUDY_NAME,
             "networks": [{"network": self.network, "dims": dict(self.dims)}],
             "chip": self.chip,
             "objectives": ["energy_pj", "cycles"],
-            "schedule": dict(self.schedule),
+            "schedule": {**self.schedule, "params": dict(self.schedule["params"])},
             "mapping": dict(self.mapping),
         }
         return check_keys(Study, document, "solve schedule")

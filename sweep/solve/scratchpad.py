@@ -18,7 +18,7 @@ from solvers.catalogue import solver
 from solvers.outcome import Outcome, Status
 from solvers.scratchpad.budgets import budget_bytes
 from solvers.scratchpad.problem import ScratchpadProblem
-from sweep.solve.parameters import solver_params
+from sweep.solve.parameters import check_named_values, solver_params
 
 FAMILY = "scratchpad"
 
@@ -41,6 +41,8 @@ class ScratchpadRequest:
     dims: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for key in ("params", "dims"):
+            check_named_values(key, getattr(self, key))
         if isinstance(self.network, Network) and (self.batch is not None or self.dims):
             key, found = ("batch", self.batch) if self.batch is not None else ("dims", dict(self.dims))
             raise InputError(key, "none with a Network that is built already", found, "Name its file instead")
