@@ -35,7 +35,7 @@ from costmodel.schedule.tree.validity import NotPossibleError
 from costmodel.scratchpad.graph import OperatorGraph, ScratchpadSettings
 from costmodel.scratchpad.plan import IDLE, Plan, Residency, TensorPlan, off_chip_bytes, violations
 from costmodel.workload.network import Layer
-from tests.costmodel.chip import chip_cases
+from tests.costmodel.schedule import chip_cases
 from tests.solvers.golden.problems import (
     LAYERS,
     TINY,

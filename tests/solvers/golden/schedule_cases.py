@@ -29,7 +29,7 @@ from solvers.schedule.problem import ScheduleProblem
 from solvers.schedule.tiles.cost_table import solved_costs
 from solvers.schedule.tiles.layer_parts import Demand, Pruning, Share
 from solvers.schedule.tiles.mapper import TileMapper, TileProblem
-from tests.costmodel.chip.chip_cases import FormulaCosts, chain, chip, every_kind, layer, strided
+from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, chip, every_kind, layer, strided
 from tests.solvers.golden.problems import ENOUGH, Answer, Case, digest, nine_digits, numbers
 
 RELEASED = (("resnet", 4, 2), ("goog", 5, 4), ("zfnet", 3, 2))

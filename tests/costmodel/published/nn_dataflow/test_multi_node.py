@@ -23,7 +23,7 @@ from costmodel.published.nn_dataflow.multi_node.derived import (
 from costmodel.published.nn_dataflow.multi_node.library import load_multi_node, multi_node_names
 from costmodel.workload.network import convolution, gemm
 
-DATA = Path(__file__).parents[1] / "data/kapla"
+DATA = Path(__file__).parents[3] / "data/kapla"
 RELEASED: dict[str, Any] = json.loads((DATA / "hardware.json").read_text())
 DEVICES = {"kapla-16x16": "multi_node", "kapla-4x4": "multi_node_4x4", "kapla-edge": "single_node"}
 

@@ -433,6 +433,6 @@ def test_junk_anywhere_is_an_input_error_or_a_case(tmp_path: Path, record: Recor
 
 
 def reference_architecture() -> Any:
-    return json.loads((Path(__file__).parents[1] / "data" / "timeloop" / "archs.json").read_text())[
+    return json.loads((Path(__file__).parents[2] / "data" / "timeloop" / "archs.json").read_text())[
         "A_eyeriss_like"
     ]

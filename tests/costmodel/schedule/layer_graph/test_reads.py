@@ -19,7 +19,7 @@ from costmodel.formats.graph_json import network_of_graph
 from costmodel.formats.onnx.reader import read_onnx
 from costmodel.schedule.layer_graph.graph import NetworkLayer
 from costmodel.schedule.layer_graph.reader import layer_graph
-from tests.costmodel.frontends.layer_graph_runs import Made, number, run
+from tests.costmodel.schedule.layer_graph.layer_graph_runs import Made, number, run
 
 
 def divisors(n: int) -> list[int]:

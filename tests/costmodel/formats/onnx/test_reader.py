@@ -16,7 +16,7 @@ from costmodel.formats.onnx.reader import read_onnx
 from costmodel.workload.counting import counting_warnings, uncounted_rows
 from costmodel.workload.network import Layer, Network, convolution, distinct_layers, gemm
 
-DATA = Path(__file__).parents[2] / "data"
+DATA = Path(__file__).parents[3] / "data"
 
 
 def value(name: str, *shape: int | str) -> onnx.ValueInfoProto:

@@ -21,7 +21,7 @@ from solvers.mapping.problem import MappingProblem, violations
 from solvers.mapping.space.rules import LevelRules, SpaceRules
 from solvers.outcome import Status
 
-FILES = Path(__file__).parents[2] / "data" / "timeloop_files"
+FILES = Path(__file__).parents[3] / "data" / "timeloop_files"
 DESIGNS = FILES / "designs"
 NAMES = ["output_stationary", "row_stationary", "distributed_weights", "weight_stationary"]
 LAYER = DESIGNS / "layer.yaml"

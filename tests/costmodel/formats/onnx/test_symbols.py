@@ -14,7 +14,7 @@ from costmodel.formats.onnx.reader import read_onnx
 from costmodel.formats.onnx.symbols import symbols_of, value_of
 from costmodel.workload.counting import counting_warnings
 
-DATA = Path(__file__).parents[2] / "data" / "onnx"
+DATA = Path(__file__).parents[3] / "data" / "onnx"
 BLOCKS = sorted(path.name for path in DATA.glob("llama_*.onnx"))
 WIDTH, HEADS, PAIRS, HEAD, HIDDEN = 128, 8, 2, 16, 192
 

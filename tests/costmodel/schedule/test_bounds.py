@@ -14,7 +14,7 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.training import training_graph
 from costmodel.schedule.tree.text import parse_tree
 from costmodel.schedule.tree.validity import NotPossibleError
-from tests.costmodel.chip.chip_cases import (
+from tests.costmodel.schedule.chip_cases import (
     FormulaCosts,
     MappedCosts,
     chain,

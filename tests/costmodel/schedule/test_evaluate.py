@@ -17,8 +17,15 @@ from costmodel.schedule.segment import NodeCost
 from costmodel.schedule.tree.data_flow import DataFlow
 from costmodel.schedule.tree.tree import Cut, Leaf, Node
 from costmodel.schedule.tree.validity import NotPossibleError
-from tests.costmodel.chip.chip_cases import FormulaCosts, chip, cut_off, every_kind, random_tree, read_in_part
-from tests.costmodel.chip.chip_counts import Counts, cycles, energy_pj, most_held, recount, recount_leaf
+from tests.costmodel.schedule.chip_cases import (
+    FormulaCosts,
+    chip,
+    cut_off,
+    every_kind,
+    random_tree,
+    read_in_part,
+)
+from tests.costmodel.schedule.chip_counts import Counts, cycles, energy_pj, most_held, recount, recount_leaf
 
 CHIPS = [chip(2, 2), chip(3, 2, stripe=2, link=2), chip(1, 4), chip(5, 1, dram=9)]
 SEEDS = range(24)

@@ -23,7 +23,7 @@ from costmodel.published.nn_dataflow.directives.values import LayerScheme
 from costmodel.published.nn_dataflow.layers import LEVELS, LOOPS, TENSORS, LayerShape
 from costmodel.published.nn_dataflow.row_stationary import fold, processing_passes
 
-FILE = Path(__file__).parents[2] / "data/kapla/layer_schemes.jsonl.gz"
+FILE = Path(__file__).parents[3] / "data/kapla/layer_schemes.jsonl.gz"
 CASES = list(read_schemes(FILE))
 
 

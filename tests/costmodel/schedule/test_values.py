@@ -16,7 +16,7 @@ from costmodel.schedule.leaf.streams import Stream, streams_of
 from costmodel.schedule.schedule import Granularity, Schedule
 from costmodel.schedule.tile_cost import TileRows, table_floor
 from costmodel.schedule.tree.tree import Leaf
-from tests.costmodel.chip.chip_cases import FormulaCosts, chain, chip, layer
+from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, chip, layer
 
 
 @pytest.mark.parametrize(("columns", "rows", "stripe"), [(4, 4, 4), (5, 3, 2), (3, 2, 4), (1, 4, 1)])

@@ -15,7 +15,7 @@ from itertools import permutations, product
 from costmodel.hardware.chip import Chip
 from costmodel.mapping.mapping import Loop, Mapping
 from costmodel.workload.network import Layer, Tensor
-from tests.costmodel.chip.chip_counts import Link, path, tree
+from tests.costmodel.schedule.chip_counts import Link, path, tree
 
 Point = dict[str, int]
 Words = frozenset[tuple[int, ...]]

@@ -21,7 +21,7 @@ from costmodel.scratchpad.graph import (
 from costmodel.scratchpad.plan import IDLE, Plan, Residency, TensorPlan, off_chip_bytes, violations
 from costmodel.workload.network import Network, Node, Value
 
-DATA = Path(__file__).parents[1] / "data" / "scratchpad"
+DATA = Path(__file__).parents[2] / "data" / "scratchpad"
 OPTIMA = json.loads((DATA / "optima.json").read_text(encoding="utf-8"))
 
 CHAIN = OperatorGraph(

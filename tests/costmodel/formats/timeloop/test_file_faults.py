@@ -10,7 +10,7 @@ import pytest
 from costmodel.errors import InputError
 from costmodel.formats.timeloop.case import read_timeloop_case
 
-FILES = Path(__file__).parents[2] / "data" / "timeloop_files"
+FILES = Path(__file__).parents[3] / "data" / "timeloop_files"
 V03 = [FILES / "v03" / f"{name}.yaml" for name in ("arch", "ERT", "problem", "constraints", "mapping")]
 V04 = [FILES / "v04" / f"{name}.yaml" for name in ("design", "mapping")]
 

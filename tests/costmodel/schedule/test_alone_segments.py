@@ -13,7 +13,7 @@ from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.training import training_graph
 from costmodel.schedule.tree.tree import Cut, Leaf, Node
 from costmodel.schedule.tree.validity import NotPossibleError
-from tests.costmodel.chip.chip_cases import FormulaCosts, chain, chip, strided
+from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, chip, strided
 
 BATCH = 4
 

@@ -17,7 +17,7 @@ from costmodel.formats.architectures import architecture_names, load_architectur
 from costmodel.hardware.architecture import ALL_ROLES, Architecture
 from costmodel.hardware.technology import THISTLE_45NM, energy_inversions
 
-DATA = Path(__file__).parents[1] / "data" / "architectures"
+DATA = Path(__file__).parents[2] / "data" / "architectures"
 REFERENCE: dict[str, Any] = json.loads((DATA / "archs.json").read_text())
 SIMBA: dict[str, Any] = json.loads((DATA / "cosa_simba.json").read_text())
 KAPLA = [f"kapla-{device}-{costs}" for device in ("16x16", "edge") for costs in ("paper", "released")]

@@ -17,7 +17,7 @@ from costmodel.workload.library.inception import googlenet
 from costmodel.workload.library.transformer import bert_base
 from costmodel.workload.network import Network, convolution, distinct_layers, gemm
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 EXPORTED = {
     "resnet18": "resnet18",
     "resnet50": "resnet50",

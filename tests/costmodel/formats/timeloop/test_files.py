@@ -31,7 +31,7 @@ from costmodel.workload.network import Layer, batched_matmul, convolution, gemm
 from solvers.mapping.problem import MappingProblem, violations
 from solvers.mapping.space.rules import LevelRules, SpaceRules
 
-FILES = Path(__file__).parents[2] / "data" / "timeloop_files"
+FILES = Path(__file__).parents[3] / "data" / "timeloop_files"
 V03 = [FILES / "v03" / f"{name}.yaml" for name in ("arch", "ERT", "problem", "constraints", "mapping")]
 V04 = [FILES / "v04" / f"{name}.yaml" for name in ("design", "mapping")]
 RandomMappings = Callable[[Architecture, Layer, int, int], Any]

@@ -24,7 +24,7 @@ from costmodel.workload.library.inception import googlenet
 from costmodel.workload.library.transformer import bert_base
 from costmodel.workload.network import Network, Node, Pooling, Value, batched_matmul, convolution, gemm
 
-DATA = Path(__file__).parents[2] / "data"
+DATA = Path(__file__).parents[3] / "data"
 
 
 def shape(layer: NetworkLayer, padding: bool = True) -> tuple[Any, ...]:

@@ -24,8 +24,8 @@ from costmodel.schedule.layer_graph.training import training_graph
 from costmodel.schedule.tile_cost import TileRows
 from costmodel.schedule.tree.tree import Leaf
 from costmodel.workload.network import Layer, convolution, gemm
-from tests.costmodel.chip.alone_counts import AloneCounts, all_placements
-from tests.costmodel.chip.chip_cases import (
+from tests.costmodel.schedule.alone_counts import AloneCounts, all_placements
+from tests.costmodel.schedule.chip_cases import (
     FormulaCosts,
     MappedCosts,
     chain,

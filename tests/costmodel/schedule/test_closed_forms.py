@@ -14,7 +14,7 @@ from costmodel.schedule.tree.attributes import broken_formulas, node_attributes
 from costmodel.schedule.tree.data_flow import DataFlow
 from costmodel.schedule.tree.text import parse_tree
 from costmodel.schedule.tree.validity import NotPossibleError
-from tests.costmodel.chip.chip_cases import FormulaCosts, chain, chip, layer
+from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, chip, layer
 
 ROOMY = chip(1, 1, dram=1_000_000, link=1_000_000)
 

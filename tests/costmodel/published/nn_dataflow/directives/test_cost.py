@@ -19,7 +19,7 @@ from costmodel.published.nn_dataflow.multi_node.derived import architecture
 from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
 from costmodel.published.nn_dataflow.multi_node.template import MultiNode, UnitCosts
 
-CASES = read_schemes(Path(__file__).parents[2] / "data/kapla/layer_schemes.jsonl.gz")
+CASES = read_schemes(Path(__file__).parents[4] / "data/kapla/layer_schemes.jsonl.gz")
 
 
 def written(case: SchemeCase) -> LayerScheme | None:
