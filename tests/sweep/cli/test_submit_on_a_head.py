@@ -25,7 +25,7 @@ from tests.clusters.processes import PATIENCE, free_port, until
 from tests.sweep.faulty_store import Relay
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PYTHON = Path(sys.executable).parent
 SECRETS = (".env", ".env.production", "id_ed25519", "cloud.pem", "host.key")
 TOKEN = "0123456789abcdef" * 4

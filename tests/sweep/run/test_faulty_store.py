@@ -23,7 +23,7 @@ from results.store.remote.unsent import left_for
 from tests.clusters.processes import PATIENCE, until
 from tests.sweep.faulty_store import Relay
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.slow
 WriteStudy = Callable[..., Path]
 

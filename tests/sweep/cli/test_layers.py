@@ -8,7 +8,7 @@ import pytest
 from costmodel.formats.yaml.safe_yaml import parse_yaml
 from tests.sweep.ended import Command
 
-DECODER = str(Path(__file__).parents[1] / "data/onnx/llama_script_eager_stripped.onnx")
+DECODER = str(Path(__file__).parents[2] / "data/onnx/llama_script_eager_stripped.onnx")
 LENGTHS = ("--dim", "seq=1", "--dim", "past=2048")
 
 

@@ -19,7 +19,7 @@ from results.store.folder import RunFolder
 from tests.clusters.processes import PATIENCE, until
 from tests.sweep.ended import Command
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 CASES, ONNX = DATA / "timeloop", DATA / "onnx"
 GEMM = '{"shape": "gemm", "dims": {"M": 8, "N": 12, "K": 16}}'
 
@@ -255,7 +255,7 @@ def test_a_stopped_run_keeps_its_answers_and_goes_on(
     slow = slow.replace("wall_seconds: 20", "wall_seconds: 1.5, params: {victory: 1000000000}")
     (tmp_path / "slow.yaml").write_text(slow)
     command = [sys.executable, "-m", "archsweep", "run", "slow.yaml", "--in-process"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     with subprocess.Popen(
         command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
     ) as process:

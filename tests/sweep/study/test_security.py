@@ -14,7 +14,7 @@ from results.store.folder import RunFolder, RunWriter
 from sweep.run.session import Place, run_folder, run_study
 from sweep.study.study import load_study
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PACKAGES = ("clusters", "costmodel", "results", "solvers", "sweep")
 WriteStudy = Callable[..., Path]
 

@@ -9,7 +9,7 @@ import pytest
 
 from clusters.ray.session import RaySession
 from clusters.runtime import POISONOUS, WALL_LIMIT
-from tests.sweep import fault_scenarios as faults
+from tests.sweep.run import fault_scenarios as faults
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 SETTLED = faults.SOLVES

@@ -14,7 +14,7 @@ import pytest
 import archsweep
 from sweep import PACKAGES
 
-HOUSE = Path(__file__).parents[2]
+HOUSE = Path(__file__).parents[3]
 OTHERS = [name for name in PACKAGES if name != "sweep"]
 START = "from clusters.ray.start import import_own; "
 

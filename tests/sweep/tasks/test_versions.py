@@ -22,7 +22,7 @@ Start = Callable[[Callable[[Any], Any]], InProcessRuntime]
 
 
 def test_the_version_is_the_package_s() -> None:
-    pyproject = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    pyproject = (Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8")
     assert tomllib.loads(pyproject)["project"]["version"] == VERSION
 
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from costmodel.errors import InputError
 from sweep.cli.main import app
 
-GRAPH = str(Path(__file__).parents[1] / "data" / "scratchpad" / "resnet50.json.gz")
+GRAPH = str(Path(__file__).parents[2] / "data" / "scratchpad" / "resnet50.json.gz")
 KEYS = ["status", "objective_bytes", "bound_bytes", "gap", "cpu_seconds", "budget_bytes", "plan", "note"]
 
 

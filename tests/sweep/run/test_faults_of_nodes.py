@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.sweep import fault_scenarios as faults
+from tests.sweep.run import fault_scenarios as faults
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 

@@ -15,7 +15,7 @@ from results.store.journal import journalled_rows
 from results.store.schema.tables import LAYERS
 from tests.sweep.ended import Command
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROBLEM = (ROOT / "tests" / "data" / "problems" / "gemm.yaml").read_text(encoding="utf-8")
 SOLVES = 240
 STUDY = """

@@ -16,7 +16,7 @@ from sweep.study.design_space import Constraint, check_together
 from sweep.study.identity import checked_params
 from tests.sweep.ended import Command
 
-GEMM = Path(__file__).parents[1] / "data" / "problems" / "gemm.yaml"
+GEMM = Path(__file__).parents[2] / "data" / "problems" / "gemm.yaml"
 SOLVE = {
     "mapping": ["solve", "mapping", "--architecture", "eyeriss", "--layer", str(GEMM)],
     "codesign": ["solve", "codesign", "--architecture", "eyeriss", "--network", "alexnet"],

@@ -20,7 +20,7 @@ from sweep.cli import compiling as command_line_compiling
 from sweep.cli.compiling import Reporter, said_of_workers
 from sweep.tasks.warm_up import SMALL, every_solver
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SAID = "machine code is being compiled, once for this machine"
 
 

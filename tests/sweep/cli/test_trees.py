@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from sweep.cli.main import app
 
-TREES = Path(__file__).parents[1] / "data/set/trees.json.gz"
+TREES = Path(__file__).parents[2] / "data/set/trees.json.gz"
 
 
 def record(**changed: Any) -> dict[str, Any]:

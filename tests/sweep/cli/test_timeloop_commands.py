@@ -24,7 +24,7 @@ from sweep.study.timeloop_space import (
 )
 from tests.sweep.ended import Command
 
-FILES = Path(__file__).parents[1] / "data" / "timeloop_files"
+FILES = Path(__file__).parents[2] / "data" / "timeloop_files"
 V03, V04 = FILES / "v03", FILES / "v04"
 LAYER = convolution("problem", K=12, C=4, P=8, Q=6, R=3, S=1, stride=(2, 1))
 

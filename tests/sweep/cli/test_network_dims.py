@@ -13,7 +13,7 @@ from sweep.study.lock import study_id
 from sweep.study.study import load_study
 from tests.sweep.ended import Command
 
-DECODER = Path(__file__).parents[1] / "data/onnx/llama_dynamo_sdpa_stripped.onnx"
+DECODER = Path(__file__).parents[2] / "data/onnx/llama_dynamo_sdpa_stripped.onnx"
 LENGTHS = ("--dim", "seq=2", "--dim", "past=6")
 
 

@@ -12,7 +12,7 @@ from sweep.cli.main import main
 from sweep.forecast.plan import plan
 from sweep.study.study import load_study
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+README = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:
@@ -67,7 +67,7 @@ def test_python_of_a_study(
     """With a smaller study in the place of the quickstart, which .ci/run runs from the wheel."""
     assert plan(load_study("quickstart")).open
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
     text = blocks("python")[0]
     assert 'load_study("quickstart")' in text
     exec(compile(text.replace('"quickstart"', f'"{write_study()}"'), "README.md", "exec"), {})

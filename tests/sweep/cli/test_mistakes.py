@@ -20,7 +20,7 @@ from costmodel.formats.networks import load_network
 from sweep.forecast.plan import plan
 from sweep.study.study import load_study
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 MISTAKES = yaml.safe_load((DATA / "mistakes" / "mistakes.yaml").read_text(encoding="utf-8"))
 
 STUDY = {

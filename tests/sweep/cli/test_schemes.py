@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from costmodel.errors import InputError
 from sweep.cli.main import app
 
-FILE = Path(__file__).parents[1] / "data/kapla/layer_schemes.jsonl.gz"
+FILE = Path(__file__).parents[2] / "data/kapla/layer_schemes.jsonl.gz"
 
 
 def rows() -> list[dict[str, Any]]:

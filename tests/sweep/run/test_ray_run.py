@@ -17,7 +17,7 @@ from sweep.study.study import Study, load_study
 from tests.clusters.processes import PATIENCE, line_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HELD = Path(__file__).with_name("held.py")
 
 

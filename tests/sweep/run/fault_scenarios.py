@@ -46,7 +46,7 @@ axes:
   SRAM.fanout: {choices: [[2, 2], [4, 2], [2, 4], [4, 4]]}
 mapping: {solver: random_search, objective: edp, iterations: 40, wall_seconds: 20}
 """
-PROBLEM = (Path(__file__).parents[1] / "data" / "problems" / "gemm.yaml").read_text(encoding="utf-8")
+PROBLEM = (Path(__file__).parents[2] / "data" / "problems" / "gemm.yaml").read_text(encoding="utf-8")
 PARTS = Buffering(rows=10, seconds=1.0)
 """Small parts, so that a fault finds some on disk; drivers that are killed write those of every run."""
 
