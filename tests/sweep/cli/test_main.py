@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from costmodel.formats.architectures import FOLDER as ARCHITECTURES
 from costmodel.formats.architectures import load_architecture
 from costmodel.formats.cases.folder import mapping_from_json
 from costmodel.formats.networks import load_layer
@@ -78,7 +79,7 @@ def test_solve_mapping_prints_one_object_that_others_can_evaluate(command_line: 
 
 
 def test_an_infeasible_problem_ends_with_the_reason(command_line: Command, tmp_path: Path) -> None:
-    text = (Path(load_architecture.__code__.co_filename).parent / "eyeriss.yaml").read_text()
+    text = (ARCHITECTURES / "eyeriss.yaml").read_text()
     (tmp_path / "small.yaml").write_text(text.replace("size: 512", "size: 2"))
     arguments = ["--architecture", "small.yaml", "--layer", GEMM, "--keep", "all"]
     ended = command_line("solve", "mapping", *arguments)
