@@ -3,6 +3,7 @@
 An :class:`~costmodel.hardware.architecture.Architecture` is a stack of storage levels over an array of MAC
 units.
 A :class:`~costmodel.hardware.chip.Chip` is a mesh of tiles with links and DRAM. ``technology.py`` has the
-laws of energy (pJ) and area (um2). ``architectures/`` and ``chips/`` are the libraries: one file each. Start
+laws of energy (pJ) and area (um2). ``architectures/``, ``chips/`` and ``technologies/`` are the libraries:
+one file each. Start
 with ``architecture.py``. Nothing here knows workloads or mappings.
 """

@@ -1,4 +1,7 @@
-"""Energy and area of memories and MAC units by kind, size and width, with the source of every number."""
+"""Energy and area of memories and MAC units by kind, size and width, with the source of every number.
+
+The constants are files in ``technologies/``, which :mod:`costmodel.formats.technologies` reads.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Literal, get_args
 
-from costmodel.errors import InputError, did_you_mean
 from costmodel.hardware.architecture import Architecture, StorageLevel
 
 Kind = Literal["dram", "sram", "register"]
@@ -75,54 +77,6 @@ class Technology:
     def multiply_area_um2(self, word_bits: int) -> float:
         """Area of one MAC unit."""
         return self.mac_area_um2.value * (word_bits / self.word_bits) ** 2
-
-
-_THISTLE = "Thistle (co-design by geometric programming), Table III, 45 nm, int16"
-_SIMBA = "Simba-like model of the Timeloop cases (public PAT tables)"
-
-THISTLE_45NM = Technology(
-    name="thistle-45nm",
-    description="Thistle's Table III: 45 nm, 16-bit words, Eyeriss as its baseline",
-    word_bits=16,
-    register_energy_pj=Sourced(9.06719e-3, f"{_THISTLE}: register energy constant, per register of the file"),
-    sram_energy_pj=Sourced(
-        17.88e-3,
-        f"{_THISTLE}: SRAM energy constant 17.88, printed without its unit; fJ x sqrt(words), as it gives "
-        "the 4.58 pJ of Eyeriss's 65,536 words",
-    ),
-    dram_energy_pj=Sourced(128.0, f"{_THISTLE}: energy per DRAM access"),
-    mac_energy_pj=Sourced(2.2, f"{_THISTLE}: energy per int16 MAC"),
-    register_area_um2=Sourced(19.874, f"{_THISTLE}: area per register"),
-    sram_area_um2=Sourced(6.806, f"{_THISTLE}: area per SRAM word"),
-    mac_area_um2=Sourced(1239.5, f"{_THISTLE}: area per MAC"),
-)
-
-SIMBA_LIKE_8BIT = Technology(
-    name="simba-like-8bit",
-    description="8-bit energies of the Simba-like Timeloop model; areas are Thistle's, scaled to 8 bits",
-    word_bits=8,
-    register_energy_pj=Sourced(0.03, f"{_SIMBA}: Registers, one word"),
-    sram_energy_pj=Sourced(
-        3 / 256,
-        f"{_SIMBA}: GlobalBuffer, 24 pJ a block of 8 out of 65,536 words; WeightBuffer (12 pJ, 16,384 words) "
-        "lies on the same square root",
-    ),
-    dram_energy_pj=Sourced(64.0, f"{_SIMBA}: DRAM, 4096 pJ a block of 64; 8 pJ a bit, as Thistle's"),
-    mac_energy_pj=Sourced(0.56, f"{_SIMBA}: MAC of 8 bits"),
-    register_area_um2=Sourced(19.874 / 2, f"{_THISTLE}: area per register, x 8/16"),
-    sram_area_um2=Sourced(6.806 / 2, f"{_THISTLE}: area per SRAM word, x 8/16"),
-    mac_area_um2=Sourced(1239.5 / 4, f"{_THISTLE}: area per MAC, x (8/16)^2"),
-)
-
-TECHNOLOGIES = {table.name: table for table in (THISTLE_45NM, SIMBA_LIKE_8BIT)}
-
-
-def technology(name: str) -> Technology:
-    """The table called ``name``; InputError with the names there are."""
-    if name in TECHNOLOGIES:
-        return TECHNOLOGIES[name]
-    expected = f"one of {', '.join(TECHNOLOGIES)}"
-    raise InputError("technology", expected, name, did_you_mean(name, TECHNOLOGIES), key="technology")
 
 
 def energy_ratio(kind: Kind, size_words: float, at_size_words: float) -> float:

@@ -298,9 +298,9 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            help="solvers, networks, architectures, chips, chip-networks, studies, layers/NETWORK "
-            "(of the library or a file), schema (the columns of results) or json-schema/KIND "
-            "(of study, architecture, chip and constraints files)."
+            help="solvers, networks, architectures, technologies, chips, chip-networks, studies, "
+            "layers/NETWORK (of the library or a file), schema (the columns of results) or json-schema/KIND "
+            "(of study, architecture, chip, technology and constraints files)."
         ),
     ],
     dim: Dims = None,

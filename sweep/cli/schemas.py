@@ -9,6 +9,7 @@ from costmodel.formats.yaml.architecture_document import ArchitectureKeys
 from costmodel.formats.yaml.chip_document import ChipKeys
 from costmodel.formats.yaml.file_keys import Keys
 from costmodel.formats.yaml.key_schema import json_schema
+from costmodel.formats.yaml.technology import TechnologyKeys
 from sweep.study.mapping_space import SpaceKeys
 from sweep.study.study import Study
 
@@ -16,6 +17,7 @@ FILES: dict[str, tuple[type[Keys], str]] = {
     "study": (Study, "A study of archsweep"),
     "architecture": (ArchitectureKeys, "An architecture of archsweep"),
     "chip": (ChipKeys, "A chip of archsweep"),
+    "technology": (TechnologyKeys, "A technology of archsweep"),
     "constraints": (SpaceKeys, "Constraints on the mappings of archsweep"),
 }
 """The kinds of files, each with the model that reads it and a title."""

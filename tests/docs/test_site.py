@@ -39,10 +39,14 @@ LIBRARY = {
         *ROOT.glob("costmodel/**/tiles/*.yaml"),
     ],
     "chip": [*ROOT.glob("costmodel/**/chips/*.yaml")],
+    "technology": [*ROOT.glob("costmodel/**/technologies/*.yaml")],
     "constraints": [*DOCS.glob("guides/*/rules.yaml")],
 }
 """Files of each kind; a guide's folder has files of other kinds as well."""
-KNOWN_BY = {"study": "networks", "architecture": "levels", "chip": "mesh", "constraints": "constraints"}
+KNOWN_BY = {"study": "networks", "architecture": "levels", "chip": "mesh"} | {
+    "technology": "sram_energy",
+    "constraints": "constraints",
+}
 """A key that only files of the kind have at their top."""
 
 
@@ -121,6 +125,12 @@ MISTAKES = {
         "a link without a bandwidth": ("noc", {"hop_energy": 1}),
         "an energy of a word": ("noc", {"hop_energy": "1 pJ/word", "link_bandwidth": 1}),
         "a stripe of nothing": ("stripe", 0),
+    },
+    "technology": {
+        "an energy in words": ("dram_energy", "128 pJ"),
+        "an energy without a source": ("dram_energy", {"value": "128 pJ"}),
+        "an area in pJ": ("mac_area", {"value": "3 pJ", "source": "s"}),
+        "no description": ("description", ""),
     },
     "constraints": {
         "a rule that there is not": ("keep", "some"),

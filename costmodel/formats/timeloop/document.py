@@ -7,10 +7,11 @@ from itertools import pairwise
 from typing import Any
 
 from costmodel.errors import InputError
+from costmodel.formats.technologies import technology_names
 from costmodel.formats.timeloop.components import Component, Mesh, mesh_ratio, storages
 from costmodel.formats.timeloop.energy import EnergyTables
 from costmodel.formats.timeloop.memory import MemoryAttributes, check_spelling, technology_name
-from costmodel.hardware.technology import TECHNOLOGIES, Kind
+from costmodel.hardware.technology import Kind
 
 _OF_MACS = ("datawidth", "word_bits", "energy_per_op", "area", "technology", "instances", "meshX", "meshY")
 
@@ -106,7 +107,7 @@ class ArchitectureDocument:
         return technology_name(self._macs)
 
     def _no_law(self, part: Component) -> InputError:
-        expected = f"an energy, or MACs in a technology with a table: 45nm, {', '.join(TECHNOLOGIES)}"
+        expected = f"an energy, or MACs in a technology with a table: 45nm, {', '.join(technology_names())}"
         written = self._macs.attributes.get("technology")
         found = "neither" if written is None else f"no energy, MACs in {written}"
         return self._no_energy(part, expected, found, "attributes.technology")

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from costmodel.errors import InputError, did_you_mean
+from costmodel.formats.technologies import technology_names
 from costmodel.formats.timeloop.components import Component
-from costmodel.hardware.technology import TECHNOLOGIES, Kind
+from costmodel.hardware.technology import Kind
 
 _BITS = ("word_bits", "datawidth", "word_width")
 _BLOCK = ("block_size", "n_words")
@@ -179,6 +180,6 @@ def check_spelling(component: Component, key: str, known: tuple[str, ...], file:
 def technology_name(component: Component) -> str | None:
     """Our table for the component's ``technology``: a table's own name, or 45 nm; None if there is none."""
     written = str(component.attributes.get("technology", ""))
-    if written in TECHNOLOGIES:
+    if written in technology_names():
         return written
     return "thistle-45nm" if written.casefold().removesuffix("nm") == "45" else None

@@ -6,8 +6,8 @@
 name: my-chip
 description: what it is                  # optional, for people
 source: where the numbers are from       # optional, a text or a list of texts
-technology: thistle-45nm                 # a table of costmodel.hardware.technology; needed where an energy is
-absent frequency: 200 MHz                       # default 1 GHz; a plain number is in Hz
+technology: thistle-45nm                 # see archsweep list technologies; needed where an energy is absent
+frequency: 200 MHz                       # default 1 GHz; a plain number is in Hz
 word_bits: 16                            # of every level and the MACs that do not say otherwise
 levels:                                  # OUTERMOST FIRST, as one reads a chip from its pins
   - name: DRAM
@@ -69,12 +69,13 @@ from typing import Any
 
 from costmodel.errors import InputError
 from costmodel.formats.override_blame import built_with
+from costmodel.formats.technologies import load_technology
 from costmodel.formats.yaml.architecture_document import ArchitectureKeys, ComputeKeys, LevelKeys
 from costmodel.formats.yaml.architecture_overrides import Overrides
 from costmodel.formats.yaml.file_keys import check_keys
 from costmodel.formats.yaml.quantities import Quantity
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
-from costmodel.hardware.technology import Technology, area_ratio, energy_ratio, technology
+from costmodel.hardware.technology import Technology, area_ratio, energy_ratio
 
 
 def architecture_from_document(
@@ -107,7 +108,7 @@ class _Builder:
         self.table: Technology | None = None
         if keys.technology is not None:
             try:
-                self.table = technology(keys.technology)
+                self.table = load_technology(keys.technology)
             except InputError as error:
                 raise InputError(where, error.expected, error.found, error.remedy, key=error.key) from None
 

@@ -48,12 +48,16 @@ from typing import Any
 
 from costmodel.errors import InputError, NotFoundError, OverrideError
 from costmodel.formats.override_blame import built_with
+from costmodel.formats.technologies import load_technology
 from costmodel.formats.yaml.chip_document import ChipKeys, blamed_for, overridden
 from costmodel.formats.yaml.file_keys import check_keys
 from costmodel.formats.yaml.quantities import Quantity
 from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.chip import Chip, Dram, Noc, Tile, TileBuffer
-from costmodel.hardware.technology import SIMBA_LIKE_8BIT, energy_ratio
+from costmodel.hardware.technology import energy_ratio
+
+BUFFERS = "simba-like-8bit"
+"""The technology whose law gives the area of a tile's buffer, which a chip file does not state."""
 
 ARCHITECTURE = "tile.architecture."
 """Overrides that start so are of the tile's architecture file."""
@@ -163,7 +167,7 @@ class _Reader:
             read_energy_pj=read,
             write_energy_pj=write,
             update_energy_pj=write,
-            area_um2=SIMBA_LIKE_8BIT.storage_area_um2("sram", buffer.size_bytes, 8),
+            area_um2=load_technology(BUFFERS).storage_area_um2("sram", buffer.size_bytes, 8),
         )
         frequency = float(self.keys.frequency.value)
         return replace(found, levels=(*found.levels[:-1], level), frequency_hz=frequency)

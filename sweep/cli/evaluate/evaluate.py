@@ -15,6 +15,7 @@ from costmodel.formats.chips import chip_names, load_chip
 from costmodel.formats.layer_graphs import layer_graph_names, load_layer_graph
 from costmodel.formats.networks import load_layer, load_network
 from costmodel.formats.operator_networks import network_names
+from costmodel.formats.technologies import load_technology, technology_names
 from costmodel.formats.timeloop.case import read_timeloop_case
 from costmodel.workload.network import distinct_layers
 from results.store.schema.tables import schema_markdown
@@ -101,6 +102,7 @@ def listing(what: str) -> list[dict[str, Any]]:
         "solvers": _solvers,
         "networks": _networks,
         "architectures": _architectures,
+        "technologies": _technologies,
         "chips": _chips,
         "chip-networks": _chip_networks,
         "studies": _studies,
@@ -141,6 +143,12 @@ def _architectures() -> Iterable[dict[str, Any]]:
         architecture = load_architecture(name)
         levels = " > ".join(level.name for level in reversed(architecture.levels))
         yield {"name": name, "mac_units": architecture.mac_units, "levels": levels}
+
+
+def _technologies() -> Iterable[dict[str, Any]]:
+    for name in technology_names():
+        table = load_technology(name)
+        yield {"name": name, "word_bits": table.word_bits, "description": table.description}
 
 
 def _chips() -> Iterable[dict[str, Any]]:

@@ -14,8 +14,9 @@ import pytest
 
 from costmodel.errors import InputError
 from costmodel.formats.architectures import architecture_names, load_architecture
+from costmodel.formats.technologies import load_technology
 from costmodel.hardware.architecture import ALL_ROLES, Architecture
-from costmodel.hardware.technology import THISTLE_45NM, energy_inversions
+from costmodel.hardware.technology import energy_inversions
 
 DATA = Path(__file__).parents[2] / "data" / "architectures"
 REFERENCE: dict[str, Any] = json.loads((DATA / "archs.json").read_text())
@@ -145,7 +146,7 @@ def test_tpu_like_follows_the_8_bit_laws() -> None:
     assert buffer.read_energy_pj == pytest.approx(16 * 17.88e-3 * (262144 / 2) ** 0.5 / 2)
     assert sums.read_energy_pj == pytest.approx(17.88e-3 * (1024 * 2) ** 0.5 * 2)
     assert dram.read_energy_pj == 8 * 64
-    assert chip.compute.area_um2 == THISTLE_45NM.multiply_area_um2(8)
+    assert chip.compute.area_um2 == load_technology("thistle-45nm").multiply_area_um2(8)
 
 
 @pytest.mark.parametrize("name", ["eyeriss", "simba", "tpu-like"])
@@ -171,7 +172,7 @@ def test_a_file_of_our_own(tmp_path: Path) -> None:
     import costmodel.formats.architectures as library
 
     copy = tmp_path / "mine.yaml"
-    shutil.copy(Path(library.__file__).parent / "eyeriss.yaml", copy)
+    shutil.copy(library.FOLDER / "eyeriss.yaml", copy)
     assert load_architecture(copy) == load_architecture("eyeriss")
     assert load_architecture(str(copy), {"SRAM.size": 4}).levels[1].size_words == 4
     copy.write_text(copy.read_text().replace("128 KiB", "256 KiB (two banks)"))

@@ -9,24 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.errors import InputError
+from costmodel.formats.technologies import FOLDER, load_technology, technology_names
+from costmodel.formats.yaml.safe_yaml import load_yaml
+from costmodel.formats.yaml.technology import technology_from_document
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
 from costmodel.hardware.technology import (
     KINDS,
-    SIMBA_LIKE_8BIT,
-    TECHNOLOGIES,
-    THISTLE_45NM,
     Kind,
     Sourced,
     Technology,
     area_ratio,
     energy_inversions,
     energy_ratio,
-    technology,
 )
 
 WORDS = st.integers(1, 2**24)
 BITS = st.sampled_from([4, 8, 16, 24, 32])
-TABLES = st.sampled_from(list(TECHNOLOGIES.values()))
+THISTLE_45NM, SIMBA_LIKE_8BIT = load_technology("thistle-45nm"), load_technology("simba-like-8bit")
+TABLES = st.sampled_from([load_technology(name) for name in technology_names()])
 
 
 def test_thistle_laws_give_the_numbers_that_the_eyeriss_models_state() -> None:
@@ -91,8 +91,10 @@ def test_ratios_are_the_laws_divided_by_themselves(
     assert energy_ratio(kind, size, size) == 1.0
 
 
-@pytest.mark.parametrize("table", TECHNOLOGIES.values(), ids=TECHNOLOGIES.keys())
-def test_every_number_has_a_source(table: Technology) -> None:
+@pytest.mark.parametrize("name", technology_names())
+def test_every_number_has_a_source(name: str) -> None:
+    table = load_technology(name)
+    assert table.name == name
     numbers = [getattr(table, field.name) for field in fields(table)]
     sourced = [number for number in numbers if isinstance(number, Sourced)]
     assert len(sourced) == 7
@@ -100,9 +102,39 @@ def test_every_number_has_a_source(table: Technology) -> None:
 
 
 def test_unknown_table_names_the_nearest() -> None:
-    assert technology("thistle-45nm") is THISTLE_45NM
-    with pytest.raises(InputError, match=r"thistle-45nm, simba-like-8bit.*Did you mean thistle-45nm\?"):
-        technology("Thistle_45nm")
+    with pytest.raises(InputError, match=r"simba-like-8bit, thistle-45nm.*Did you mean thistle-45nm\?"):
+        load_technology("Thistle_45nm")
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong", "expected"),
+    [
+        ("sram_energy", None, r"sram_energy: expected a value, found nothing"),
+        ("sram_enrgy", {"value": 1, "source": "s"}, r"Did you mean sram_energy\?"),
+        ("dram_energy", {"value": "128 um2", "source": "s"}, r"dram_energy\.value: expected a number"),
+        (
+            "dram_energy",
+            {"value": 0, "source": "s"},
+            r"dram_energy\.value: expected a number above 0",
+        ),
+        ("mac_area", {"value": "3 mm2"}, r"mac_area\.source: expected a value, found nothing"),
+        ("word_bits", 0, r"word_bits: expected at least 1"),
+    ],
+)
+def test_a_wrong_table_is_refused_by_its_key(key: str, wrong: object, expected: str) -> None:
+    document = load_yaml(FOLDER / "thistle-45nm.yaml")
+    document[key] = wrong
+    if wrong is None:
+        del document[key]
+    with pytest.raises(InputError, match=expected):
+        technology_from_document(document, "file")
+
+
+def test_units_of_a_table_are_read() -> None:
+    document = load_yaml(FOLDER / "thistle-45nm.yaml")
+    document["dram_energy"]["value"] = "0.128 nJ"
+    document["mac_area"]["value"] = 1239.5
+    assert technology_from_document(document, "file") == THISTLE_45NM
 
 
 def _level(name: str, energy: float, **others: object) -> StorageLevel:

@@ -8,8 +8,10 @@ import pytest
 
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
-from costmodel.hardware.technology import THISTLE_45NM
+from costmodel.formats.technologies import load_technology
 from solvers.codesign.family import ArchitectureFamily
+
+THISTLE_45NM = load_technology("thistle-45nm")
 
 FIXED = """
 name: mixed

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.hardware.technology import THISTLE_45NM
+from costmodel.formats.technologies import load_technology
 from costmodel.mapping.evaluate import evaluate
 from costmodel.workload.network import gemm
 from solvers.budget import Budget
@@ -38,7 +38,7 @@ def solution(problem: CodesignProblem, sizes: dict[str, int], pes: int) -> Codes
 @pytest.mark.parametrize(("registers", "sram", "pes"), [(512, 65536, 168), (19, 40_000, 1100), (1, 1, 1)])
 def test_area_is_equation_5(product_problem: CodesignProblem, registers: int, sram: int, pes: int) -> None:
     area = product_problem.member({"RegFile": registers, "SRAM": sram}, {"SRAM": pes}).area_um2
-    table = THISTLE_45NM
+    table = load_technology("thistle-45nm")
     per_pe = table.register_area_um2.value * registers + table.mac_area_um2.value
     assert area == pytest.approx(per_pe * pes + table.sram_area_um2.value * sram, rel=1e-12)
 

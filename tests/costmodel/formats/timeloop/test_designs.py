@@ -8,12 +8,12 @@ import pytest
 
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
+from costmodel.formats.technologies import load_technology
 from costmodel.formats.timeloop.architecture import FanOutStep, TimeloopArchitecture, timeloop_architecture
 from costmodel.formats.timeloop.case import problem_of, read_timeloop_case
 from costmodel.formats.timeloop.constraints import read_constraints
 from costmodel.formats.timeloop.export import VERSIONS, Version, mapping_text
 from costmodel.formats.timeloop.files import TimeloopFiles, read_timeloop
-from costmodel.hardware.technology import THISTLE_45NM
 from costmodel.mapping.evaluate import evaluate
 from solvers.budget import Budget
 from solvers.mapping import exact, exhaustive
@@ -22,6 +22,7 @@ from solvers.mapping.space.rules import LevelRules, SpaceRules
 from solvers.outcome import Status
 
 FILES = Path(__file__).parents[3] / "data" / "timeloop_files"
+THISTLE_45NM = load_technology("thistle-45nm")
 DESIGNS = FILES / "designs"
 NAMES = ["output_stationary", "row_stationary", "distributed_weights", "weight_stationary"]
 LAYER = DESIGNS / "layer.yaml"

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from costmodel.errors import InputError
 from costmodel.formats.architectures import architecture_names, load_architecture
 from costmodel.formats.cases.folder import Case, read_cases
+from costmodel.formats.technologies import load_technology
 from costmodel.formats.timeloop.architecture import FanOut, TimeloopArchitecture, timeloop_architecture
 from costmodel.formats.timeloop.case import problem_of, read_timeloop_case
 from costmodel.formats.timeloop.constraints import LevelConstraint, read_constraints
@@ -24,7 +25,6 @@ from costmodel.formats.timeloop.export import VERSIONS, mapping_text
 from costmodel.formats.timeloop.files import read_timeloop
 from costmodel.formats.timeloop.mapping import read_mapping
 from costmodel.hardware.architecture import Architecture
-from costmodel.hardware.technology import THISTLE_45NM
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping
 from costmodel.workload.network import Layer, batched_matmul, convolution, gemm
@@ -47,6 +47,8 @@ MAPPING = Mapping(
         LevelMapping((("Q", 3), ("P", 2)), (), (), EVERYTHING),
     )
 )
+
+THISTLE_45NM = load_technology("thistle-45nm")
 
 
 def described(*paths: Path) -> TimeloopArchitecture:

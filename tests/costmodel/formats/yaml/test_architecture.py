@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.errors import InputError
+from costmodel.formats.technologies import load_technology
 from costmodel.formats.yaml import architecture as architecture_yaml
 from costmodel.formats.yaml.architecture import architecture_from_document
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
-from costmodel.hardware.technology import THISTLE_45NM
 
 FAMILY = """
 name: family
@@ -88,8 +88,8 @@ def test_absent_numbers_come_from_the_technology() -> None:
     registers, sram, dram = chip.levels
     assert sram.size_words == 65536
     assert sram.read_energy_pj == sram.write_energy_pj == sram.update_energy_pj
-    assert sram.read_energy_pj == THISTLE_45NM.access_energy_pj("sram", 65536, 16)
-    assert registers.area_um2 == THISTLE_45NM.storage_area_um2("register", 512, 16)
+    assert sram.read_energy_pj == load_technology("thistle-45nm").access_energy_pj("sram", 65536, 16)
+    assert registers.area_um2 == load_technology("thistle-45nm").storage_area_um2("register", 512, 16)
     assert (dram.read_energy_pj, dram.area_um2) == (128.0, 0.0)
     assert chip.compute == Compute("MAC", 16, 2.2, 1239.5)
     assert chip.frequency_hz == 1e9
@@ -196,7 +196,7 @@ def test_a_stated_area_stays_and_an_anchored_one_follows_the_law() -> None:
         ("compute.energy", -1, "override of chip.yaml: compute.energy: expected a number of at least 0"),
         ("levels", [], r"a key of the file \(or LEVEL.KEY\): name, .*frequency, word_bits, found levels"),
         ("SRAM", 1, "or LEVEL.KEY"),
-        ("technology", "cmos", "override of chip.yaml: technology: expected one of thistle-45nm"),
+        ("technology", "cmos", "override of chip.yaml: technology: expected one of simba-like-8bit"),
         ("SRAM.meshX", 4, "found meshX. Here instances are the fanout of the level above"),
         ("SRAM.depth", 4, "found depth. Here the words of a memory are its size"),
         ("SRAM.keeps", ["weights", "weights"], "override of chip.yaml: SRAM.keeps: .*each once"),
@@ -284,7 +284,7 @@ MISTAKES: list[tuple[tuple[Any, ...], Any, str]] = [
     (("leves",), [], r"leves: expected one of the keys name, .*Did you mean levels\?"),
     (("compute",), 5, "compute: expected the keys name, word_bits, energy, area, found 5"),
     (("compute",), {"energie": 5}, r"compute.energie: .*Did you mean energy\?"),
-    (("technology",), "thistle", "technology: expected one of thistle-45nm, simba-like-8bit, found thistle"),
+    (("technology",), "thistle", "technology: expected one of simba-like-8bit, thistle-45nm, found thistle"),
     (("technology",), ABSENT, "levels.RegFile.energy: expected an energy, found nothing.*or a technology"),
     (("word_bits",), ABSENT, "levels.RegFile.word_bits: expected the bits of a word, found nothing"),
     (("frequency",), "0 Hz", "frequency: expected a number above 0, such as '1 GHz'"),
