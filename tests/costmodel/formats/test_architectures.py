@@ -22,7 +22,7 @@ DATA = Path(__file__).parents[2] / "data" / "architectures"
 REFERENCE: dict[str, Any] = json.loads((DATA / "archs.json").read_text())
 SIMBA: dict[str, Any] = json.loads((DATA / "cosa_simba.json").read_text())
 KAPLA = [f"kapla-{device}-{costs}" for device in ("16x16", "edge") for costs in ("paper", "released")]
-"""Compared with their sources in ``test_multi_node.py``."""
+"""Compared with their sources in ``published/nn_dataflow/test_multi_node.py``."""
 
 
 def test_names() -> None:
@@ -169,7 +169,7 @@ def test_only_degenerate_tables_are_warned_about() -> None:
 
 
 def test_a_file_of_our_own(tmp_path: Path) -> None:
-    import costmodel.formats.architectures as library
+    import costmodel.hardware.architectures as library
 
     copy = tmp_path / "mine.yaml"
     shutil.copy(library.FOLDER / "eyeriss.yaml", copy)
