@@ -131,7 +131,7 @@ def test_equal_checkouts_share_machine_code_and_changed_helpers_renew_it(tmp_pat
 
 
 def test_the_digest_has_imports_of_imports_but_not_what_annotations_import() -> None:
-    kernel = ROOT / "solvers" / "mapping" / "exact" / "bound_kernel.py"
+    kernel = ROOT / "solvers" / "mapping" / "exact" / "kernels" / "bound_kernel.py"
     found = machine_code._closure("solvers.mapping.exact.kernels.bound_kernel", kernel)
     assert {"costmodel.compiled", "solvers.mapping.exact.kernels.words_kernel"} < set(found)
     assert "solvers.mapping.exact.tables" in found  # the fields of its argument types

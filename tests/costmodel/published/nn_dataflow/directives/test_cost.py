@@ -10,8 +10,7 @@ import pytest
 from costmodel.errors import InputError
 from costmodel.published.nn_dataflow.as_directives import scheme_directives
 from costmodel.published.nn_dataflow.cases import SchemeCase, read_schemes
-from costmodel.published.nn_dataflow.directives import cost
-from costmodel.published.nn_dataflow.directives.cost import transfers, violations
+from costmodel.published.nn_dataflow.directives.cost import cost, transfers, violations
 from costmodel.published.nn_dataflow.directives.counts import accesses
 from costmodel.published.nn_dataflow.directives.text import parse_layers
 from costmodel.published.nn_dataflow.directives.values import LayerScheme
