@@ -30,7 +30,7 @@ from solvers.budget import Stopwatch
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, answer, violations
 from solvers.schedule.set import solver as set_annealing
-from solvers.schedule.set.exchange import anneal_together
+from solvers.schedule.set.exchange import exchanged, rounds_of_epoch
 from solvers.schedule.set.params import SetParams
 from solvers.schedule.set.search import Plan, Search, SearchState
 
@@ -68,6 +68,16 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         "median_cpu_seconds": statistics.median(row["cpu_seconds"][spaces[-1]] for row in rows),
         "released": released(arguments),
     }
+
+
+def anneal_together(problem: ScheduleProblem, plan: Plan, seeds: range, epochs: int) -> list[SearchState]:
+    """Finished searches of all seeds, which exchange their best tree between ``epochs``."""
+    search, total = Search(problem, plan), plan.rounds * len(plan.spaces)
+    states = [search.begin(seed) for seed in seeds]
+    for number in range(epochs):
+        states = exchanged(states, plan) if number else states
+        states = [search.advance(state, rounds_of_epoch(total, number, epochs)) for state in states]
+    return states
 
 
 def released(arguments: argparse.Namespace) -> dict[str, list[float]]:

@@ -11,11 +11,10 @@ from costmodel.hardware.chip import Chip
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.leaf import LeafSearch
-from costmodel.schedule.schedule import Path, Schedule, granularity_violations
 from costmodel.schedule.segment import NodeCost, SegmentEvaluation
 from costmodel.schedule.tile_cost import TileCosts
 from costmodel.schedule.tree.segment_flow import SegmentFlow, Wiring
-from costmodel.schedule.tree.tree import Cut, Leaf, Node, leaves
+from costmodel.schedule.tree.tree import Cut, Node, leaves
 from costmodel.schedule.tree.validity import NotPossibleError, violations
 
 MOST_REMEMBERED = 50_000
@@ -51,53 +50,44 @@ class ChipEvaluator:
         self._search = LeafSearch(graph, chip, tile_costs, exponents)
         self._wiring = Wiring.of(graph.producers)
         self._normalized = cache(tile_costs.normalized_cycles)
-        self._by_value: dict[tuple[Node, tuple[tuple[Path, int], ...]], _Segment] = {}
+        self._by_value: dict[Node, _Segment] = {}
         self._by_identity: dict[int, _Segment] = {}
 
-    def evaluate(self, schedule: Schedule | Node) -> ChipEvaluation:
-        """What a schedule, or a tree that hands on whole sub-batches, costs.
+    def evaluate(self, tree: Node) -> ChipEvaluation:
+        """What a schedule, its RA tree, costs.
 
-        InputError for one that is not of this network and batch, NotPossibleError when buffers or tiles do
+        InputError for a tree that is not of this network and batch, NotPossibleError when buffers or tiles do
         not suffice.
         """
-        given = Schedule(schedule) if isinstance(schedule, Cut | Leaf) else schedule
-        tree = given.tree
-        if given.granularities:
-            self._refuse(granularity_violations(given))
         rounds, nodes = _rounds_of_segments(tree)
-        below = [given.groups] if rounds == 0 else [_below(given, place) for place in range(len(nodes))]
-        segments = [self._known(tree, node, groups) for node, groups in zip(nodes, below, strict=True)]
+        segments = [self._known(tree, node) for node in nodes]
         if not self._fit_together(tree, segments):
             self._refuse(violations(tree, self.graph.producers, self.batch))
         costs = tuple(_possible(segment) for segment in segments)
-        return ChipEvaluation(given, self.chip, max(rounds, 1), costs)
+        return ChipEvaluation(tree, self.chip, rounds, costs)
 
-    def segment(self, segment: Schedule | Node) -> NodeCost:
+    def segment(self, segment: Node) -> NodeCost:
         """What a child of a root T cut costs, whatever is around it; NotPossibleError as for schedules.
 
-        InputError for one that is not of this network. Paths of granularities are from the segment down.
+        InputError for one that is not of this network.
         """
-        given = Schedule(segment) if isinstance(segment, Cut | Leaf) else segment
-        self._refuse(granularity_violations(given))
-        return _possible(self._known(given.tree, given.tree, given.groups))
+        return _possible(self._known(segment, segment))
 
-    def _known(self, tree: Node, node: Node, groups: dict[Path, int]) -> _Segment:
+    def _known(self, tree: Node, node: Node) -> _Segment:
         """A segment of a tree, from memory where it came up before; unchanged ones are the same objects."""
         found = self._by_identity.get(id(node))
-        if found is not None and found.node is node and not groups:
+        if found is not None and found.node is node:
             return found
-        key = node, tuple(sorted(groups.items()))
         if len(self._by_value) + len(self._by_identity) >= MOST_REMEMBERED:
             self._by_value.clear()
             self._by_identity.clear()
-        if key not in self._by_value:
-            self._by_value[key] = self._counted(tree, node, groups)
-        if not groups:
-            same = self._by_value[key]
-            self._by_identity[id(node)] = _Segment(node, same.layers, same.needs, same.cost)
-        return self._by_value[key]
+        if node not in self._by_value:
+            self._by_value[node] = self._counted(tree, node)
+        same = self._by_value[node]
+        found = self._by_identity[id(node)] = _Segment(node, same.layers, same.needs, same.cost)
+        return found
 
-    def _counted(self, tree: Node, node: Node, groups: dict[Path, int]) -> _Segment:
+    def _counted(self, tree: Node, node: Node) -> _Segment:
         names = frozenset(leaf.layer for leaf in leaves(node))
         producers = self.graph.producers
         inside = {name: [one for one in producers[name] if one in names] for name in names & producers.keys()}
@@ -106,7 +96,7 @@ class ChipEvaluator:
         needs = frozenset(one for name in names for one in producers[name]) - names
         flow = SegmentFlow(node, self._wiring)
         try:
-            cost = SegmentEvaluation(self._search, flow, groups, self._normalized).cost(node)
+            cost = SegmentEvaluation(self._search, flow, self._normalized).cost(node)
         except NotPossibleError as reason:
             return _Segment(node, names, needs, NotPossibleError(*reason.args))
         return _Segment(node, names, needs, cost)
@@ -135,15 +125,10 @@ class ChipEvaluator:
 
 
 def _rounds_of_segments(tree: Node) -> tuple[int, tuple[Node, ...]]:
-    """How often the segments of a root T cut run; 0 for another root, which is the only segment."""
+    """How often the segments of a tree run, and the segments: a root that is no T cut is the only one."""
     if isinstance(tree, Cut) and tree.kind == "T":
         return tree.subbatches, tree.children
-    return 0, (tree,)
-
-
-def _below(schedule: Schedule, place: int) -> dict[Path, int]:
-    """Groups of the S cuts below a child of the root."""
-    return {path[1:]: groups for path, groups in schedule.groups.items() if path[0] == place}
+    return 1, (tree,)
 
 
 def _possible(segment: _Segment) -> NodeCost:

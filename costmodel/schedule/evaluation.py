@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from costmodel.hardware.chip import Chip
-from costmodel.schedule.schedule import Schedule
 from costmodel.schedule.segment import ENERGY_PARTS, NodeCost
 from costmodel.schedule.tree.data_flow import DataFlow, Producers
 from costmodel.schedule.tree.spatial_temporal import Rectangle, spatial_temporal_graph
-from costmodel.schedule.tree.tree import Cut
+from costmodel.schedule.tree.tree import Cut, Node
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,7 @@ class ChipEvaluation:
     ``noc_hop_bytes``: bytes times links. ``bubble_tile_cycles``: tiles times cycles in which they wait.
     """
 
-    schedule: Schedule
+    tree: Node
     chip: Chip
     rounds: int
     segments: tuple[NodeCost, ...]
@@ -73,8 +72,8 @@ class ChipEvaluation:
             waiting += reversed(cost.children)
 
     def spatial_temporal(self, producers: Producers) -> list[Rectangle]:
-        """The S-T graph (section 3.1.1), with sub-batches handed on whole."""
-        tree, costs = self.schedule.tree, list(self.nodes())
+        """The S-T graph (section 3.1.1)."""
+        tree, costs = self.tree, list(self.nodes())
         cycles = [cost.cycles for cost in costs]
         tiles = [(cost.first_tile, cost.first_tile + cost.tiles) for cost in costs]
         if isinstance(tree, Cut) and tree.kind == "T":  # the root itself is no segment

@@ -21,7 +21,6 @@ from costmodel.schedule.buffers import Held, cut_in_space, cut_in_time, leaf_hel
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.leaf import LeafCost, LeafSearch
 from costmodel.schedule.leaf.streams import Place, Run
-from costmodel.schedule.schedule import Path
 from costmodel.schedule.tree.segment_flow import SegmentFlow
 from costmodel.schedule.tree.tree import Cut, Leaf, Node
 from costmodel.schedule.tree.validity import NotPossibleError
@@ -63,7 +62,7 @@ class NodeCost:
 class _Planned:
     """A node with what is known before it has tiles: ``cycles`` is its normalized processing time.
 
-    ``stages`` [children] of an S cut; ``groups``: into how many a sub-batch falls when it is handed on.
+    ``stages`` [children] of an S cut.
     """
 
     node: Node
@@ -71,20 +70,18 @@ class _Planned:
     least_tiles: int
     children: tuple[_Planned, ...] = ()
     stages: tuple[int, ...] = ()
-    groups: int = 1
 
 
 class SegmentEvaluation:
-    """Evaluates one segment; ``groups`` by the paths of S cuts below it, ``normalized`` cycles by layer."""
+    """Evaluates one segment; ``normalized``: cycles by layer."""
 
     def __init__(
         self,
         search: LeafSearch,
         flow: SegmentFlow,
-        groups: Mapping[Path, int],
         normalized: Callable[[int], float],
     ) -> None:
-        self._search, self._flow, self._groups, self._normalized = search, flow, groups, normalized
+        self._search, self._flow, self._normalized = search, flow, normalized
         self._chip: Chip = search.chip
         self._graph: LayerGraph = search.graph
         self._batch = 1
@@ -98,7 +95,7 @@ class SegmentEvaluation:
         layers = (self._graph.layers[number] for number in self._flow.layers)
         if alone := [layer.name for layer in layers if layer.runs_alone]:
             raise NotPossibleError(f"{alone[0]}: runs alone on the chip only, as a segment of its own")
-        planned = self._planned(segment, (), iter(self._flow.stages))
+        planned = self._planned(segment, iter(self._flow.stages))
         return self._node(planned, 0, self._chip.tiles, True)
 
     def _cheapest(self, leaf: Leaf) -> NodeCost:
@@ -141,7 +138,7 @@ class SegmentEvaluation:
         energy, cycles = self._search.exponents
         return float(sum(cost.parts_pj) ** energy * cost.cycles**cycles)
 
-    def _planned(self, node: Node, path: Path, cuts: Iterator[Sequence[int]]) -> _Planned:
+    def _planned(self, node: Node, cuts: Iterator[Sequence[int]]) -> _Planned:
         """Normalized processing times (section 3.3.2), with fill and drain, and tiles needed.
 
         ``cuts``: the stages of the cuts that come next, from the top and left.
@@ -149,15 +146,13 @@ class SegmentEvaluation:
         if isinstance(node, Leaf):
             return _Planned(node, self._normalized(self._graph.index[node.layer]), 1)
         stages = tuple(next(cuts))
-        children = tuple(self._planned(child, (*path, i), cuts) for i, child in enumerate(node.children))
+        children = tuple(self._planned(child, cuts) for child in node.children)
         cycles = sum(child.cycles for child in children)
         if node.kind == "T":
             return _Planned(node, cycles, max(child.least_tiles for child in children), children)
-        groups = self._groups.get(path, 1)
-        rounds = node.subbatches * groups
-        cycles = cycles * (rounds + max(stages)) / rounds
+        cycles = cycles * (node.subbatches + max(stages)) / node.subbatches
         least = sum(child.least_tiles for child in children)
-        return _Planned(node, cycles, least, children, stages, groups)
+        return _Planned(node, cycles, least, children, stages)
 
     def _node(self, planned: _Planned, first: int, tiles: int, once: bool) -> NodeCost:
         """``once``: the node runs once while the segment's weights are pinned."""
@@ -270,8 +265,8 @@ class SegmentEvaluation:
 
 
 def _pipelined(planned: _Planned, cut: Cut, slowest: int) -> int:
-    """All sub-batches of the slowest child, and the stages before it has its first group."""
-    return cut.subbatches * slowest + -(-max(planned.stages) * slowest // planned.groups)
+    """The slowest child's time for every sub-batch, and for every stage before the last one begins."""
+    return (cut.subbatches + max(planned.stages)) * slowest
 
 
 def _name(node: Node) -> str:

@@ -86,10 +86,6 @@ class TreeEvaluator:
             raise InputError("RA tree", f"a valid tree of {self.graph.name}", "; ".join(reasons[:3]))
         return _Evaluation(self, tree).root()
 
-    def forget_leaves(self) -> None:
-        """Keep the tile cost table and nothing else, for measurements."""
-        self._known.clear()
-
     def normalized_cycles(self, layer: str) -> float:
         return self._npt[layer]
 

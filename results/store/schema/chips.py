@@ -50,7 +50,6 @@ SCHEDULES = Table(
         Column("epoch", "int", "", "of seeds that exchange trees: which epoch, from 0; seconds are its own"),
         Column("state", "json", "", "of such a seed: where its search goes on from"),
         Column("tree", "string", "", "the schedule: its RA tree as text, a line a node"),
-        Column("handed_on", "json", "", "forwarding granularity of S cuts, where it is not a sub-batch"),
         Column(
             "spatial_temporal",
             "json",

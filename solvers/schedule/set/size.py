@@ -11,7 +11,6 @@ from collections.abc import Callable
 from functools import cache
 
 from costmodel.errors import InputError
-from costmodel.schedule.tree.data_flow import Producers
 from solvers.divisors import divisors
 from solvers.schedule.set.space import SpaceName
 
@@ -28,29 +27,6 @@ def tree_count(layers: int, batch: int = 1, space: SpaceName = "paper") -> int:
         raise InputError("RA trees", "at least one layer and one sample", (layers, batch))
     counts = {"paper": _all_trees, "released": _released_trees}.get(space, _segmented_trees)
     return counts(layers, batch)
-
-
-def order_count(producers: Producers, most_states: int = 200_000) -> int:
-    """Topological orders of the layers: ways to arrange the leaves.
-
-    Counted over sets of layers that may come first; InputError for more than ``most_states`` of them.
-    """
-    bits = {layer: 1 << index for index, layer in enumerate(producers)}
-    needs = {bits[layer]: sum({bits[name] for name in names}) for layer, names in producers.items()}
-    ways = {0: 1}
-    seen = 1
-    for _ in producers:
-        following: dict[int, int] = {}
-        for done, count in ways.items():
-            for bit, need in needs.items():
-                if not done & bit and done & need == need:
-                    following[done | bit] = following.get(done | bit, 0) + count
-        seen += len(following)
-        if seen > most_states:
-            raise InputError("RA trees", f"at most {most_states:,} sets of first layers", "more")
-        ways = following
-    (orders,) = ways.values()
-    return orders
 
 
 def _all_trees(layers: int, batch: int) -> int:

@@ -9,21 +9,18 @@ from costmodel.hardware.chip import Chip
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.schedule import Granularity, Schedule, granularity_violations
-from costmodel.schedule.tree.attributes import broken_formulas, node_attributes
 from costmodel.schedule.tree.data_flow import DataFlow
 from costmodel.schedule.tree.text import parse_tree
 from costmodel.schedule.tree.validity import NotPossibleError
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, chip, layer
+from tests.costmodel.schedule.tree.formulas import broken_formulas, node_attributes
 
 ROOMY = chip(1, 1, dram=1_000_000, link=1_000_000)
 
 
-def evaluate(
-    text: str, graph: LayerGraph, on: Chip, granularity: tuple[Granularity, ...] = ()
-) -> ChipEvaluation:
+def evaluate(text: str, graph: LayerGraph, on: Chip) -> ChipEvaluation:
     tree = parse_tree(text.replace("|", "\n").replace(">", "\t"))
-    return ChipEvaluator(graph, on, tree.batch, FormulaCosts(graph)).evaluate(Schedule(tree, granularity))
+    return ChipEvaluator(graph, on, tree.batch, FormulaCosts(graph)).evaluate(tree)
 
 
 def test_one_leaf_on_one_tile() -> None:
@@ -78,40 +75,6 @@ def test_two_leaves_in_a_pipeline(subbatches: int) -> None:
     assert [child.cycles for child in found.segments[0].children] == [each, each]
     assert found.cycles == (subbatches + 1) * each
     assert found.bubble_tile_cycles == 2 * found.cycles - 2 * subbatches * each
-
-
-@pytest.mark.parametrize("groups", [1, 2, 3, 6])
-def test_finer_forwarding_fills_and_drains_sooner_and_moves_the_same(groups: int) -> None:
-    on, text = chip(3, 1, dram=999, link=999), "S 12/2|>layer0 6|>layer1 6|>layer2 6"
-    whole = evaluate(text, chain(3), on)
-    found = evaluate(text, chain(3), on, (Granularity((), groups),))
-    each = 6 * 4 * 4 * 16 // 4
-    assert found.cycles == 2 * each + 2 * each // groups
-    assert (found.dram_bytes, found.noc_hop_bytes) == (whole.dram_bytes, whole.noc_hop_bytes)
-    assert found.energy_pj == whole.energy_pj
-
-
-def test_granularity_is_of_samples_that_children_do_one_after_the_other() -> None:
-    tree = parse_tree("T 12/1\n\tS 12/2\n\t\tlayer0 6\n\t\tT 6/3\n\t\t\tlayer1 2\n\t\t\tlayer2 2\n")
-    assert granularity_violations(Schedule(tree, (Granularity((0,), 3),))) == []
-    for path, groups, reason in (
-        ((0,), 2, "do not divide the 3"),
-        ((), 2, "no S cut"),
-        ((0, 1), 3, "no S cut"),
-    ):
-        schedule = Schedule(tree, (Granularity(path, groups),))
-        assert reason in granularity_violations(schedule)[0]
-        with pytest.raises(InputError, match=reason):
-            ChipEvaluator(chain(3), chip(3, 1), 12, FormulaCosts(chain(3))).evaluate(schedule)
-
-
-def test_below_a_root_t_cut_granularities_are_their_cuts() -> None:
-    """The same pipeline twice, one with groups: only that one fills sooner."""
-    graph, on = chain(4), chip(2, 1, dram=9999, link=9999)
-    text = "T 4/1|>S 4/1|>>layer0 4|>>layer1 4|>S 4/1|>>layer2 4|>>layer3 4"
-    found = evaluate(text, graph, on, (Granularity((1,), 4),))
-    each = 4 * 4 * 4 * 16 // 4
-    assert [segment.cycles for segment in found.segments] == [2 * each, each + each // 4]
 
 
 def test_a_leafs_time_is_that_of_the_busiest_link() -> None:
@@ -199,7 +162,7 @@ def test_an_evaluator_remembers_only_what_is_the_same() -> None:
         "T 4/1|>T 4/2|>>layer0 2|>>layer1 2|>layer2 4",
     ):
         fresh = evaluate(text, graph, on)
-        again = known.evaluate(fresh.schedule)
+        again = known.evaluate(fresh.tree)
         assert (again.energy_pj, again.cycles, again.noc_hop_bytes) == (
             fresh.energy_pj, fresh.cycles, fresh.noc_hop_bytes,
         )  # fmt: skip

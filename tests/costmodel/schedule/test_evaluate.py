@@ -47,7 +47,7 @@ def evaluated(graph: LayerGraph, on: Chip, seed: int) -> tuple[ChipEvaluation, F
 
 def stages_of(evaluation: ChipEvaluation, flow: DataFlow) -> dict[int, int]:
     """The last stage of every S cut by the id of its cost."""
-    tree = evaluation.schedule.tree
+    tree = evaluation.tree
     skipped = int(isinstance(tree, Cut) and tree.kind == "T")
     return {
         id(cost): max(flow.stages[number + skipped])
@@ -80,7 +80,7 @@ def test_all_counts_of_random_trees(graph: LayerGraph, on: Chip) -> None:
         if found is None:
             continue
         evaluation, costs = found
-        flow = DataFlow(evaluation.schedule.tree, graph.producers)
+        flow = DataFlow(evaluation.tree, graph.producers)
         stages, total = stages_of(evaluation, flow), 0.0
         for segment in evaluation.segments:
             counts = recount(graph, evaluation, segment, flow)
@@ -114,7 +114,7 @@ def test_buffers_hold_what_is_there_at_any_moment(on: Chip) -> None:
         if found is None:
             continue
         evaluation, _ = found
-        flow = DataFlow(evaluation.schedule.tree, graph.producers)
+        flow = DataFlow(evaluation.tree, graph.producers)
         drawn = evaluation.spatial_temporal(graph.producers)
         for segment in evaluation.segments:
             counts = recount(graph, evaluation, segment, flow)
@@ -148,7 +148,7 @@ def test_no_partition_or_placement_of_a_leaf_is_better(on: Chip) -> None:
         if found is None:
             continue
         evaluation, costs = found
-        flow = DataFlow(evaluation.schedule.tree, graph.producers)
+        flow = DataFlow(evaluation.tree, graph.producers)
         for segment in evaluation.segments:
             counts = recount(graph, evaluation, segment, flow)
             for number in counts.leaves:

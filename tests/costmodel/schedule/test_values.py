@@ -13,9 +13,7 @@ from costmodel.hardware.chip import TileBuffer
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.partitions import factorizations, utilization, well_used
 from costmodel.schedule.leaf.streams import Stream, streams_of
-from costmodel.schedule.schedule import Granularity, Schedule
 from costmodel.schedule.tile_cost import TileRows, table_floor
-from costmodel.schedule.tree.tree import Leaf
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, chip, layer
 
 
@@ -102,10 +100,3 @@ def test_operands_may_share_a_producer() -> None:
         Stream("inputs", -1, 5, 1),
         Stream("outputs", 0, 5),
     )
-
-
-def test_granularities_are_one_a_cut_and_whole() -> None:
-    with pytest.raises(InputError, match="whole number"):
-        Granularity((), 0)
-    with pytest.raises(InputError, match="one granularity a cut"):
-        Schedule(Leaf("layer0", 1), (Granularity((), 1), Granularity((), 2)))

@@ -28,11 +28,12 @@ from solvers.schedule.problem import violations as solution_violations
 from solvers.schedule.set import solver as set_annealing
 from solvers.schedule.set.annealing import Cooling
 from solvers.schedule.set.canonical import sequential_tree
-from solvers.schedule.set.exchange import anneal_together, exchanged, run_epoch
+from solvers.schedule.set.exchange import exchanged
 from solvers.schedule.set.operators import WEIGHTS, Current, Operators
 from solvers.schedule.set.params import PatternParams, SetParams
 from solvers.schedule.set.search import Plan, Search, SearchState
 from solvers.schedule.set.space import TreeSpace
+from tests.solvers.schedule.annealed_together import anneal_together, run_epoch
 from tests.solvers.schedule.small_trees import every_tree
 
 EDGE = ReleasedModel.named("edge")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import permutations
-
 import pytest
 
 from costmodel.errors import InputError
@@ -13,7 +11,7 @@ from costmodel.published.set_isca2023.hardware import PLATFORMS
 from costmodel.published.set_isca2023.tile_tables import TileTables
 from costmodel.schedule.tree.tree import Cut, Leaf, Node, leaves
 from solvers.schedule.set.canonical import Segment, layer_pipeline, layer_sequential, sequential_tree
-from solvers.schedule.set.size import GROWTH, order_count, tree_count
+from solvers.schedule.set.size import GROWTH, tree_count
 from solvers.schedule.set.space import SPACES, SpaceName, TreeSpace
 from tests.solvers.schedule.small_trees import every_tree
 
@@ -41,23 +39,6 @@ def test_segmented_spaces_have_the_papers_size() -> None:
     """Section 3.4: 2^(n - 1) ways to cut a list into segments, less the one of a single segment."""
     for layers in range(2, 12):
         assert tree_count(layers, 1, "layer_pipeline") == 2 ** (layers - 1) - 1
-
-
-@pytest.mark.parametrize(
-    "edges", [(), ((0, 1),), ((0, 2), (1, 2)), ((0, 1), (0, 2), (1, 3), (2, 3)), ((0, 3),)]
-)
-def test_orders_by_enumeration(edges: tuple[tuple[int, int], ...]) -> None:
-    producers = {str(i): tuple(str(a) for a, b in edges if b == i) for i in range(5)}
-    every = sum(
-        all(order.index(name) > order.index(other) for name in order for other in producers[name])
-        for order in permutations(producers)
-    )
-    assert order_count(producers) == every
-
-
-def test_too_many_orders_are_said() -> None:
-    with pytest.raises(InputError, match="at most 1,000 sets of first layers"):
-        order_count({str(i): () for i in range(20)}, most_states=1000)
 
 
 def test_canonical_trees_are_in_their_spaces() -> None:

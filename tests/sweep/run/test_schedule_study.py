@@ -29,7 +29,6 @@ from results.store.folder import RunFolder, RunWriter
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem
-from solvers.schedule.set.exchange import anneal_together
 from solvers.schedule.set.search import Plan as Searching
 from solvers.schedule.set.solver import Params
 from solvers.schedule.tiles.cost_table import solved_costs
@@ -49,6 +48,7 @@ from sweep.study.study import MappingChoice, Study, load_study
 from sweep.tasks.kinds import answer_task
 from sweep.tasks.schedule import ScheduleTask
 from sweep.tasks.tile import TileTask
+from tests.solvers.schedule.annealed_together import anneal_together
 
 HERE = Place(in_process=True)
 MakeRuntime = Callable[[Callable[[Any], Any]], InProcessRuntime]

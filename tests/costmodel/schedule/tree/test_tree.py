@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.errors import InputError
-from costmodel.schedule.tree.attributes import broken_formulas, node_attributes
 from costmodel.schedule.tree.data_flow import DataFlow
 from costmodel.schedule.tree.spatial_temporal import Rectangle, spatial_temporal_graph
 from costmodel.schedule.tree.text import format_tree, parse_tree
 from costmodel.schedule.tree.tree import Cut, Leaf, Node, depth, leaves
 from costmodel.schedule.tree.validity import least_tiles, violations
+from tests.costmodel.schedule.tree.formulas import broken_formulas, node_attributes
 
 FIGURE_2 = "T 4/1\n\tS 4/2\n\t\tT 2/2\n\t\t\tL1 1\n\t\t\tL2 1\n\t\tL3 2\n\tL4 4\n"
 FIGURE_2_PRODUCERS = {"L1": (), "L2": ("L1",), "L3": (), "L4": ("L1", "L2", "L3")}

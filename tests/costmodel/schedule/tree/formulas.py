@@ -1,4 +1,7 @@
-"""An RA tree as the paper defines it: nodes of eight attributes each, and Formulas 1-10 about them."""
+"""SET's own definition of an RA tree (section 3.1.2): eight attributes a node, and Formulas 1-10.
+
+Tests hold trees and evaluations to it; the product builds the same trees without writing attributes down.
+"""
 
 from __future__ import annotations
 
