@@ -27,7 +27,7 @@ from published import under
 from costmodel.formats.architectures import load_architecture
 from costmodel.formats.networks import load_network
 from costmodel.mapping.evaluate import evaluate
-from costmodel.mapping.mapping import Mapping
+from costmodel.mapping.uneven import AnyMapping
 from costmodel.workload.network import Layer, distinct_layers, gemm
 from solvers.budget import Budget
 from solvers.catalogue import solver
@@ -96,7 +96,7 @@ class Tally:
     ratios: dict[str, list[float]] = field(default_factory=dict)
     others_seconds: dict[str, float] = field(default_factory=dict)
 
-    def add(self, name: str, problem: MappingProblem, best: Outcome[Mapping]) -> None:
+    def add(self, name: str, problem: MappingProblem, best: Outcome[AnyMapping]) -> None:
         self.seconds.append(best.cpu_seconds)
         if len(problem.layer.dims) <= 4:
             self.gemm_seconds.append(best.cpu_seconds)
@@ -105,7 +105,7 @@ class Tally:
             gap = "-" if best.gap is None else f"{best.gap:.2%}"
             print(f"not proven: {name}, gap {gap}, {best.cpu_seconds:.2f} CPU s, {best.note}", flush=True)
 
-    def add_other(self, solver_name: str, found: Outcome[Mapping], best: Outcome[Mapping]) -> None:
+    def add_other(self, solver_name: str, found: Outcome[AnyMapping], best: Outcome[AnyMapping]) -> None:
         assert best.objective is not None
         if found.objective is not None:
             self.ratios.setdefault(solver_name, []).append(found.objective / best.objective)
@@ -185,7 +185,7 @@ def published_text(key: str, peer: str) -> str:
     return " in ".join(number.text for number in under(f"peers/{key}/{peer}/").values())
 
 
-def _pj_per_mac(problem: MappingProblem, found: Mapping | None) -> float:
+def _pj_per_mac(problem: MappingProblem, found: AnyMapping | None) -> float:
     """Energy per MAC of the layer itself: what padding computes in vain costs, and does not count."""
     if found is None:
         return nan

@@ -128,7 +128,7 @@ def derived(name: str, content: dict[str, Any]) -> dict[str, Any]:
             key = (layer.part, *channels, layer.r, layer.s, layer.stride_h, rows)
             ours.setdefault(key, []).append(layer.operations)
     forward = {item["name"] for item in content[name]["layers"]}
-    found = {"network": name, "layers": 0, "derived": 0, "equal_macs": 0}
+    found: dict[str, Any] = {"network": name, "layers": 0, "derived": 0, "equal_macs": 0}
     for item in content[f"{name}_bp"]["layers"]:
         if item["name"] in forward or "Back" not in item["kind"] or "hfil" not in item:
             continue

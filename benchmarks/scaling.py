@@ -32,7 +32,7 @@ from sweep.run.run import Observer, Run
 from sweep.search.search import ListedDesigns, designs
 from sweep.study.search_choice import RandomSearch
 from sweep.study.study import AxisChoices, NetworkChoice, Study
-from sweep.tasks.mapping import run_task
+from sweep.tasks.mapping import MappingTask, run_task
 
 LENGTHS = (0.02, 0.1, 0.5)
 """Mean seconds of an item; each takes between half and one and a half times that."""
@@ -109,6 +109,7 @@ def run_loop(tasks: int) -> dict[str, Any]:
         run = Run(chosen, writer, Observer(), None)
         proposed = designs(chosen)
         first = run.ledger.tasks(next(iter(planned.designs)))[0]
+        assert isinstance(first, MappingTask)
         with InProcessRuntime(Constant(run_task(first.content))) as runtime:
             run.explore(ListedDesigns(islice(proposed, 500)), runtime)
             memory, cpu, before = memory_mb(), time.process_time(), len(run.ledger.answers)

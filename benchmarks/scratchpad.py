@@ -131,7 +131,7 @@ def main() -> None:
     if options.cpu_clock:
         Stopwatch.wall_seconds = Stopwatch.cpu_seconds  # type: ignore[method-assign]
     warm_up(options.graphs)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for group in options.only or ("human", "nas", "large"):
         for case in cases(group, options.graphs):
             rows.append({"group": group} | row(case, options.wall_seconds, options.schemes))

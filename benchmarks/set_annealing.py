@@ -26,7 +26,7 @@ from published import under
 from released_model import ReleasedModel
 
 from costmodel.formats.layer_graph_json import load_graph
-from solvers.budget import Stopwatch
+from solvers.budget import MOST_SECONDS, Deadline
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, answer, violations
 from solvers.schedule.set import solver as set_annealing
@@ -105,7 +105,7 @@ def row_of(
 ) -> dict[str, Any]:
     """What a finished search found, counted again, and what it took."""
     phases = Search(problem, plan).phases(state)
-    outcome = answer(problem, state.best[1], phases, Stopwatch())
+    outcome = answer(problem, state.best[1], phases, Deadline(MOST_SECONDS))
     assert outcome.solution is not None
     assert not violations(problem, outcome.solution)
     spent = making or [0.0] * len(phases)

@@ -121,7 +121,7 @@ def exact_numbers(cost: NodeCost) -> dict[str, Any]:
 
 def allocation_equal(case: dict[str, Any]) -> bool:
     found = allocate(case["tiles"], case["npt"], case["min_util"])
-    return (None if found is None else list(found)) == case["alloc"]
+    return bool((None if found is None else list(found)) == case["alloc"])
 
 
 MAPPER = TileMapper(Tile(), 1)

@@ -127,8 +127,9 @@ def space_figure(points: Sequence[TreePoint]) -> Any:
 def _median(rows: Sequence[PatternRow], case: tuple[str, str, int], pattern: str, key: str) -> float:
     from statistics import median
 
-    return median(
+    values: list[float] = [
         getattr(row, key)
         for row in rows
         if (row.platform, row.network, row.batch) == case and row.pattern == pattern
-    )
+    ]
+    return median(values)

@@ -33,7 +33,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
     """A file's tests stay in one process, and so do all files that are marked ``cluster``."""
     from xdist.scheduler import LoadFileScheduling
 
-    class FilesAndClusters(LoadFileScheduling):
+    class FilesAndClusters(LoadFileScheduling):  # type: ignore[misc]  # xdist states no types
         def _split_scope(self, nodeid: str) -> str:
             file: str = super()._split_scope(nodeid)
             return "clusters" if starts_clusters(config.rootpath / file) else file

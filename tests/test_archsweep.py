@@ -25,6 +25,8 @@ HOUSE = Path(__file__).parents[1]
 SOURCE = ast.parse((HOUSE / "archsweep.py").read_text(encoding="utf-8"))
 FUNCTIONS = [name for name in archsweep.__all__ if name[0].islower()]
 EXAMPLES = [one for one in doctest.DocTestFinder().find(archsweep) if one.examples]
+NOTEBOOK: Any = archsweep
+"""As a notebook sees it, which checks no types."""
 LAYER = "resnet18/layer2.0.conv1"
 STUDY = {
     "name": "buffers",
@@ -87,7 +89,7 @@ def test_the_public_names_are_those_of_all() -> None:
     defined = {node.name for node in SOURCE.body if isinstance(node, ast.FunctionDef)}
     assert {name for name in defined if not name.startswith("_")} == {*FUNCTIONS, "main"}
     with pytest.raises(AttributeError, match="no attribute 'Layers'"):
-        archsweep.Layers  # type: ignore[attr-defined]
+        archsweep.Layers
 
 
 def test_classes_that_tools_see_are_those_that_users_get() -> None:
@@ -292,39 +294,39 @@ def test_failed_solves_are_counted_and_the_rest_is_judged(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("ask", "parts"),
     [
-        (lambda: archsweep.load_study({**STUDY, "axis": 1}), ["study: axis", "one of the keys", "axes"]),
-        (lambda: archsweep.load_study("nowhere.yaml"), ["study", "built-in study", "nowhere.yaml"]),
-        (lambda: archsweep.run(STUDY, in_process=True, workers=2), ["--workers", "in-process"]),
-        (lambda: archsweep.front("nowhere"), ["nowhere", "a run folder", "no folder"]),
-        (lambda: archsweep.front("."), [".", "a run folder", "holds no run"]),
-        (lambda: archsweep.report(".", "copy"), ["output", "none for a run folder", "copy"]),
-        (lambda: archsweep.solve_mapping("resnet18/conv9", "simba"), ["resnet18", "conv9"]),
-        (lambda: archsweep.solve_mapping(LAYER, "simbo"), ["simbo", "Did you mean simba?"]),
-        (lambda: archsweep.solve_mapping(LAYER, "simba", "speed"), ["objective", "energy, cycles, edp"]),
-        (lambda: archsweep.solve_mapping(LAYER, "simba", solver="set"), ["solver", "exact"]),
-        (lambda: archsweep.solve_mapping(LAYER, "simba", wall_seconds=0), ["wall_seconds", "0"]),
+        (lambda: NOTEBOOK.load_study({**STUDY, "axis": 1}), ["study: axis", "one of the keys", "axes"]),
+        (lambda: NOTEBOOK.load_study("nowhere.yaml"), ["study", "built-in study", "nowhere.yaml"]),
+        (lambda: NOTEBOOK.run(STUDY, in_process=True, workers=2), ["--workers", "in-process"]),
+        (lambda: NOTEBOOK.front("nowhere"), ["nowhere", "a run folder", "no folder"]),
+        (lambda: NOTEBOOK.front("."), [".", "a run folder", "holds no run"]),
+        (lambda: NOTEBOOK.report(".", "copy"), ["output", "none for a run folder", "copy"]),
+        (lambda: NOTEBOOK.solve_mapping("resnet18/conv9", "simba"), ["resnet18", "conv9"]),
+        (lambda: NOTEBOOK.solve_mapping(LAYER, "simbo"), ["simbo", "Did you mean simba?"]),
+        (lambda: NOTEBOOK.solve_mapping(LAYER, "simba", "speed"), ["objective", "energy, cycles, edp"]),
+        (lambda: NOTEBOOK.solve_mapping(LAYER, "simba", solver="set"), ["solver", "exact"]),
+        (lambda: NOTEBOOK.solve_mapping(LAYER, "simba", wall_seconds=0), ["wall_seconds", "0"]),
         (
-            lambda: archsweep.solve_mapping(LAYER, "simba", params={"x": 1}),
+            lambda: NOTEBOOK.solve_mapping(LAYER, "simba", params={"x": 1}),
             ["params.x", "parameters of cosa"],
         ),
-        (lambda: archsweep.solve_scratchpad("alexnet", "big"), ["big", "MR"]),
-        (lambda: archsweep.solve_schedule("alexnet", "eyeriss"), ["chip", "eyeriss"]),
-        (lambda: archsweep.solve_schedule("alexnet", "set-edge", batch=0), ["schedule.batch", "at least 1"]),
-        (lambda: archsweep.evaluate(LAYER, "simba", {}), ["mapping", "levels"]),
+        (lambda: NOTEBOOK.solve_scratchpad("alexnet", "big"), ["big", "MR"]),
+        (lambda: NOTEBOOK.solve_schedule("alexnet", "eyeriss"), ["chip", "eyeriss"]),
+        (lambda: NOTEBOOK.solve_schedule("alexnet", "set-edge", batch=0), ["schedule.batch", "at least 1"]),
+        (lambda: NOTEBOOK.evaluate(LAYER, "simba", {}), ["mapping", "levels"]),
         (
-            lambda: archsweep.evaluate(LAYER, "simba", None),
+            lambda: NOTEBOOK.evaluate(LAYER, "simba", None),
             ["a mapping, or its JSON", "None"],
         ),
-        (lambda: archsweep.solve_mapping(3, "simba"), ["layer", "NETWORK/LAYER", "3"]),
-        (lambda: archsweep.solve_mapping(Path("none.yaml"), "simba"), ["none.yaml", "no such file"]),
-        (lambda: archsweep.solve_mapping(LAYER, None), ["architecture", "a file", "None"]),
-        (lambda: archsweep.solve_mapping(LAYER, "simba", params=[1]), ["params", "as a dict", "[1]"]),
-        (lambda: archsweep.solve_mapping(LAYER, "simba", overrides=["a"]), ["overrides", "as a dict"]),
-        (lambda: archsweep.solve_mapping(LAYER, "simba", seed=1.5), ["seed", "a whole number", "1.5"]),
-        (lambda: archsweep.solve_mapping(LAYER, "simba", iterations="5"), ["iterations", "a whole number"]),
-        (lambda: archsweep.solve_schedule("alexnet", "set-edge", params=[1]), ["params", "as a dict"]),
-        (lambda: archsweep.solve_schedule("alexnet", "set-edge", workers=0), ["workers", "at least 1", "0"]),
-        (lambda: archsweep.run(STUDY, workers="2"), ["workers", "a whole number", "2"]),
+        (lambda: NOTEBOOK.solve_mapping(3, "simba"), ["layer", "NETWORK/LAYER", "3"]),
+        (lambda: NOTEBOOK.solve_mapping(Path("none.yaml"), "simba"), ["none.yaml", "no such file"]),
+        (lambda: NOTEBOOK.solve_mapping(LAYER, None), ["architecture", "a file", "None"]),
+        (lambda: NOTEBOOK.solve_mapping(LAYER, "simba", params=[1]), ["params", "as a dict", "[1]"]),
+        (lambda: NOTEBOOK.solve_mapping(LAYER, "simba", overrides=["a"]), ["overrides", "as a dict"]),
+        (lambda: NOTEBOOK.solve_mapping(LAYER, "simba", seed=1.5), ["seed", "a whole number", "1.5"]),
+        (lambda: NOTEBOOK.solve_mapping(LAYER, "simba", iterations="5"), ["iterations", "a whole number"]),
+        (lambda: NOTEBOOK.solve_schedule("alexnet", "set-edge", params=[1]), ["params", "as a dict"]),
+        (lambda: NOTEBOOK.solve_schedule("alexnet", "set-edge", workers=0), ["workers", "at least 1", "0"]),
+        (lambda: NOTEBOOK.run(STUDY, workers="2"), ["workers", "a whole number", "2"]),
     ],
 )
 def test_wrong_input_is_an_input_error(ask: Any, parts: list[str]) -> None:

@@ -7,7 +7,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -253,11 +253,12 @@ def test_a_proof_that_compared_nothing_is_refused(capsys: pytest.CaptureFixture[
     assert record.proof_status(tally | {"enumerated": 2}, "enumerated") == 0
     assert record.proof_status(tally | {"enumerated": 2, "failures": 1}, "enumerated") == 1
     assert headlines.attack(tally | {"enumerated": 2}) == "2 problems enumerated, 0 failures"
-    for empty in (
+    claims: list[Callable[[], str]] = [
         lambda: headlines.attack(tally),
         lambda: headlines.attack({"valid_mappings": 0, "failures": 0}),
         lambda: headlines.conformance({"equal": 0, "cases": 0}),
         lambda: headlines.chip_bounds({"rows": [], "bound_energy_pj": 1.0, "bound_cycles": 1.0}),
-    ):
+    ]
+    for claim in claims:
         with pytest.raises(ValueError, match="found none"):
-            empty()
+            claim()

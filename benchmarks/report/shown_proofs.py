@@ -122,7 +122,9 @@ def cosa_quality(found: dict[str, Any]) -> Iterator[Table]:
 
 
 def portfolio(found: dict[str, Any]) -> Iterator[Table]:
-    rows = [{"tolerance": key} | row for key, row in found.items() if isinstance(row, dict)]
+    rows: list[dict[str, Any]] = [
+        {"tolerance": key} | row for key, row in found.items() if isinstance(row, dict)
+    ]
     columns = {
         "tolerance": "tolerance",
         "problems": "problems",

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from tests.clusters.processes import PATIENCE, until
@@ -227,10 +228,14 @@ def _boot(folder: Path, name: str, space: str, address: str, table: str) -> Host
     return Host(name, address, host, boot)
 
 
+def _listens(log: Path) -> bool:
+    return "Server listening" in log.read_text()
+
+
 def _wait_for_sshd(made: list[Host]) -> None:
     for host in made:
         log = host.folder / "sshd.log"
         try:
-            until(lambda log=log: "Server listening" in log.read_text(), f"sshd of {host.name}", host.boot)
+            until(partial(_listens, log), f"sshd of {host.name}", host.boot)
         except AssertionError as error:
             raise AssertionError(f"{error}: {log.read_text()}") from None

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -82,6 +83,11 @@ def in_background(script: Callable[[], None]) -> threading.Thread:
 LINES = [f"line {number}: äöü \U0001f600\n" for number in range(200)]
 
 
+def said_so_often(cluster: Cluster, what: str, times: int) -> bool:
+    """Whether that many notices of the cluster say it."""
+    return sum(what in said for said in cluster.notices) == times
+
+
 def test_a_log_is_downloaded_once() -> None:
     cluster = Cluster()
     got: list[str] = []
@@ -110,9 +116,9 @@ def test_outages_neither_repeat_nor_lose_a_letter(size: int) -> None:
                 cluster.reachable = False
                 cluster.log += "printed while nobody could see it\n"
                 lost = number // 50 + 1
-                until(lambda lost=lost: sum("contact is lost" in said for said in cluster.notices) == lost)
+                until(partial(said_so_often, cluster, "contact is lost", lost))
                 cluster.reachable = True
-                until(lambda lost=lost: sum("contact again" in said for said in cluster.notices) == lost)
+                until(partial(said_so_often, cluster, "contact again", lost))
         cluster.ended = True
 
     running = in_background(job)

@@ -132,7 +132,7 @@ def test_a_log_that_did_not_arrive_whole_is_noticed(
 ) -> None:
     client = Client()
     whole = client._output_of
-    damage = {
+    damages: dict[str, Callable[[str], str]] = {
         "data": lambda text: text.replace("YWFh", "YmFh"),
         "end": lambda text: "\n".join(text.splitlines()[:-1]),
         "letters": lambda text: text.replace("YWFh", "Y?Fh"),
@@ -140,8 +140,8 @@ def test_a_log_that_did_not_arrive_whole_is_noticed(
         "keys": lambda text: text.replace('"sha256"', '"sha1"'),
         "list": lambda text: re.sub(r'"all": \[.*\]', '"all": [1]', text),
         "none": lambda text: text.splitlines()[-1].replace('"more": false', '"more": true'),
-    }[cut]
-    monkeypatch.setattr(client, "_output_of", lambda request: damage(whole(request)))
+    }
+    monkeypatch.setattr(client, "_output_of", lambda request: damages[cut](whole(request)))
     with pytest.raises(ClusterRefusedError, match="fetch it again"):
         client.fetch(str(head), {}, taker({}))
 

@@ -27,7 +27,7 @@ pytestmark = [
 ]
 
 PACKAGES = ("clusters", "costmodel", "results", "solvers", "sweep")
-TOKEN = {"RAY_AUTH_MODE": "token"}
+TOKEN: dict[str, Any] = {"RAY_AUTH_MODE": "token"}
 STUDY = """
 name: hosts
 networks: [problem.yaml]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -133,7 +134,7 @@ def test_a_worker_uses_one_thread() -> None:
 
 
 def test_work_that_workers_cannot_import_fails_each_item() -> None:
-    work_of_nowhere = type(work)(work.__code__, work.__globals__, "work_of_nowhere")
+    work_of_nowhere = FunctionType(work.__code__, work.__globals__, "work_of_nowhere")
     work_of_nowhere.__module__ = work.__module__
     work_of_nowhere.__qualname__ = "work_of_nowhere"
     work.__globals__["work_of_nowhere"] = work_of_nowhere

@@ -29,7 +29,8 @@ def classes() -> set[str]:
 
 def resolves(dotted: str) -> bool:
     """Whether a dotted name is that of a module, or of something in one."""
-    module, rest = dotted, []
+    module = dotted
+    rest: list[str] = []
     while not is_module(module):
         module, _, last = module.rpartition(".")
         rest.insert(0, last)

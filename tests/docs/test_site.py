@@ -85,7 +85,7 @@ def test_schemas_accept_every_file_of_the_library_and_the_guides(kind: str) -> N
         check(kind, as_yaml(path))
 
 
-MISTAKES = {
+MISTAKES: dict[str, dict[str, tuple[str, Any]]] = {
     "study": {
         "a key that is not there": ("netwrks", ["alexnet"]),
         "a text for a list": ("networks", "alexnet"),

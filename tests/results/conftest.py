@@ -290,7 +290,9 @@ class ExampleChip:
     def architecture(self) -> Row:
         """As `Architecture.to_json` writes it, of every level a few of its figures."""
         sizes = {"RegFile": self.registers, "SRAM": self.buffer_kib * 512, "DRAM": None}
-        levels = [{"name": name, "size_words": words, "word_bits": 16} for name, words in sizes.items()]
+        levels: list[Row] = [
+            {"name": name, "size_words": words, "word_bits": 16} for name, words in sizes.items()
+        ]
         levels[1] |= {"fanout_x": self.array[0], "fanout_y": self.array[1], "read_bandwidth": 16.0}
         return {"name": "eyeriss", "levels": levels, "frequency_hz": 2e8}
 
@@ -442,7 +444,7 @@ def _example_totals(answers: dict[str, Row]) -> Row:
     counts = {name: shape[-1] for name, shape in RESNET18.items()}
 
     def total(column: str) -> float:
-        return sum(counts[name] * answer[column] for name, answer in answers.items())
+        return float(sum(counts[name] * answer[column] for name, answer in answers.items()))
 
     energy, cycles = total("energy_pj"), int(total("cycles"))
     energy_bound, cycles_bound = total("energy_bound_pj"), total("cycles_bound")

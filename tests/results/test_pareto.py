@@ -73,7 +73,7 @@ def test_hypervolume_in_two_dimensions_is_the_area_of_a_staircase(rows: list[Poi
 
 
 def test_points_that_do_not_beat_the_reference_add_nothing() -> None:
-    assert hypervolume([[1, 1], [nan, 0], [0, 3], [3, 0]], (2, 2)) == 1
+    assert hypervolume([[1.0, 1.0], [nan, 0.0], [0.0, 3.0], [3.0, 0.0]], (2, 2)) == 1
     assert hypervolume([[3, 3]], (2, 2)) == 0
     with pytest.raises(ValueError, match="2 values"):
         hypervolume([[1, 1]], (2,))
@@ -82,7 +82,7 @@ def test_points_that_do_not_beat_the_reference_add_nothing() -> None:
 
 
 def test_the_reference_point_lies_beyond_every_finite_point() -> None:
-    assert reference_point([[0, 5], [10, 5], [nan, 99]]).tolist() == pytest.approx([11, 5.5])
+    assert reference_point([[0.0, 5.0], [10.0, 5.0], [nan, 99.0]]).tolist() == pytest.approx([11, 5.5])
     assert reference_point([[0, -2]]).tolist() == pytest.approx([0.1, -1.8])
     with pytest.raises(ValueError, match="no point"):
         reference_point([[nan, 1]])

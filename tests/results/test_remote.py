@@ -287,16 +287,19 @@ def test_a_shared_file_system_never_shows_half_a_file(tmp_path: Path) -> None:
     """There a file is written beside and renamed; in an object store it appears whole by itself."""
     there = RemoteFolder(f"file://{tmp_path}/run")
     assert isinstance(there._fs, LocalFileSystem)
-    moved = []
-    original = LocalFileSystem.move
+    moved: list[tuple[str, str]] = []
 
     class Watched:
         type_name = "local"
 
         def __getattr__(self, name: str) -> Any:
             if name == "move":
-                return lambda source, target: (moved.append((source, target)), original(fs, source, target))
+                return self._move
             return getattr(fs, name)
+
+        def _move(self, source: str, target: str) -> None:
+            moved.append((source, target))
+            fs.move(source, target)
 
     fs = there._fs
     there._fs = Watched()

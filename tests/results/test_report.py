@@ -249,7 +249,10 @@ def test_the_comparison_is_with_the_baseline_s_rows(make_search: Callable[..., P
         ratios = [layer["cycles"] / base[layer["name"]]["cycles"] for layer in layers]
         assert shown["ratios"]["cycles"] == pytest.approx(ratios, rel=1e-4)
         metrics = {row[0]: row[3][1] for row in shown["metrics"]}
-        assert metrics["Energy"] == run.value(design, "energy_pj") / run.value(run.baseline, "energy_pj")
+        mine, theirs = (run.value(one, "energy_pj") for one in (design, run.baseline))
+        assert mine is not None
+        assert theirs is not None
+        assert metrics["Energy"] == mine / theirs
         gaps = [row[CERTIFICATE_HEADERS.index("Gap")][1] for row in shown["certificates"]]
         assert gaps == [layer["solve"]["gap"] for layer in layers]
     own = content["designs"][content["baseline"]]
@@ -360,6 +363,7 @@ def test_a_folder_without_a_run_makes_no_report(tmp_path: Path) -> None:
 
 def test_objectives_come_from_the_lock_file() -> None:
     assert study_objectives({"study": {"objectives": ["cycles"]}}) == ("cycles",)
+    lock: Row
     for lock in ({}, {"study": None}, {"study": {"objectives": []}}):
         assert len(study_objectives(lock)) == 3
 

@@ -133,7 +133,7 @@ def test_a_crash_before_the_rename_leaves_no_part(
         run.append("layers", make_layer(number))
 
     with monkeypatch.context() as patch:
-        patch.setattr(parts.os, "replace", _interrupt)
+        patch.setattr(os, "replace", _interrupt)
         for number in range(10, 19):
             run.append("layers", make_layer(number))
         with pytest.raises(KeyboardInterrupt):
@@ -179,7 +179,7 @@ def test_a_full_disk_loses_no_row(run_path: Path, make_layer: Make, monkeypatch:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(parts.os, "replace", full)
+        patch.setattr(os, "replace", full)
         run.append("layers", make_layer(0))
         with pytest.raises(CannotWriteError, match="No space left"):
             run.append("layers", make_layer(1))
@@ -203,7 +203,7 @@ def test_trouble_in_the_background_is_raised_by_the_next_append(
             time.sleep(0.01)
 
     with monkeypatch.context() as patch:
-        patch.setattr(parts.os, "replace", full)
+        patch.setattr(os, "replace", full)
         with pytest.raises(CannotWriteError, match="No space left"):
             append_until_it_raises()
     run.close()
@@ -421,9 +421,10 @@ def test_an_empty_folder_is_no_run(tmp_path: Path) -> None:
 
 
 def test_buffering_is_checked() -> None:
+    wrong: dict[str, Any]
     for wrong in ({"rows": 0}, {"seconds": 0.0}):
         with pytest.raises(ValueError, match="at least 1 row"):
-            Buffering(**wrong)  # type: ignore[arg-type]
+            Buffering(**wrong)
 
 
 def test_tasks_whose_last_row_is_an_answer_are_answered(run_path: Path, make_layer: Make) -> None:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from results.errors import DamagedFileError
 from results.store import known_answers as answers
 from results.store.folder import Buffering, RunWriter, compact
 from results.store.journal import journalled_rows
@@ -40,7 +42,7 @@ def looked_up(root: Path, column: str, values: Iterable[str]) -> list[Row]:
         for part in list_parts(run / "layers"):
             try:
                 rows += read_part(LAYERS, part, LAYERS.names()).to_pylist()
-            except answers.DamagedFileError:
+            except DamagedFileError:
                 continue
     return [LAYERS.decode(row) for row in rows if row[column] in set(values) and row["status"] in ANSWERED]
 
@@ -196,7 +198,7 @@ def test_looking_for_new_parts_takes_a_bounded_share_of_the_time(
         return look(self)
 
     monkeypatch.setattr(PartListing, "look", slow)
-    monkeypatch.setattr(answers.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
     stored = StoredAnswers(tmp_path)
     for _ in range(1000):
         stored.find(LAYERS, ["nothing"])

@@ -219,9 +219,12 @@ def test_a_slow_store_has_all_the_time_it_needs_unless_the_run_is_stopped() -> N
 @pytest.mark.usefixtures("impatient")
 def test_what_was_written_last_is_sent_even_if_a_push_is_under_way() -> None:
     pushes = []
-    one = Mirror(
-        lambda: (time.sleep(0.1), pushes.append(time.monotonic()), None)[2], lambda: 0, "u", "h", 0.01
-    )
+
+    def push() -> None:
+        time.sleep(0.1)
+        pushes.append(time.monotonic())
+
+    one = Mirror(push, lambda: 0, "u", "h", 0.01)
     one.start()
     while not one._push:
         time.sleep(0.005)

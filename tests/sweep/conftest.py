@@ -43,7 +43,7 @@ def write_study(tmp_path: Path) -> Callable[[str], Path]:
 
 
 @pytest.fixture
-def tiny(write_study: Callable[[str], Path]) -> Study:
+def tiny(write_study: Callable[..., Path]) -> Study:
     return load_study(str(write_study()))
 
 

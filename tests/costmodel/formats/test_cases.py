@@ -40,7 +40,8 @@ LAYERS = [
 
 def first_record(folder: Path, name: str = "A_eyeriss_like") -> Record:
     with gzip.open(folder / f"{name}.jsonl.gz", "rt") as lines:
-        return json.loads(next(lines))
+        record: Record = json.loads(next(lines))
+        return record
 
 
 @pytest.fixture

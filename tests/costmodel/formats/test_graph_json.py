@@ -17,7 +17,7 @@ from costmodel.workload.network import convolution, distinct_layers, gemm
 GRAPHS = Path(__file__).parents[2] / "data" / "graphs"
 
 
-def graph(op: str, shapes: dict[str, list[int]], **attrs: Any) -> dict[str, Any]:
+def graph(op: str, shapes: dict[str, list[Any]], **attrs: Any) -> dict[str, Any]:
     """A graph of one operator; ``y`` is its result, ``w...`` are parameters, all others inputs."""
     kinds = {"y": "output"}
     return {

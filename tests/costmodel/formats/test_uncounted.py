@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,15 @@ from costmodel.scratchpad.graph import operator_graph
 from costmodel.workload.counting import counting_warnings, mapped_layers, size_warnings, uncounted_rows
 from costmodel.workload.network import Network
 
-Shapes = dict[str, tuple[int, ...]]
+Shapes = Mapping[str, tuple[int, ...]]
 
 
-def saved(tmp_path: Path, nodes: list[onnx.NodeProto], shapes: Shapes, parameters: Shapes) -> Path:
+def saved(
+    tmp_path: Path,
+    nodes: list[onnx.NodeProto],
+    shapes: Shapes,
+    parameters: Shapes,
+) -> Path:
     inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
     held = [
         helper.make_tensor(name, TensorProto.FLOAT, shape, np.zeros(shape).ravel())
@@ -96,7 +102,7 @@ def test_attention_is_counted_as_the_reference_computes_it(tmp_path: Path) -> No
     path = saved(tmp_path, [node], shapes, {})
     scores, values = read_onnx(path).layers
     fed = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
-    y, ak, _, qk = ReferenceEvaluator(str(path)).run(None, fed)
+    y, ak, _, qk = map(np.asarray, ReferenceEvaluator(str(path)).run(None, fed))
     assert scores.macs == qk.size * shapes["q"][-1]
     assert values.macs == y.size * qk.shape[-1]
     assert scores.tensor("B").words(scores.sizes) == ak.size

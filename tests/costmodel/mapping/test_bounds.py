@@ -22,7 +22,7 @@ from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import Mapping
 from costmodel.mapping.sharing import allocations, largest_product
 from costmodel.mapping.traffic import multicast_groups, nest_of
-from costmodel.workload.network import Layer, Tensor, batched_matmul, convolution, gemm
+from costmodel.workload.network import Layer, Role, Tensor, batched_matmul, convolution, gemm
 
 LAYERS = [
     convolution("halo", K=8, C=4, P=12, Q=6, R=3, S=3),
@@ -77,7 +77,11 @@ BANDWIDTH = st.none() | st.floats(0.1, 20)
 @st.composite
 def architectures(draw: st.DrawFn) -> Architecture:
     def level(name: str, size: int | None) -> StorageLevel:
-        roles = [("weights", "inputs", "outputs"), ("weights",), ("inputs", "outputs")]
+        roles: list[tuple[Role, ...]] = [
+            ("weights", "inputs", "outputs"),
+            ("weights",),
+            ("inputs", "outputs"),
+        ]
         return StorageLevel(
             name,
             size,

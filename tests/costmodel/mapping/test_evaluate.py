@@ -7,6 +7,7 @@ import pickle
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -70,7 +71,7 @@ def test_bandwidth_stretches_the_slowest_level_only() -> None:
         ({}, 12),
     ],
 )
-def test_read_write_and_shared_bandwidth(bandwidths: dict[str, float], cycles: int) -> None:
+def test_read_write_and_shared_bandwidth(bandwidths: dict[str, Any], cycles: int) -> None:
     """The buffer reads 48 + 12 + 32 words and takes in 12 + 12 + 48."""
     assert evaluate(chip(replace(BUFFER, **bandwidths)), LAYER, MAPPING).levels[0].cycles == cycles
 

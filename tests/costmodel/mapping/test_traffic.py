@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from itertools import product
 from math import prod
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -188,7 +189,8 @@ def one_layer_mapping(*levels: str) -> Mapping:
 
 def counts(mapping: Mapping, **dims: int) -> dict[str, list[tuple[int, int, int]]]:
     """Per tensor (reads, fills, updates), innermost level first."""
-    layer = convolution("c", **{**dict.fromkeys("KCPQRS", 1), **dims})
+    sizes: dict[str, Any] = {**dict.fromkeys("KCPQRS", 1), **dims}
+    layer = convolution("c", **sizes)
     nest = nest_of(mapping)
     return {
         tensor.name: [level[:3] for level in tensor_traffic(tensor, mapping, nest) if level]

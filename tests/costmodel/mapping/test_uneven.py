@@ -45,9 +45,9 @@ def uneven(
             for place in set(places):
                 parts = [part for part, its_place in enumerate(places) if its_place == place]
                 kept[rng.choice(parts)].add(tensor.name)
-        parts = zip(nest.levels, kept, strict=True)
+        placed = zip(nest.levels, kept, strict=True)
         mapping = UnevenMapping(
-            Mapping(tuple(replace(part, keep=frozenset(names)) for part, names in parts)), places
+            Mapping(tuple(replace(part, keep=frozenset(names)) for part, names in placed)), places
         )
         if not violations(architecture, layer, mapping):
             yield mapping

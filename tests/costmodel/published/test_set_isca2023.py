@@ -213,8 +213,8 @@ def plain_conv(
             continue
         for index in product(*map(range, producer.parts)):
             source = producer.tile + sum(i * step for i, step in zip(index, producer.steps, strict=True))
-            sizes = graph.layers[number - 1].sizes(producer.batch)
-            has = [bounds(size, part, i) for size, part, i in zip(sizes, producer.parts, index, strict=True)]
+            made = graph.layers[number - 1].sizes(producer.batch)
+            has = [bounds(size, part, i) for size, part, i in zip(made, producer.parts, index, strict=True)]
             common = [len(set(mine) & set(theirs)) for mine, theirs in zip(needed, has[1:], strict=True)]
             size = len(has[0]) * int(np.prod(common))
             count.send(EDGE.position(source), tiles, size)

@@ -7,7 +7,7 @@ meet on their way to DRAM.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import permutations, product
@@ -28,7 +28,7 @@ class AloneCounts:
     def __init__(self, chip: Chip, nest: Layer, mapping: Mapping, sides: Sides) -> None:
         self.chip, self.nest, self.mapping, self.sides = chip, nest, mapping, sides
         self.read, self.written, self.filled, self.emptied = 0, 0, 0, 0
-        self.links: Counter[Link] = Counter()
+        self.links: dict[Link, Fraction] = defaultdict(Fraction)
         for tensor in nest.tensors:
             (self._outputs if tensor.is_output else self._operand)(tensor)
 

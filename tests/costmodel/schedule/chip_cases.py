@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from math import prod
 from random import Random
+from typing import Any
 
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
 from costmodel.hardware.chip import Chip, Dram, Noc, Tile, TileBuffer
@@ -51,9 +52,9 @@ def random_mapping(random: Random, architecture: Architecture, nest: Layer) -> M
         loops = bounds[random.choice([place for place in places if _once_on_a_side(bounds, place, dim)])]
         loops[dim] = loops.get(dim, 1) * prime
     names, levels = [tensor.name for tensor in nest.tensors], []
-    for level in range(last + 1):
-        temporal, x, y = (_shuffled(random, bounds[level, block].items()) for block in range(3))
-        keep = frozenset(name for name in names if level == last or random.random() < 0.7)
+    for index in range(last + 1):
+        temporal, x, y = (_shuffled(random, bounds[index, block].items()) for block in range(3))
+        keep = frozenset(name for name in names if index == last or random.random() < 0.7)
         levels.append(LevelMapping(temporal, x, y, keep))
     mapping = Mapping(tuple(levels))
     return None if violations(architecture, nest, mapping) else mapping
@@ -99,7 +100,7 @@ class FormulaCosts:
     def alone(self, layer: int, batch: int) -> AloneCost | None:
         return None
 
-    def floor(self, layer: int, batches: list[int], tiles: int) -> TileFloor:
+    def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
         return table_floor(self, layer, batches, tiles)
 
 
@@ -131,16 +132,16 @@ class MappedCosts(FormulaCosts):
         return min(found, key=lambda one: one.energy_pj if by_energy else one.cycles, default=None)
 
 
-def layer(name: str, kind: str = "conv", **sizes: object) -> NetworkLayer:
+def layer(name: str, kind: str = "conv", **sizes: Any) -> NetworkLayer:
     """A layer of 1 x 1 filters on 4 x 4 positions unless told otherwise; inputs as large as outputs."""
-    given = {"c": 4, "k": 4, "h": 4, "w": 4, "r": 1, "s": 1, "stride_h": 1, "stride_w": 1}
+    given: dict[str, Any] = {"c": 4, "k": 4, "h": 4, "w": 4, "r": 1, "s": 1, "stride_h": 1, "stride_w": 1}
     given |= {"pad_h": 0, "pad_w": 0, **sizes}
     given.setdefault("input_h", given["h"])
     given.setdefault("input_w", given["w"])
-    return NetworkLayer(name, kind, **given)  # type: ignore[arg-type]
+    return NetworkLayer(name, kind, **given)
 
 
-def chain(count: int, **sizes: object) -> LayerGraph:
+def chain(count: int, **sizes: Any) -> LayerGraph:
     layers = [layer("layer0", external_c=4, **sizes)]
     layers += [layer(f"layer{i}", producers=(i - 1,), **sizes) for i in range(1, count)]
     return LayerGraph("chain", tuple(layers))
@@ -148,9 +149,10 @@ def chain(count: int, **sizes: object) -> LayerGraph:
 
 def every_kind() -> LayerGraph:
     """All kinds of layers: strides, padding, groups, branches that are added and concatenated, attention."""
-    image, small = {"h": 4, "w": 5}, {"h": 2, "w": 2}
-    third = {"r": 3, "s": 3, "pad_h": 1, "pad_w": 1}
-    halved = {"stride_h": 2, "stride_w": 2}
+    image: dict[str, Any] = {"h": 4, "w": 5}
+    small: dict[str, Any] = {"h": 2, "w": 2}
+    third: dict[str, Any] = {"r": 3, "s": 3, "pad_h": 1, "pad_w": 1}
+    halved: dict[str, Any] = {"stride_h": 2, "stride_w": 2}
     layers = (
         layer("stem", c=3, k=6, external_c=3, **image, **third),
         layer("left", c=6, k=4, **image, producers=(0,)),
@@ -202,7 +204,7 @@ def cut_off() -> LayerGraph:
 
 def strided() -> LayerGraph:
     """What has a training step with all kinds of layers that run alone: strides, pooling, flattening."""
-    third = {"r": 3, "s": 3, "pad_h": 1, "pad_w": 1}
+    third: dict[str, Any] = {"r": 3, "s": 3, "pad_h": 1, "pad_w": 1}
     layers = (
         layer("stem", c=2, k=4, external_c=2, stride_h=2, stride_w=2, input_h=8, input_w=8, **third),
         layer("left", c=4, k=4, producers=(0,), **third),

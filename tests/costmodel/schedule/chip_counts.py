@@ -35,7 +35,7 @@ def outputs(layer: NetworkLayer, cost: NodeCost) -> dict[int, tuple[range, range
     assert cost.leaf is not None
     place = cost.leaf.place
     sizes, found = layer.sizes(place.batch), {}
-    ordered = [[()]]
+    ordered: list[list[tuple[int, ...]]] = [[()]]
     for axis in place.order:
         ordered.append([(*before, part) for before in ordered[-1] for part in range(place.parts[axis])])
     for number, coordinates in enumerate(ordered[-1]):
@@ -146,13 +146,13 @@ class Counts:
             waiting = list(cost.children) + waiting
             if isinstance(cost.node, Leaf):
                 self.leaves[graph.index[cost.node.layer]] = cost
-        self.links: dict[int, Counter[Link]] = {}
+        self.links: dict[int, dict[Link, Fraction]] = {}
         self.read: Counter[int] = Counter()
         self.written: Counter[int] = Counter()
 
     def count(self, number: int, on_chip: set[int], to_dram: bool) -> None:
         """One leaf: ``on_chip`` are the producers that send over the NoC."""
-        self.links[number], self.read[number], self.written[number] = Counter(), 0, 0
+        self.links[number], self.read[number], self.written[number] = defaultdict(Fraction), 0, 0
         layer, cost = self.graph.layers[number], self.leaves[number]
         out, batch = outputs(layer, cost), cost.node.batch
         runs = range(self.batch // batch)
@@ -268,13 +268,16 @@ def _stream_inputs(
 def cycles(counts: Counts, cost: NodeCost, stages: dict[int, int], groups: int = 1) -> int:
     """One batch of a node, from what its children take; ``stages`` by id of the S cuts' costs."""
     numbers = [counts.graph.index[leaf.layer] for leaf in leaves(cost.node)]
-    links = sum((counts.links[number] for number in numbers), Counter())
+    links: dict[Link, Fraction] = defaultdict(Fraction)
+    for number in numbers:
+        for link, size in counts.links[number].items():
+            links[link] += size
     dram = sum(counts.read[number] + counts.written[number] for number in numbers)
     runs = counts.batch // cost.node.batch
     chip = counts.chip
     waiting = max(
         ceil(Fraction(dram, runs * chip.dram.bytes_per_cycle)),
-        ceil(Fraction(max(links.values(), default=0)) / (runs * chip.noc.link_bytes_per_cycle)),
+        ceil(max(links.values(), default=Fraction(0)) / (runs * chip.noc.link_bytes_per_cycle)),
     )
     if cost.leaf is not None:
         return max(cost.leaf.tile_cycles, waiting)

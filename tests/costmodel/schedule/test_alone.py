@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import ceil
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,8 @@ from tests.costmodel.schedule.chip_cases import (
 )
 
 MAPPINGS = 12
-PIXEL, SMALLER = ({"input_h": size, "input_w": size} for size in (1, 2))
+PIXEL: dict[str, Any] = {"input_h": 1, "input_w": 1}
+SMALLER: dict[str, Any] = {"input_h": 2, "input_w": 2}
 NESTS = [
     gemm("products", M=6, N=4, K=4),
     convolution("pixels", N=2, K=4, C=2, P=3, Q=2, R=1, S=1),
@@ -53,7 +55,8 @@ NESTS = [
 def mappings(random: Random, on: Chip, nest: Layer) -> list[Mapping]:
     """Such that spread loops over tiles, keep all tensors in buffers, and slide no window from DRAM: of data
     that windows share Timeloop's counts keep less than all."""
-    whole, found = counted_architecture(on), []
+    whole = counted_architecture(on)
+    found: list[Mapping] = []
     assert whole is not None
     sliding = {"P", "R"} if nest.sizes.get("R", 1) > 1 else set()
     while len(found) < MAPPINGS:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from costmodel.errors import InputError
@@ -119,7 +121,7 @@ def test_more_children_than_tiles() -> None:
 
 def test_nested_s_cuts_get_the_tiles_that_they_need() -> None:
     """By processing time alone the pair, of little work, would get one tile of four."""
-    tiny = {"k": 1, "h": 1, "w": 1, "input_h": 1, "input_w": 1}
+    tiny: dict[str, Any] = {"k": 1, "h": 1, "w": 1, "input_h": 1, "input_w": 1}
     graph = LayerGraph(
         "uneven",
         (

@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ PLAN = Plan(
 """t1 is away while c runs, and comes back at another address."""
 
 
-def with_tensor(plan: Plan, name: str, **changes: object) -> Plan:
+def with_tensor(plan: Plan, name: str, **changes: Any) -> Plan:
     return replace(
         plan, tensors=tuple(replace(t, **changes) if t.tensor == name else t for t in plan.tensors)
     )
@@ -175,8 +176,9 @@ def test_widths_and_alignment() -> None:
 
 @pytest.mark.parametrize("key", ["bits_per_element", "alignment_bytes"])
 def test_settings_are_checked(key: str) -> None:
+    wrong: dict[str, Any] = {key: 0}
     with pytest.raises(InputError, match=key):
-        ScratchpadSettings(**{key: 0})
+        ScratchpadSettings(**wrong)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from costmodel.workload.network import (
     gemm,
 )
 
-CONV = {"N": 2, "K": 4, "C": 6, "P": 5, "Q": 3, "R": 3, "S": 2}
+CONV: dict[str, Any] = {"N": 2, "K": 4, "C": 6, "P": 5, "Q": 3, "R": 3, "S": 2}
 
 
 @given(

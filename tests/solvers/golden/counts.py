@@ -113,8 +113,8 @@ def kept_once(nest: Mapping, layer: Layer, places: tuple[int, ...], random: Rand
         for level in sorted(set(places)):
             parts = [part for part, its_level in enumerate(places) if its_level == level]
             kept[random.choice(parts)].add(tensor.name)
-    parts = zip(nest.levels, kept, strict=True)
-    return Mapping(tuple(replace(part, keep=frozenset(names)) for part, names in parts))
+    placed = zip(nest.levels, kept, strict=True)
+    return Mapping(tuple(replace(part, keep=frozenset(names)) for part, names in placed))
 
 
 def evaluated(mapping: Mapping | UnevenMapping, evaluation: Evaluation) -> Answer:
@@ -187,7 +187,8 @@ def trees_of(
     draw: Callable[[Random, LayerGraph, int], Node],
 ) -> dict[str, Answer]:
     """Three random trees for four samples that the chip can run."""
-    random, found = Random(name), {}
+    random = Random(name)
+    found: dict[str, Answer] = {}
     for _ in range(60):
         tree = draw(random, graph, 4)
         try:

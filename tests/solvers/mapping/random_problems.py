@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -156,12 +157,12 @@ def _convolution(rng: random.Random) -> Layer:
 
 def _grouped(rng: random.Random) -> Layer:
     groups, inside = rng.choice([2, 3, 4]), rng.choice([1, 1, 2])
-    sizes = {dim: rng.choice([1, 2, 3, 4]) for dim in "PQRS"}
+    sizes: dict[str, Any] = {dim: rng.choice([1, 2, 3, 4]) for dim in "PQRS"}
     return convolution("g", K=groups * inside, C=groups * inside, groups=groups, **sizes)
 
 
 def _pointwise(rng: random.Random) -> Layer:
-    sizes = {dim: _size(rng) for dim in "NKCPQ"}
+    sizes: dict[str, Any] = {dim: _size(rng) for dim in "NKCPQ"}
     return convolution("p", R=1, S=1, stride=(rng.choice([1, 2]), 1), **sizes)
 
 

@@ -13,6 +13,7 @@ from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
 from costmodel.formats.networks import load_layer
 from costmodel.mapping.mapping import Mapping
+from costmodel.mapping.uneven import AnyMapping
 from solvers.budget import Budget
 from solvers.catalogue import Entry
 from solvers.mapping import auto, cosa
@@ -86,7 +87,7 @@ def roof(small_problem: MappingProblem) -> float:
     return space_bound(small_problem)
 
 
-def run(problem: MappingProblem, members: list[Paper], tolerance: float = 0.0) -> Outcome[Mapping]:
+def run(problem: MappingProblem, members: list[Paper], tolerance: float = 0.0) -> Outcome[AnyMapping]:
     """Of the members ``exact`` leads."""
     leader = next((member for member in members if member.name == "exact"), None)
     portfolio = Portfolio(problem, Budget(SECONDS), tolerance)

@@ -12,7 +12,7 @@ from costmodel.formats.architectures import load_architecture
 from costmodel.formats.networks import load_network
 from costmodel.hardware.architecture import Architecture, StorageLevel
 from costmodel.mapping.evaluate import evaluate
-from costmodel.workload.network import Layer, Tensor, batched_matmul, convolution, distinct_layers, gemm
+from costmodel.workload.network import Layer, Role, Tensor, batched_matmul, convolution, distinct_layers, gemm
 from solvers.budget import Budget
 from solvers.mapping.cosa import Params, solve
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_of, violations
@@ -123,7 +123,7 @@ def test_no_time_at_all_still_gives_a_mapping() -> None:
 
 
 def test_shares_bound_the_tiles_of_the_programs() -> None:
-    shares = {"GlobalBuffer": {"inputs": 0.25, "outputs": 0.01}}
+    shares: dict[str, dict[Role, float]] = {"GlobalBuffer": {"inputs": 0.25, "outputs": 0.01}}
     outcome = solve(problem_on("simba"), Budget(), Params(polish=False, shares=shares))
     assert outcome.solution is not None
     level = evaluate(load_architecture("simba"), CONVOLUTION, outcome.solution).levels[4]

@@ -12,6 +12,7 @@ from costmodel.formats.architectures import load_architecture
 from costmodel.formats.networks import load_layer
 from costmodel.hardware.architecture import Architecture, StorageLevel
 from costmodel.mapping.evaluate import evaluate
+from costmodel.mapping.mapping import Mapping
 from costmodel.workload.network import Layer, Tensor, batched_matmul, convolution, gemm
 from solvers.budget import Budget, InTime
 from solvers.mapping import exhaustive
@@ -54,7 +55,7 @@ ARCHITECTURES = {
 }
 
 
-def all_mappings(problem: MappingProblem) -> Outcome[object]:
+def all_mappings(problem: MappingProblem) -> Outcome[Mapping]:
     return exhaustive.solve(problem, Budget(), exhaustive.Params(limit=20_000))
 
 

@@ -37,13 +37,18 @@ def test_a_bound_in_parts_is_the_bound(uneven: bool, monkeypatch: pytest.MonkeyP
     size = int(tables.divisor_count.prod())
     found: dict[int, list[tuple[float, float]]] = {}
     looks = []
+
+    def looking() -> bool:
+        looks.append(0)
+        return True
+
     for at_once in (10**9, 1000, 1):
         monkeypatch.setattr(exact_bound, "AT_ONCE", at_once)
         for row in range(0, len(rows), max(1, len(rows) // 5)):
             room, lattice = assignment_room(tables), lattice_room(tables, size)
             lattice.opened[:] = lattice.closed[:] = 0.0
             room.spatial[:], room.keep[:] = rows[row], parts.keeps[row % len(parts.keeps)]
-            bound = bound_in_time(tables, room, lattice, uneven, lambda: looks.append(0) is None)
+            bound = bound_in_time(tables, room, lattice, uneven, looking)
             inside = [table[table < float("inf")].sum() for table in (lattice.opened, lattice.closed)]
             found.setdefault(at_once, []).append((bound, sum(inside)))
     assert found[1] == found[1000] == found[10**9]

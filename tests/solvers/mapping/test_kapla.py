@@ -168,7 +168,7 @@ def test_what_fits_is_what_the_cost_model_says_fits(level: int, three_levels: Ar
     )
     architecture = replace(three_levels, levels=roomy)
     valid = [
-        not mapping_violations(architecture, problem.layer, batch.mapping(row, problem.layer))
+        not mapping_violations(architecture, problem.layer, batch.mapping(int(row), problem.layer))
         for row in np.flatnonzero(sides_fit)
     ]
     assert fits[sides_fit].tolist() == valid

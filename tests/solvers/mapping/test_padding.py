@@ -13,7 +13,7 @@ from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import Mapping
 from costmodel.workload.network import gemm
-from solvers.budget import Budget
+from solvers.budget import Budget, Deadline
 from solvers.divisors import prime_powers
 from solvers.mapping import cosa, exact, exhaustive, random_search
 from solvers.mapping.problem import MappingProblem, executed_layer, objective_of, padded_dims, violations
@@ -87,7 +87,7 @@ def test_looking_for_sizes_ends_with_the_time(monkeypatch: pytest.MonkeyPatch) -
     rules = SpaceRules(padding=1.0)
     layer = gemm("g", M=1_000_000_007, N=2, K=1)
     problem = MappingProblem(load_architecture("tpu-like"), layer, rules=rules)
-    monkeypatch.setattr(padding.Deadline, "left", 0.0)
+    monkeypatch.setattr(Deadline, "left", 0.0)
     asked = []
 
     @over_padded_sizes
@@ -259,7 +259,7 @@ def test_a_tolerance_is_kept_over_all_sizes(two_levels: Architecture, objective:
 
 def test_a_proven_bound_of_nothing_is_a_bound() -> None:
     """Energies may all be 0: then 0 is what is proven, and not what is missing."""
-    free = Outcome(Status.UNKNOWN, None, None, 0.0, 0.0, 0.0)
+    free: Outcome[Mapping] = Outcome(Status.UNKNOWN, None, None, 0.0, 0.0, 0.0)
     unproven = replace(free, bound=None)
     for before, now in ((free, unproven), (unproven, free), (free, free)):
         assert padding._learned(before, now).bound == 0.0

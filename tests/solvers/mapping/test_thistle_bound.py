@@ -11,6 +11,7 @@ import pytest
 from costmodel.formats.architectures import load_architecture
 from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
 from costmodel.mapping.batch import BatchEvaluator
+from costmodel.mapping.mapping import Mapping
 from costmodel.workload.network import Layer, Tensor, batched_matmul, convolution, gemm
 from solvers.budget import Budget
 from solvers.mapping import exact, exhaustive, thistle
@@ -138,7 +139,7 @@ def attacked(problem: MappingProblem, seed: int) -> int:
     for objective in OBJECTIVES:
         asked = replace(problem, objective=objective)
         found = exact.solve(asked, Budget(wall_seconds=0.3)).solution
-        if found is not None:
+        if isinstance(found, Mapping):
             attack.descend(found, 2)
         lowest = bound(asked)
         claims += lowest > 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 from math import exp, log
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,14 +53,14 @@ def by_cvxpy(program: GeometricProgram) -> float:
 
     trips = [cvxpy.Variable(pos=True) for _ in program.box.least]
 
-    def expression(part: object) -> object:
-        terms = zip(part.exponents, part.logs, strict=True)  # type: ignore[attr-defined]
+    def expression(part: Any) -> Any:
+        terms = zip(part.exponents, part.logs, strict=True)
         return sum(
             exp(constant) * cvxpy.prod([trips[i] ** float(row[i]) for i in np.flatnonzero(row)] or [1.0])
             for row, constant in terms
         )
 
-    constraints = [fill_ <= 1 for fill_ in map(expression, program.fills)]
+    constraints: list[Any] = [fill_ <= 1 for fill_ in map(expression, program.fills)]
     for variable, least, most in zip(trips, program.box.least, program.box.most, strict=True):
         constraints += [variable >= exp(least), variable <= exp(most)]
     for group, total in enumerate(program.box.sums):

@@ -48,6 +48,7 @@ def test_as_good_as_every_uneven_mapping() -> None:
             continue
         assert outcome.status is Status.OPTIMAL
         assert outcome.objective == outcome.bound == pytest.approx(best, rel=1e-12)
+        assert outcome.objective is not None
         assert outcome.solution is not None
         assert violations(problem, outcome.solution) == []
         evenly = solve(even(problem), Budget()).objective

@@ -45,9 +45,13 @@ def problems(seed: int) -> Iterator[MappingProblem]:
 
 def _tight(rng: random.Random) -> MappingProblem:
     architecture = load_architecture(rng.choice(architecture_names()))
-    fan_out = {"fanout_x": 1, "fanout_y": rng.choice([1, 1, 2])}
+    fanout_y = rng.choice([1, 1, 2])
     buffer = replace(
-        architecture.levels[-2], size_words=rng.randint(6, 20), multiple_buffering=1.0, **fan_out
+        architecture.levels[-2],
+        size_words=rng.randint(6, 20),
+        multiple_buffering=1.0,
+        fanout_x=1,
+        fanout_y=fanout_y,
     )
     rules = SpaceRules(rng.choice(random_problems.KEEPS), uneven=True)
     architecture = replace(architecture, levels=(buffer, architecture.levels[-1]))
@@ -155,8 +159,7 @@ def fits(problem: MappingProblem, layer: Layer, places: tuple[int, ...], batch: 
                 words *= 1 + sum(step * (covered[:, part, index[dim]] - 1) for dim, step in axis)
             held[:, place] += words * batch.keep[:, part, number]
     usable = [level.usable_words for level in problem.architecture.levels]
-    right: np.ndarray = (held <= usable).all(axis=1)
-    return right
+    return np.asarray((held <= usable).all(axis=1))
 
 
 def random_costs(problem: MappingProblem, count: int, seed: int) -> Iterator[float]:

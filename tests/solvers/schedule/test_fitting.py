@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from costmodel.formats.chips import load_chip
 from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.schedule.evaluate import ChipEvaluator
@@ -74,7 +76,7 @@ def test_training_steps_are_cut_where_layers_read_whole_producers() -> None:
 def test_layers_that_are_read_in_part_stay_whole() -> None:
     """Two layers of 30 MB of weights for 16 tiles of 1 MiB: the one read in part is not cut."""
 
-    def product(name: str, c: int, k: int, *producers: int, **more: object) -> NetworkLayer:
+    def product(name: str, c: int, k: int, *producers: int, **more: Any) -> NetworkLayer:
         external = 0 if producers else c
         return NetworkLayer(
             name, "fc", c, k, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, (0, 1, 2), external, producers, **more

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, fields, replace
 from itertools import product
 from random import Random
+from typing import Any
 
 import pytest
 from released_model import ReleasedModel
 
 from costmodel.errors import InputError
 from costmodel.formats.layer_graph_json import load_graph
-from costmodel.hardware.chip import Chip
 from costmodel.published.set_isca2023.hardware import load_platform
 from costmodel.published.set_isca2023.tile_costs import NvdlaTileCosts, chip_of
 from costmodel.schedule.layer_graph.graph import LayerGraph
@@ -41,7 +41,8 @@ def problem_of(name: str, layers: int, batch: int, **changes: int) -> SchedulePr
     buffer_bytes = changes.pop("buffer_bytes", EDGE.tile.shared.size_bytes)
     whole = chip_of(EDGE, "small")
     tile = replace(whole.tile, buffer=replace(whole.tile.buffer, size_bytes=buffer_bytes))
-    chip: Chip = replace(whole, **{"columns": 2, "rows": 2, "stripe": 2, **changes}, tile=tile)
+    shape: dict[str, Any] = {"columns": 2, "rows": 2, "stripe": 2, **changes}
+    chip = replace(whole, **shape, tile=tile)
     return ScheduleProblem(graph, ChipModel(chip, NvdlaTileCosts(graph, EDGE.tile)), batch)
 
 
@@ -257,6 +258,7 @@ def test_another_model_than_the_chips_is_refused(problem: ScheduleProblem) -> No
 
 def test_parameters_are_checked_and_plain() -> None:
     for field in fields(kapla.Params):
+        wrong: Any
         for wrong in (object(), "nonsense", -1):
             with pytest.raises(InputError, match=field.name):
                 kapla.Params(**{field.name: wrong})

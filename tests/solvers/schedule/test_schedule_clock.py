@@ -174,7 +174,12 @@ def test_a_known_table_is_looked_through_within_the_time() -> None:
                 lazy.rows(layer, batch, tiles)
         lazy.normalized_cycles(layer)
     looks = []
-    assert lazy.floor(0, (1, 2, 4), CHIP.tiles, lambda: bool(looks.append(0))) == work
+
+    def no_time() -> bool:
+        looks.append(0)
+        return False
+
+    assert lazy.floor(0, (1, 2, 4), CHIP.tiles, no_time) == work
     assert len(looks) == 1
     full = solved.floor(0, (1, 2, 4), CHIP.tiles)
     assert full.energy_pj >= work.energy_pj

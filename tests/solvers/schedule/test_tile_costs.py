@@ -20,7 +20,7 @@ from costmodel.hardware.chip import Tile
 from costmodel.published.set_isca2023.hardware import PLATFORMS
 from costmodel.published.set_isca2023.tile_costs import NvdlaTileCosts
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
-from costmodel.schedule.leaf.partitions import factorizations, utilization
+from costmodel.schedule.leaf.partitions import Parts, factorizations, utilization
 from solvers.budget import Budget
 from solvers.schedule.tiles.cost_table import TabledTileCosts, solved_costs
 from solvers.schedule.tiles.layer_parts import (
@@ -50,8 +50,9 @@ def held(one: NetworkLayer, parts: tuple[int, ...], batch: int) -> int:
     return int(held_bytes(one, np.array([largest]))[0])
 
 
-def useful(one: NetworkLayer, batch: int, tiles: int, tile: Tile, *pruning: Pruning) -> list[tuple[int, ...]]:
-    return list(map(tuple, useful_partitions(one, batch, tiles, tile, *pruning).tolist()))
+def useful(one: NetworkLayer, batch: int, tiles: int, tile: Tile, *pruning: Pruning) -> list[Parts]:
+    found = useful_partitions(one, batch, tiles, tile, *pruning).tolist()
+    return [(k, b, h, w) for k, b, h, w in found]
 
 
 @st.composite
@@ -65,9 +66,9 @@ def layers(draw: st.DrawFn) -> NetworkLayer:
     window = kind in ("conv", "groupconv", "pool")
     r, s, stride = (draw(st.integers(1, 3)) if window else 1 for _ in range(3))
     operands = draw(st.integers(2, 3)) if kind == "eltwise" else 1
-    size = {"input_h": (h - 1) * stride + r, "input_w": (w - 1) * stride + s}
-    windows = {"r": r, "s": s, "stride_h": stride, "stride_w": stride, "pad_h": 0, "pad_w": 0}
-    channels = {"c": c * operands, "k": k, "external_c": c * operands}
+    size: dict[str, Any] = {"input_h": (h - 1) * stride + r, "input_w": (w - 1) * stride + s}
+    windows: dict[str, Any] = {"r": r, "s": s, "stride_h": stride, "stride_w": stride, "pad_h": 0, "pad_w": 0}
+    channels: dict[str, Any] = {"c": c * operands, "k": k, "external_c": c * operands}
     return NetworkLayer("l", kind, h=h, w=w, **channels, **size, **windows, groups=groups, operands=operands)
 
 
@@ -223,9 +224,10 @@ def test_what_a_tile_cannot_do_has_no_row() -> None:
     with pytest.raises(InputError, match="bus_bytes_per_cycle"):
         Params(bus_bytes_per_cycle=0)
     assert TileProblem(load_tile("nvdla"), share).objective == "edp"
+    wrong: dict[str, Any]
     for wrong in ({"least_utilization": 2.0}, {"most": 0}):
         with pytest.raises(InputError, match=next(iter(wrong))):
-            Pruning(**wrong)  # type: ignore[arg-type]
+            Pruning(**wrong)
 
 
 @pytest.mark.parametrize("unlimited", [(0,), (1,), (2,), (3,), (1, 2), (0, 1, 2, 3, 4)])

@@ -21,7 +21,7 @@ def random_graph(seed: int, operators: int = 7, settings: ScratchpadSettings = L
         inputs = {max(0, len(sizes) - 1 - random.randint(0, 4)) for _ in range(random.choice((1, 2, 3)))}
         outputs = tuple(len(sizes) + k for k in range(random.choice((1, 1, 1, 2))))
         sizes += [random.randint(1, 5) for _ in outputs]
-        overwrites = ()
+        overwrites: tuple[tuple[int, int], ...] = ()
         if settings.in_place and len(outputs) == 1 and random.random() < 0.6:
             source = min(inputs)
             sizes[outputs[0]] = sizes[source]

@@ -177,7 +177,7 @@ def test_a_module_that_a_worker_has_already_is_one_sentence(
 
 @pytest.mark.slow
 @pytest.mark.cluster
-def test_ray_workers_solve_in_a_folder_of_such_names(write_study: Callable[[], Path]) -> None:
+def test_ray_workers_solve_in_a_folder_of_such_names(write_study: Callable[..., Path]) -> None:
     study = write_study()
     for name in PACKAGES:
         (study.parent / f"{name}.py").write_text("raise RuntimeError('not the package')\n")

@@ -59,7 +59,7 @@ def test_python_of_one_solve(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 def test_python_of_a_study(
-    write_study: Callable[[], Path],
+    write_study: Callable[..., Path],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

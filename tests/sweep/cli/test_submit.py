@@ -5,12 +5,14 @@ import json
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clusters.jobs.job_pack import result_files
 from clusters.jobs.jobs import JobClient, JobState
 from costmodel.errors import InputError
+from results.store.parts import write_whole
 from results.store.schema.tables import TABLES
 from sweep import VERSION
 from sweep.cli import home_copy
@@ -105,7 +107,7 @@ def test_code_from_a_release_a_wheel_or_the_cluster(
     study = load_study(str(path))
     wheel = tmp_path / "archsweep-9-py3-none-any.whl"
     wheel.write_bytes(b"PK")
-    requirements = []
+    requirements: list[str] = []
     for number, code in enumerate(["auto", str(wheel), "archsweep @ https://example.invalid/a.whl"]):
         place = stage / str(number)
         place.mkdir()
@@ -309,8 +311,12 @@ def test_what_came_before_an_interruption_is_recorded(tmp_path: Path) -> None:
 
 def test_the_record_is_not_written_at_every_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written = []
-    write = home_copy.write_whole
-    monkeypatch.setattr(home_copy, "write_whole", lambda *words: (written.append(words), write(*words)))
+
+    def counted(*words: Any) -> None:
+        written.append(words)
+        write_whole(*words)
+
+    monkeypatch.setattr(home_copy, "write_whole", counted)
     monkeypatch.setattr(home_copy, "RECORD_SECONDS", 3600.0)
     files = {f"layers/{number:08d}.parquet": b"%d" % number for number in range(300)}
     assert bring_home(Cluster(files), state(), tmp_path / "home")

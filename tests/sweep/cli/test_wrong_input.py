@@ -51,7 +51,7 @@ def test_a_name_longer_than_any_files_is_refused(
 
 @pytest.mark.parametrize(("key", "value"), [("architecture", LONG), ("networks", f"[{LONG}]")])
 def test_a_study_that_names_what_no_file_is_called(
-    command_line: Command, write_study: Callable[[str], Path], key: str, value: str
+    command_line: Command, write_study: Callable[..., Path], key: str, value: str
 ) -> None:
     keys = {"name": "t", "networks": "[alexnet]", "architecture": "eyeriss"} | {key: value}
     path = write_study("\n".join(f"{k}: {v}" for k, v in keys.items()))
@@ -61,7 +61,7 @@ def test_a_study_that_names_what_no_file_is_called(
 
 
 def test_a_folder_in_place_of_a_network_is_said_with_the_study(
-    command_line: Command, write_study: Callable[[str], Path], tmp_path: Path
+    command_line: Command, write_study: Callable[..., Path], tmp_path: Path
 ) -> None:
     path = write_study(f"name: t\nnetworks: [{tmp_path}]\narchitecture: eyeriss\n")
     ended = command_line("plan", str(path))
@@ -112,7 +112,7 @@ def test_a_file_that_cannot_be_written_is_said_before_anything_is_solved(
 
 @pytest.mark.parametrize("batch", [10**13, 10**18, 10**30])
 def test_a_batch_whose_counts_do_not_fit(
-    command_line: Command, write_study: Callable[[str], Path], batch: int
+    command_line: Command, write_study: Callable[..., Path], batch: int
 ) -> None:
     text = "name: t\nchip: set-edge\nmapping: {solver: nvdla}\n"
     stated = write_study(text + f"networks: [alexnet]\nschedule: {{solver: set, batch: {batch}}}\n")
@@ -127,7 +127,7 @@ def test_a_batch_whose_counts_do_not_fit(
 
 @pytest.mark.parametrize("key", ["bits_per_element", "alignment_bytes"])
 def test_a_scratchpad_with_more_bytes_than_fit_names_the_study(
-    command_line: Command, write_study: Callable[[str], Path], key: str
+    command_line: Command, write_study: Callable[..., Path], key: str
 ) -> None:
     text = "name: t\nnetworks: [alexnet]\narchitecture: eyeriss\n"
     path = write_study(text + f"scratchpad: {{level: SRAM, {key}: {10**30}}}\n")
@@ -145,7 +145,7 @@ def test_a_scratchpad_with_more_bytes_than_fit_names_the_study(
     ],
 )
 def test_what_follows_from_a_value_of_an_axis_names_the_axis(
-    command_line: Command, write_study: Callable[[str], Path], axis: str, value: object, what: str
+    command_line: Command, write_study: Callable[..., Path], axis: str, value: object, what: str
 ) -> None:
     text = "name: t\nnetworks: [alexnet]\narchitecture: eyeriss\n"
     path = write_study(text + f"axes: {{SRAM.size: {{choices: [64 KiB]}}, {axis}: {{choices: [{value}]}}}}\n")
@@ -169,7 +169,7 @@ def test_what_follows_from_a_value_of_an_axis_names_the_axis(
     ],
 )
 def test_what_follows_from_a_value_of_a_chips_axis_names_the_axis(
-    command_line: Command, write_study: Callable[[str], Path], axis: str, value: object
+    command_line: Command, write_study: Callable[..., Path], axis: str, value: object
 ) -> None:
     text = "name: t\nchip: set-edge\nnetworks: [alexnet]\nmapping: {solver: nvdla}\nschedule: {solver: set}\n"
     path = write_study(text + f"axes: {{{axis}: {{choices: [{value}]}}}}\n")
@@ -179,7 +179,7 @@ def test_what_follows_from_a_value_of_a_chips_axis_names_the_axis(
 
 
 def test_a_file_that_is_wrong_itself_is_not_blamed_on_an_axis(
-    command_line: Command, write_study: Callable[[str], Path], tmp_path: Path
+    command_line: Command, write_study: Callable[..., Path], tmp_path: Path
 ) -> None:
     (tmp_path / "wrong.yaml").write_text(
         json.dumps({"name": "w", "levels": [{"name": "DRAM", "kind": "dram"}], "compute": {}}),
@@ -195,7 +195,7 @@ def test_a_file_that_is_wrong_itself_is_not_blamed_on_an_axis(
 
 
 def test_a_weight_that_no_sum_would_feel_is_refused(
-    command_line: Command, write_study: Callable[[str], Path]
+    command_line: Command, write_study: Callable[..., Path]
 ) -> None:
     path = write_study("name: t\nnetworks: [{network: alexnet, weight: 1e-320}]\narchitecture: eyeriss\n")
     ended = command_line("plan", str(path))

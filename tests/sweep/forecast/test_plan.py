@@ -80,7 +80,7 @@ mapping: {solver: random_search, objective: edp, iterations: 400, wall_seconds: 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_an_optuna_study_may_have_few_designs_that_meet_the_constraints(
-    write_study: Callable[[str], Path], seed: int
+    write_study: Callable[..., Path], seed: int
 ) -> None:
     """Of 400 designs 5 do: two random ones hardly ever."""
     study = load_study(str(write_study(RARE)))
@@ -92,7 +92,7 @@ def test_an_optuna_study_may_have_few_designs_that_meet_the_constraints(
 
 
 def test_constraints_that_no_design_of_an_optuna_study_meets_are_refused(
-    write_study: Callable[[str], Path],
+    write_study: Callable[..., Path],
 ) -> None:
     study = load_study(str(write_study(RARE.replace("<= 3", "< 1"))))
     with pytest.raises(InputError, match="mac_units < 1, found mac_units from 1 to 400"):

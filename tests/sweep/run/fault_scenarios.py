@@ -32,7 +32,7 @@ from sweep.run.run import Observer, Run
 from sweep.search.search import designs, search_of
 from sweep.study.identity import content_hash
 from sweep.study.study import Study, load_study
-from sweep.tasks.mapping import run_task
+from sweep.tasks.mapping import MappingTask, run_task
 from tests.clusters.processes import MARK, PATIENCE, left_of, until
 
 SOLVES = 240
@@ -176,7 +176,8 @@ class Scene:
         with RunWriter(self.folder / "hashes") as writer:
             run = Run(self.study, writer, Observer(), None)
             for design in itertools.islice(designs(self.study), 100, 100 + count):
-                contents += [content_hash(task.content) for task in run.ledger.tasks(design)]
+                tasks = run.ledger.tasks(design)
+                contents += [content_hash(task.content) for task in tasks if isinstance(task, MappingTask)]
         return contents
 
     def expect_another_worker(self) -> None:
@@ -332,6 +333,7 @@ def killed_head(scene: Scene) -> Outcome:
             command, env=impatient, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as driver:
             until(lambda: scene.begun().total() >= 100, "100 solves to begin", driver)
+            assert cluster.head_node is not None
             cluster.remove_node(cluster.head_node, allow_graceful=False)
             status = driver.wait(PATIENCE)
         assert status != 0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,13 +13,13 @@ from tests.sweep.ended import Command
 
 
 def test_a_run_with_failed_solves_ends_with_status_1_and_the_reasons(
-    write_study: Callable[[], Path],
+    write_study: Callable[..., Path],
     command_line: Command,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     solve, seen = sweep.tasks.kinds.RUN["mapping"], list[object]()
 
-    def failing_once(content: object) -> object:
+    def failing_once(content: Mapping[str, Any]) -> object:
         seen.append(content)
         if len(seen) in (1, 2):
             raise ArithmeticError("no luck")

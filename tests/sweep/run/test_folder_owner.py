@@ -13,6 +13,7 @@ from clusters.jobs.jobs import JobState
 from costmodel.errors import InputError
 from results.store.folder import RunFolder
 from sweep.cli.submit_job import bring_home
+from sweep.forecast.plan import plan
 from sweep.run.session import Place, run_study
 from sweep.study.study import Study, load_study
 from tests.sweep.ended import Command
@@ -83,12 +84,12 @@ def test_a_folder_that_another_study_takes_during_the_planning_is_refused(
 ) -> None:
     from sweep.run import session
 
-    folder, planned = tmp_path / "runs" / "x", session.plan
+    folder = tmp_path / "runs" / "x"
 
     def slowly(study: Study, *arguments: Any) -> Any:
         if study is other:
             run_study(tiny, folder, IN_PROCESS)
-        return planned(study, *arguments)
+        return plan(study, *arguments)
 
     monkeypatch.setattr(session, "plan", slowly)
     with pytest.raises(InputError, match=OTHER):

@@ -33,7 +33,7 @@ mapping: {solver: random_search, objective: edp, iterations: 3000, wall_seconds:
 
 
 @pytest.fixture
-def family(write_study: Callable[[str], Path]) -> Study:
+def family(write_study: Callable[..., Path]) -> Study:
     return load_study(str(write_study(FAMILY)))
 
 

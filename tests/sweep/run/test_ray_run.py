@@ -70,7 +70,7 @@ def test_schedules_on_ray_wait_for_their_tile_costs_and_are_those_of_one_process
 
 @pytest.mark.usefixtures("local_ray")
 def test_an_optuna_study_on_ray_has_a_row_for_every_trial_and_resumes(
-    write_study: Callable[[str], Path], tmp_path: Path
+    write_study: Callable[..., Path], tmp_path: Path
 ) -> None:
     text = (
         write_study().read_text().replace("choices: [2 KiB, 4 KiB]", "from: 2, to: 40, step: 2, unit: KiB")
@@ -100,7 +100,7 @@ def test_an_optuna_study_on_ray_has_a_row_for_every_trial_and_resumes(
     ids=["SIGINT", "SIGTERM", "SIGKILL"],
 )
 def test_a_stopped_run_on_ray_is_resumed(
-    write_study: Callable[[str], Path], tmp_path: Path, number: signal.Signals, place: list[str]
+    write_study: Callable[..., Path], tmp_path: Path, number: signal.Signals, place: list[str]
 ) -> None:
     """Also after kill -9 of the driver: rows that were not yet a part are solved again, none is doubled.
 
@@ -141,7 +141,7 @@ def test_a_stopped_run_on_ray_is_resumed(
 
 
 def test_a_memory_limit_below_the_solvers_code_ends_the_run_before_any_solve(
-    write_study: Callable[[], Path], tmp_path: Path
+    write_study: Callable[..., Path], tmp_path: Path
 ) -> None:
     path = write_study()
     path.write_text(path.read_text().replace("solver: random_search", "solver: cosa"))

@@ -305,7 +305,7 @@ def tasks_of(study: Study, **overrides: Any) -> list[str]:
 
 
 def test_equal_contents_are_equal_tasks_whatever_their_names_and_clock(
-    study: Study, write_study: Callable[[str], Path], tmp_path: Path
+    study: Study, write_study: Callable[..., Path], tmp_path: Path
 ) -> None:
     mine = tasks_of(study)
     assert len(set(mine)) == 2
@@ -353,7 +353,7 @@ def test_what_is_bounded_before_tile_costs_are_known_is_below_what_is_found(
 
 
 def test_designs_discarded_by_their_bounds_leave_the_front_as_it_is(
-    write_study: Callable[[str], Path], with_tiles: Path, tmp_path: Path
+    write_study: Callable[..., Path], with_tiles: Path, tmp_path: Path
 ) -> None:
     text = STUDY.replace("[2 B/cycle, 16 B/cycle]", "[32 B/cycle, 16 B/cycle, 2 B/cycle, 1 B/cycle]")
     text = text.replace("energy_pj, cycles, area_um2, dram_bytes", "cycles, area_um2")
@@ -371,7 +371,7 @@ def test_designs_discarded_by_their_bounds_leave_the_front_as_it_is(
     assert set(fronts[0]) == set(fronts[1])
 
 
-def test_constraints_and_searches_know_chips(write_study: Callable[[str], Path], with_tiles: Path) -> None:
+def test_constraints_and_searches_know_chips(write_study: Callable[..., Path], with_tiles: Path) -> None:
     text = STUDY + "constraints: [tiles <= 2]\nsearch: {method: optuna, trials: 4, seed: 1}\n"
     folder = run_study(load_study(str(write_study(text))), with_tiles, HERE)
     found = folder.read_rows("designs")
@@ -406,7 +406,7 @@ def test_constraints_and_searches_know_chips(write_study: Callable[[str], Path],
     ],
 )
 def test_wrong_studies_are_named_before_any_solve(
-    write_study: Callable[[str], Path],
+    write_study: Callable[..., Path],
     tmp_path: Path,
     command_line: Callable[..., tuple[int, str, str]],
     change: tuple[str, str],
@@ -437,7 +437,7 @@ def test_wrong_studies_are_named_before_any_solve(
     ],
 )
 def test_tiles_are_mapped_for_what_the_schedule_is_made_for_unless_the_study_says(
-    write_study: Callable[[str], Path],
+    write_study: Callable[..., Path],
     command_line: Callable[..., tuple[int, str, str]],
     schedule: str,
     stated: str,
@@ -460,21 +460,21 @@ def test_tiles_are_mapped_for_what_the_schedule_is_made_for_unless_the_study_say
     assert (planned["schedule_objective"], planned["tile_objective"]) == (schedule, mapped_for)
 
 
-def test_layers_without_a_schedule_are_mapped_for_edp(write_study: Callable[[str], Path]) -> None:
+def test_layers_without_a_schedule_are_mapped_for_edp(write_study: Callable[..., Path]) -> None:
     study = load_study("quickstart")
     unsaid = study.model_copy(update={"mapping": study.mapping.model_copy(update={"objective": None})})
     assert unsaid.mapping_objective == study.mapping.objective == "edp"
     assert unsaid.identity == study.identity
 
 
-def test_bytes_of_dram_are_objectives_of_chips_only(write_study: Callable[[str], Path]) -> None:
+def test_bytes_of_dram_are_objectives_of_chips_only(write_study: Callable[..., Path]) -> None:
     text = "name: s\nnetworks: [alexnet]\narchitecture: eyeriss\nobjectives: [dram_bytes]\n"
     with pytest.raises(InputError, match="a 'chip', for the objective dram_bytes"):
         load_study(str(write_study(text)))
 
 
 def test_a_submitted_study_takes_its_chip_and_networks_along(
-    write_study: Callable[[str], Path], tmp_path: Path
+    write_study: Callable[..., Path], tmp_path: Path
 ) -> None:
     (tmp_path / "chips").mkdir()
     (tmp_path / "chips" / "tile.yaml").write_text((TILES / "eyeriss.yaml").read_text(encoding="utf-8"))
@@ -493,7 +493,7 @@ def test_a_submitted_study_takes_its_chip_and_networks_along(
 
 
 def test_rivals_answer_the_same_question_and_the_best_counts(
-    write_study: Callable[[str], Path], with_tiles: Path
+    write_study: Callable[..., Path], with_tiles: Path
 ) -> None:
     """Each one's rows are those of a study of its own; a design takes the best, the report shows all."""
     rivals = "rivals: [{solver: layer_sequential, seeds: 1, params: {beta: 2}}, {solver: kapla_schedule}]"
@@ -521,7 +521,7 @@ EXCHANGING = EXCHANGING.replace("[[2, 1], [2, 2]]", "[[2, 2]]").replace("2 B/cyc
 
 
 def test_seeds_that_exchange_their_trees_find_what_they_find_together(
-    write_study: Callable[[str], Path], with_tiles: Path, tmp_path: Path
+    write_study: Callable[..., Path], with_tiles: Path, tmp_path: Path
 ) -> None:
     study = load_study(str(write_study(EXCHANGING)))
     planned = plan(study, with_tiles.parent)
@@ -546,7 +546,7 @@ def test_seeds_that_exchange_their_trees_find_what_they_find_together(
 
 
 def test_exchanging_seeds_go_on_from_the_epochs_that_there_are(
-    write_study: Callable[[str], Path], with_tiles: Path, tmp_path: Path, in_process: MakeRuntime
+    write_study: Callable[..., Path], with_tiles: Path, tmp_path: Path, in_process: MakeRuntime
 ) -> None:
     def no_last_epoch(content: Any) -> Any:
         if (

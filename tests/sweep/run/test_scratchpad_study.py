@@ -92,7 +92,7 @@ def write_study(tmp_path: Path) -> Callable[[str], Path]:
 
 
 @pytest.fixture
-def study(write_study: Callable[[str], Path]) -> Study:
+def study(write_study: Callable[..., Path]) -> Study:
     return load_study(str(write_study()))
 
 
@@ -212,7 +212,7 @@ def test_an_interrupted_run_keeps_its_plans(study: Study, tmp_path: Path) -> Non
 
 
 def test_the_same_graph_under_two_names_is_planned_once(
-    write_study: Callable[[str], Path], tmp_path: Path
+    write_study: Callable[..., Path], tmp_path: Path
 ) -> None:
     path = write_study(STUDY.replace("[{network: skip.json, weight: 3}]", "[skip.json, copy.json]"))
     (tmp_path / "copy.json").write_text(json.dumps(skip_graph() | {"name": "copy"}))
@@ -264,7 +264,7 @@ def test_a_failed_plan_is_a_row_and_is_tried_again(
     ],
 )
 def test_settings_reach_the_model(
-    write_study: Callable[[str], Path], tmp_path: Path, setting: str, needed: int, moved: int
+    write_study: Callable[..., Path], tmp_path: Path, setting: str, needed: int, moved: int
 ) -> None:
     text = STUDY.replace("{level: SRAM}", f"{{level: SRAM, {setting}}}").replace("weight: 3", "weight: 1")
     words = f"[{needed // 2 - 1}, {needed // 2}]"
@@ -289,7 +289,7 @@ def test_plan_counts_scratchpads(study: Study, tmp_path: Path) -> None:
     assert predict(study, planned, tmp_path / "runs").seconds_per_solve > 0
 
 
-def test_a_level_in_parts_is_no_scratchpad(write_study: Callable[[str], Path], tmp_path: Path) -> None:
+def test_a_level_in_parts_is_no_scratchpad(write_study: Callable[..., Path], tmp_path: Path) -> None:
     wrong = load_study(str(write_study(STUDY.replace("level: SRAM", "level: RegFile"))))
     with pytest.raises(InputError, match="8 of RegFile"):
         run_study(wrong, tmp_path / "runs" / "skip", HERE)
@@ -319,7 +319,7 @@ def test_a_level_in_parts_is_no_scratchpad(write_study: Callable[[str], Path], t
     ],
 )
 def test_wrong_studies_end_with_status_2(
-    write_study: Callable[[str], Path],
+    write_study: Callable[..., Path],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     old: str,
@@ -345,7 +345,7 @@ OPTUNA = STUDY.replace("[2 KiB, 3 KiB, 4 KiB]", "[2 KiB, 3 KiB, 3584, 4 KiB, 5 K
 
 
 def test_a_search_that_learns_and_discards_finds_the_grids_front(
-    write_study: Callable[[str], Path], tmp_path: Path
+    write_study: Callable[..., Path], tmp_path: Path
 ) -> None:
     grid = load_study(str(write_study(OPTUNA)))
     names = [*grid.objectives]

@@ -23,7 +23,16 @@ from sweep.tasks.kinds import answer_task
 from sweep.tasks.tile import TileSource
 
 MAPPER = TileMapper("cosa")
-SIZES = {"r": 1, "s": 1, "stride_h": 1, "stride_w": 1, "pad_h": 0, "pad_w": 0, "input_h": 4, "input_w": 4}
+SIZES: dict[str, Any] = {
+    "r": 1,
+    "s": 1,
+    "stride_h": 1,
+    "stride_w": 1,
+    "pad_h": 0,
+    "pad_w": 0,
+    "input_h": 4,
+    "input_w": 4,
+}
 
 
 def chain(k: int = 8, name: str = "conv") -> LayerGraph:
@@ -135,8 +144,8 @@ def test_identity_is_the_content() -> None:
 
 
 def test_shares_without_a_mapping_are_known_as_such(tmp_path: Path) -> None:
-    sizes = {**SIZES, "r": 6, "s": 6, "input_h": 6, "input_w": 6}
-    channels = {"c": 4096, "k": 8, "h": 1, "w": 1, "external_c": 4096}
+    sizes: dict[str, Any] = {**SIZES, "r": 6, "s": 6, "input_h": 6, "input_w": 6}
+    channels: dict[str, Any] = {"c": 4096, "k": 8, "h": 1, "w": 1, "external_c": 4096}
     graph = LayerGraph("wide", (NetworkLayer("wide", "conv", **channels, **sizes),))
     asked, mapper = demand(graph, 1, 1), TileMapper("nvdla")
     source = tile_source(asked, mapper)

@@ -96,7 +96,8 @@ def _text(cell: str) -> str:
 def chain(random: Random, name: str) -> Row:
     """Convolutions of 1 x 1 over 64 pixels, one after the other; of few shapes, so that some repeat."""
     channels = [random.choice(CHANNELS) for _ in range(random.randint(3, 6))]
-    ops, tensors = [], [{"name": "t0", "shape": [1, channels[0], 8, 8], "kind": "input"}]
+    ops: list[Row] = []
+    tensors: list[Row] = [{"name": "t0", "shape": [1, channels[0], 8, 8], "kind": "input"}]
     for place, (c, k) in enumerate(pairwise(channels)):
         last = place == len(channels) - 2
         attributes = {"stride": [1, 1], "padding": [0, 0], "weight_shape": [k, c, 1, 1]}

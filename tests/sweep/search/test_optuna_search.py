@@ -16,7 +16,7 @@ from costmodel.errors import InputError
 from results.front.pareto import design_frame, front_of, hypervolume, recent_gain, reference_point
 from results.store.folder import RunFolder, RunWriter
 from sweep.forecast.plan import plan
-from sweep.run.design_ledger import Row
+from sweep.run.design_row import Row
 from sweep.run.run import Observer
 from sweep.run.session import Place, run_study
 from sweep.search.optuna_search import OptunaProposals
@@ -42,7 +42,7 @@ mapping: {solver: random_search, objective: edp, iterations: 100, wall_seconds: 
 
 
 @pytest.fixture
-def family(write_study: Callable[[str], Path]) -> Study:
+def family(write_study: Callable[..., Path]) -> Study:
     return load_study(str(write_study(FAMILY)))
 
 
@@ -173,7 +173,8 @@ def test_failed_solves_and_unmappable_layers_are_told_apart(family: Study) -> No
 
 def test_a_plateau_ends_the_search(family: Study) -> None:
     found = search(changed(family, trials=96, plateau={"trials": 10, "tolerance": 0.01}))
-    values = [list(map(told(design).get, family.objectives)) for design in drive(found)]
+    rows = map(told, drive(found))
+    values = [[float(row[name]) for name in family.objectives] for row in rows]
     assert len(values) < 96
     assert recent_gain(values, 10) <= 0.01
     reference = reference_point(values)
@@ -319,7 +320,7 @@ run_study(load_study(sys.argv[1]), Path(sys.argv[2]), Place(in_process=True), ob
 
 
 def test_kill_9_in_the_middle_then_resume_is_the_undisturbed_study(
-    write_study: Callable[[str], Path], tmp_path: Path
+    write_study: Callable[..., Path], tmp_path: Path
 ) -> None:
     path = write_study(FAMILY)
     study, output = load_study(str(path)), tmp_path / "killed" / "family"

@@ -34,7 +34,7 @@ mapping: {solver: random_search, objective: energy, iterations: 100, wall_second
 
 
 @pytest.fixture
-def family(write_study: Callable[[str], Path]) -> Study:
+def family(write_study: Callable[..., Path]) -> Study:
     return load_study(str(write_study(FAMILY)))
 
 
@@ -59,7 +59,7 @@ def test_the_first_trials_are_the_members_nearest_to_the_optima(
         for point in product(*(range(len(axis.choices)) for axis in space.axes)):
             register, sram = space.design(point).architecture.levels[:2]
             found = [sram.size_words, sram.fanout, register.size_words]
-            distances[point] = sum(abs(log(a / b)) for a, b in zip(found, wanted, strict=True))  # type: ignore[operator]
+            distances[point] = sum(abs(log(a / b)) for a, b in zip(found, wanted, strict=True))
         least = min(distances.values())
         assert any(distances[point] == pytest.approx(least) for point in points)
     search = search_of(family)

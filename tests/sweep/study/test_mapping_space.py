@@ -126,7 +126,7 @@ def test_a_study_of_two_kinds_of_layers_takes_constraints_of_one() -> None:
 
 
 def test_a_study_with_wrong_names_ends_before_anything_is_solved(
-    write_study: Callable[[str], Path],
+    write_study: Callable[..., Path],
 ) -> None:
     constraints = "constraints: [{level: SRAM, innermost: [Q]}], objective: edp"
     text = write_study().read_text().replace("objective: edp", constraints)
@@ -192,7 +192,7 @@ def test_every_solvers_rows_carry_a_certificate_or_a_reason(solver: str) -> None
     assert "SRAM: temporal M = 2" in row["space"]["name"]
 
 
-def test_the_rows_of_a_study_carry_certificates(write_study: Callable[[str], Path], tmp_path: Path) -> None:
+def test_the_rows_of_a_study_carry_certificates(write_study: Callable[..., Path], tmp_path: Path) -> None:
     mapping = """mapping:
   solver: auto
   objective: energy

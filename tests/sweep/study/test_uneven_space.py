@@ -56,7 +56,7 @@ def test_identities_tell_uneven_from_even() -> None:
     assert len({task.id for task in tasks}) == 3
 
 
-def test_a_study_asks_for_a_solver_that_can(write_study: Callable[[str], Path]) -> None:
+def test_a_study_asks_for_a_solver_that_can(write_study: Callable[..., Path]) -> None:
     able = load_study(str(write_study(STUDY.replace("SOLVER", "auto"))))
     assert solve_settings(able).rules == SpaceRules(uneven=True, uneven_levels=("RegFile",))
     unable = load_study(str(write_study(STUDY.replace("SOLVER", "cosa"))))

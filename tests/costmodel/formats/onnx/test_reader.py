@@ -316,10 +316,13 @@ def test_convolution_behind_an_unknown_shape_is_opaque(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("operator", ["ConvTranspose", "LSTM"])
 def test_standard_operators_that_are_not_modelled(tmp_path: Path, operator: str) -> None:
-    shapes = {"ConvTranspose": [(1, 3, 8, 8), (3, 4, 3, 3)], "LSTM": [(5, 1, 3), (1, 16, 3), (1, 16, 4)]}
+    shapes: dict[str, list[tuple[int, ...]]] = {
+        "ConvTranspose": [(1, 3, 8, 8), (3, 4, 3, 3)],
+        "LSTM": [(5, 1, 3), (1, 16, 3), (1, 16, 4)],
+    }
     x, *rest = shapes[operator]
     parameters = [weights(f"w{i}", *shape) for i, shape in enumerate(rest)]
-    attributes = {"hidden_size": 4} if operator == "LSTM" else {}
+    attributes: dict[str, Any] = {"hidden_size": 4} if operator == "LSTM" else {}
     node = helper.make_node(operator, ["x", *(p.name for p in parameters)], ["y"], **attributes)
     network = read_onnx(saved(tmp_path, [node], [value("x", *x)], parameters))
     assert network.nodes[0].opaque

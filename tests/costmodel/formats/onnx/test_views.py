@@ -120,6 +120,7 @@ def test_random_chains_show_what_the_reference_computes() -> None:
         model = chain.model()
         numbers = np.arange(prod(chain.first), dtype=np.float32).reshape(chain.first)
         (computed,) = ReferenceEvaluator(model).run(None, {"x": numbers})
+        assert isinstance(computed, np.ndarray)
         view = view_of(model, chain.last)
         assert view is not None
         assert view.shape == computed.shape == chain.shape

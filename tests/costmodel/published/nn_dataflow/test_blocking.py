@@ -206,7 +206,8 @@ def test_a_bypassed_buffer_keeps_only_what_it_saves() -> None:
 
 def row(**changed: Any) -> dict[str, Any]:
     with gzip.open(FILE, "rt") as file:
-        return json.loads(file.readline()) | changed
+        first: dict[str, Any] = json.loads(file.readline())
+        return first | changed
 
 
 def write(folder: Path, *rows: dict[str, Any]) -> Path:

@@ -86,7 +86,7 @@ def test_units_longer_than_a_part_stop_earlier_and_read_from_neighbours() -> Non
 # --- schemes
 
 
-def scheme(at_buffer: tuple[int, int, int], order: tuple[int, int, int]) -> Blocking:
+def scheme(at_buffer: tuple[int, ...], order: tuple[int, int, int]) -> Blocking:
     unit = passes()[0]
     outer = tuple(-(-trips // inner) for trips, inner in zip(unit.loop_counts, at_buffer, strict=True))
     return Blocking((outer, at_buffer, (1, 1, 1)), ((0, 1, 2), order))

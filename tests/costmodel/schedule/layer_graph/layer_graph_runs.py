@@ -214,9 +214,9 @@ def _layer(
         each = depthwise[name]
         summed = slid(x, window, made[1:], name)
         outputs = range(first, first + layer.k)
-        numbers = [summed[i // each - first // each] * number(name, "k", i % each) for i in outputs]
-        return np.array(numbers, dtype=np.uint64)
+        products = [summed[i // each - first // each] * number(name, "k", i % each) for i in outputs]
+        return np.array(products, dtype=np.uint64)
     summed = slid(x, window, made[1:], name).reshape(layer.groups, layer.group_c, *made[1:])
     summed = summed.sum(axis=1, dtype=np.uint64)
-    numbers = [number(name, "k", first + i) for i in range(layer.k)]
-    return np.array([summed[i // layer.group_k] * numbers[i] for i in range(layer.k)], dtype=np.uint64)
+    factors = [number(name, "k", first + i) for i in range(layer.k)]
+    return np.array([summed[i // layer.group_k] * factors[i] for i in range(layer.k)], dtype=np.uint64)

@@ -331,7 +331,7 @@ def test_layers_without_products_have_no_nest() -> None:
 
 
 def test_channels_that_are_read_are_checked() -> None:
-    def reading(*channels: tuple[int, int], producers: tuple[int, ...] = (0,), **changes: int) -> LayerGraph:
+    def reading(*channels: tuple[int, int], producers: tuple[int, ...] = (0,), **changes: Any) -> LayerGraph:
         reader = replace(conv("b", *producers), channels=channels, **changes)
         return LayerGraph("parts", (conv("a", external=4), reader))
 
@@ -343,4 +343,4 @@ def test_channels_that_are_read_are_checked() -> None:
     with pytest.raises(InputError, match="whole producers or of one"):
         reading((0, 2), (2, 4), producers=(0, 0))
     with pytest.raises(InputError, match="part: expected one of"):
-        replace(conv("a", external=4), part="backward")
+        replace(conv("a", external=4), part="backward")  # type: ignore[arg-type]

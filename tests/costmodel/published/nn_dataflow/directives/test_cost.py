@@ -33,10 +33,13 @@ def device_of(case: SchemeCase) -> MultiNode:
     """The row's hardware; 1 J there is 1 pJ here."""
     hardware, costs = case.hardware, case.hardware.costs
     dram, buffer, bus, registers = costs.levels
+    (rows, columns), (pe_rows, pe_columns) = hardware.nodes, hardware.array
     return MultiNode(
         "row",
-        *reversed(hardware.nodes),
-        *reversed(hardware.array),
+        columns,
+        rows,
+        pe_columns,
+        pe_rows,
         hardware.buffer_words,
         hardware.register_words,
         int(hardware.bus_words_per_cycle),

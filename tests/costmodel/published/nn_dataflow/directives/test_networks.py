@@ -83,7 +83,7 @@ def test_training_steps_have_the_words_of_their_loop_nests() -> None:
         level = memory_level(training, index, BATCH)
         if one.has_weights:
             nest = one.nest(BATCH)
-            words = {tensor.role: tensor.words(nest.sizes) for tensor in nest.tensors}
+            words: dict[str, int] = {tensor.role: tensor.words(nest.sizes) for tensor in nest.tensors}
             assert [tile.words for tile in level.tensors] == [words[role] for role in ROLES]
             counted += 1
     assert counted == 3 * 4
