@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from costmodel.errors import InputError
-from costmodel.formats.architectures import architecture_names, load_architecture
+from costmodel.formats.architectures import FOLDER, architecture_names, load_architecture
 from costmodel.formats.technologies import load_technology
 from costmodel.hardware.architecture import ALL_ROLES, Architecture
 from costmodel.hardware.technology import energy_inversions
@@ -169,10 +169,8 @@ def test_only_degenerate_tables_are_warned_about() -> None:
 
 
 def test_a_file_of_our_own(tmp_path: Path) -> None:
-    import costmodel.hardware.architectures as library
-
     copy = tmp_path / "mine.yaml"
-    shutil.copy(library.FOLDER / "eyeriss.yaml", copy)
+    shutil.copy(FOLDER / "eyeriss.yaml", copy)
     assert load_architecture(copy) == load_architecture("eyeriss")
     assert load_architecture(str(copy), {"SRAM.size": 4}).levels[1].size_words == 4
     copy.write_text(copy.read_text().replace("128 KiB", "256 KiB (two banks)"))
