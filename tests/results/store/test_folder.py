@@ -28,7 +28,8 @@ from results.store import parts
 from results.store.folder import Buffering, RunFolder, RunWriter
 from results.store.schema.shared_columns import SCHEMA_VERSION
 
-VERSION_1 = Path(__file__).parents[1] / "data" / "results" / "version_1"
+ROOT = Path(__file__).parents[3]
+VERSION_1 = Path(__file__).parents[2] / "data" / "results" / "version_1"
 Row = dict[str, Any]
 Make = Callable[..., Row]
 
@@ -149,17 +150,17 @@ def test_a_crash_before_the_rename_leaves_no_part(
 
 def test_a_writer_killed_at_any_time_leaves_a_readable_run(run_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[2])\n"
-        "from conftest import layer_row\n"
+        "import sys; from pathlib import Path\n"
+        "from tests.results.conftest import layer_row\n"
         "from results.store.folder import Buffering, RunWriter\n"
-        "number, run = int(sys.argv[3]), RunWriter(Path(sys.argv[1]), Buffering(rows=3))\n"
+        "number, run = int(sys.argv[2]), RunWriter(Path(sys.argv[1]), Buffering(rows=3))\n"
         "while True:\n"
         "    run.append('layers', layer_row(number)); number += 1; print(number, flush=True)"
     )
-    root, seen = Path(store.__file__).parents[1], 0
+    seen = 0
     for killed in (1, 2, 3):
-        command = [sys.executable, "-c", code, str(run_path), str(Path(__file__).parent), str(seen)]
-        with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as writer:
+        command = [sys.executable, "-c", code, str(run_path), str(seen)]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as writer:
             assert writer.stdout is not None
             for line in writer.stdout:
                 if int(line) >= seen + 40:
@@ -364,9 +365,8 @@ def test_the_lock_of_a_killed_process_is_taken_over(run_path: Path) -> None:
         "import sys, time; from pathlib import Path; from results.store.folder import RunWriter\n"
         "run = RunWriter(Path(sys.argv[1])); print('ready', flush=True); time.sleep(600)"
     )
-    root = Path(store.__file__).parents[1]
     with subprocess.Popen(
-        [sys.executable, "-c", code, str(run_path)], cwd=root, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, str(run_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "ready\n"

@@ -19,7 +19,7 @@ from results.store.folder import Buffering, RunFolder, RunWriter
 from results.store.journal import Journal, journalled_rows
 from results.store.schema.tables import LAYERS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def row(number: int) -> dict[str, Any]:
@@ -45,13 +45,14 @@ def row(number: int) -> dict[str, Any]:
 
 def write_and_die(folder: Path, count: int) -> None:
     code = (
-        "import os, sys, signal; sys.path[:0] = sys.argv[1:3]\n"
-        "from pathlib import Path; from test_journal import row; from results.store.folder import RunWriter\n"
-        "writer = RunWriter(Path(sys.argv[3]))\n"
+        "import os, sys, signal; sys.path.insert(0, sys.argv[1])\n"
+        "from pathlib import Path; from tests.results.store.test_journal import row\n"
+        "from results.store.folder import RunWriter\n"
+        "writer = RunWriter(Path(sys.argv[2]))\n"
         f"for n in range({count}): writer.append('layers', row(n))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    command = [sys.executable, "-c", code, str(ROOT), str(Path(__file__).parent), str(folder)]
+    command = [sys.executable, "-c", code, str(ROOT), str(folder)]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
 
 

@@ -30,7 +30,7 @@ from results.store.folder import RunWriter
 from results.store.parts import list_parts
 from results.units import TIMES, byte_text, digits, percent, scale_for, seconds, value_order
 
-VERSION_1 = Path(__file__).parents[1] / "data" / "results" / "version_1"
+VERSION_1 = Path(__file__).parents[2] / "data" / "results" / "version_1"
 Row = dict[str, Any]
 Make = Callable[..., Row]
 

@@ -19,7 +19,7 @@ from clusters.deployment.findings import Finding, at
 from clusters.deployment.kuberay import CLUSTER_KEYS, JOB_KEYS
 from clusters.deployment.surroundings import check_surroundings
 
-CRDS = Path(__file__).parents[1] / "data" / "kuberay"
+CRDS = Path(__file__).parents[2] / "data" / "kuberay"
 LAUNCHED = ["onprem", "aws", "gcp"]
 MANIFESTS = ["kuberay-cluster", "kuberay-job"]
 IMAGE = "template.spec.containers.0.image"

@@ -13,7 +13,7 @@ from clusters.ray.actors import RayRuntime
 from clusters.runtime import Completion, RuntimeSettings, complete_all
 from tests.clusters.work_items import work
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 

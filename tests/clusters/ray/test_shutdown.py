@@ -47,7 +47,7 @@ except KeyboardInterrupt:
 
 
 def start_driver(mode: str, mark: str) -> subprocess.Popen[str]:
-    environment = os.environ | {MARK: mark, "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = os.environ | {MARK: mark, "PYTHONPATH": str(Path(__file__).parents[3])}
     environment.pop("RAY_ADDRESS", None)
     # a session of its own is a process group of its own, as a shell gives to a job
     return subprocess.Popen(

@@ -27,7 +27,7 @@ from results.store.part_listing import PartListing
 from results.store.parts import list_parts, read_part
 from results.store.schema.tables import ANSWERED, LAYERS, TABLES
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 Row = dict[str, Any]
 Make = Callable[..., Row]
 NEVER = Buffering(rows=10_000, seconds=3600)
@@ -275,14 +275,14 @@ def test_another_run_s_journal_is_read_whether_it_lives_or_was_killed(
     tmp_path: Path, make_layer: Make
 ) -> None:
     code = (
-        "import os, signal, sys; sys.path[:0] = sys.argv[1:3]\n"
-        "from pathlib import Path; from conftest import layer_row\n"
+        "import os, signal, sys; sys.path.insert(0, sys.argv[1])\n"
+        "from pathlib import Path; from tests.results.conftest import layer_row\n"
         "from results.store.folder import RunWriter\n"
-        "writer = RunWriter(Path(sys.argv[3]))\n"
+        "writer = RunWriter(Path(sys.argv[2]))\n"
         "for n in range(5): writer.append('layers', layer_row(n, status='failed' if n == 2 else 'optimal'))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    command = [sys.executable, "-c", code, str(ROOT), str(Path(__file__).parent), str(tmp_path / "killed")]
+    command = [sys.executable, "-c", code, str(ROOT), str(tmp_path / "killed")]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
     journal = tmp_path / "killed" / "layers" / ".journal"
     journal.write_bytes(journal.read_bytes()[:-10])

@@ -42,7 +42,7 @@ BASHRC = """
 export RAY_gcs_rpc_server_reconnect_timeout_s=10
 export NUMBA_DISABLE_JIT=1  # compiling in every new folder takes longer than the study
 """
-PROBLEM = (Path(__file__).parents[1] / "data" / "problems" / "gemm.yaml").read_text(encoding="utf-8")
+PROBLEM = (Path(__file__).parents[2] / "data" / "problems" / "gemm.yaml").read_text(encoding="utf-8")
 
 
 @dataclass

@@ -15,7 +15,7 @@ from sweep.study.study import load_study
 from sweep.tasks.kinds import answer_task
 from tests.clusters.work_items import Gathered
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
 STUDY = """
@@ -27,7 +27,7 @@ axes:
   SRAM.fanout: {choices: [[2, 2], [4, 2], [4, 4]]}
 mapping: {solver: random_search, objective: edp, iterations: 400, wall_seconds: 60}
 """
-PROBLEM = (Path(__file__).parents[1] / "data" / "problems" / "gemm.yaml").read_text(encoding="utf-8")
+PROBLEM = (Path(__file__).parents[2] / "data" / "problems" / "gemm.yaml").read_text(encoding="utf-8")
 
 
 @pytest.fixture
