@@ -1,35 +1,48 @@
-"""Serial parts: operators that every other one comes before or after cut a graph into independent problems.
+"""Serial parts: operators that cut a graph into problems that can be solved one after the other.
 
-When such an operator has run, every order has executed the same operators. If nothing but its own outputs
-is live then, they are resident, nothing has a host copy, and one part's replacement cannot touch another's:
-the least off-chip bytes of the graph are the sum of its parts' (and a sum of their lower bounds bounds it).
+An operator cuts the graph if every other operator must run before it or after it, and if nothing but its own
+outputs is live when it has run. Every order then has executed the same operators at that moment, its outputs
+are resident, and nothing has a host copy, so that no decision in one part touches another part: the least
+off-chip bytes of the graph are the sum of its parts' (and lower bounds of the parts add up to one of the
+graph). A chain of layers falls into about as many parts as it has layers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from solvers.scratchpad.cosma.moves import State
-from solvers.scratchpad.cosma.search import Reached
+from solvers.scratchpad.cosma.search import Reached, start
 from solvers.scratchpad.masks import GraphMasks, bits
 
 
 class Part(NamedTuple):
-    """Operators that run after ``start``'s executed ones and before all others."""
+    """The ``operators`` (a bit set) that run after those executed at ``start`` and before all others."""
 
     start: Reached
     operators: int
 
     @property
     def goal(self) -> int:
-        """All that ran once the part did."""
+        """All operators that have run at the end of the part, a bit set."""
         return self.start.state.executed | self.operators
 
 
 def serial_parts(masks: GraphMasks) -> list[Part]:
-    """The graph in as many parts as there are, first to last; without a cut that is the whole graph."""
-    starts = [_start(masks, executed, resident) for executed, resident in [(0, 0), *_cuts(masks)]]
+    """As many parts as the graph falls into, first to last; without a cut that is the whole graph.
+
+    The time is linear in operators and tensors: graphs of language models have thousands of both.
+    """
+    last_read = _inputs_by_last_read(masks)
+    host = masks.given if masks.graph.settings.inputs_on_host else 0
+    starts, begun = [start(masks)], 0
+    for cut in _cuts(masks):
+        for operator in range(begun, cut + 1):
+            host &= ~last_read[operator]
+        starts.append(_start_behind(masks, cut, host))
+        begun = cut + 1
     ends = [reached.state.executed for reached in starts[1:]] + [masks.all_operators]
     return [Part(reached, end & ~reached.state.executed) for reached, end in zip(starts, ends, strict=True)]
 
@@ -53,66 +66,75 @@ def same_problem(masks: GraphMasks, part: Part) -> object:
 
 
 def positions(order: Sequence[int], part: Part) -> tuple[int, ...]:
-    """An order of the part's operators in terms of their places in the part."""
-    place = {operator: index for index, operator in enumerate(bits(part.operators))}
-    return tuple(place[operator] for operator in order)
+    """An order of the part's operators as positions among them, which also fits an equal part."""
+    position = {operator: index for index, operator in enumerate(bits(part.operators))}
+    return tuple(position[operator] for operator in order)
 
 
-def at_positions(places: Sequence[int], part: Part) -> tuple[int, ...]:
-    """The reverse of :func:`positions`, perhaps for an equal part."""
+def at_positions(order: Sequence[int], part: Part) -> tuple[int, ...]:
+    """The operators of the part at these positions: the reverse of :func:`positions`."""
     operators = tuple(bits(part.operators))
-    return tuple(operators[place] for place in places)
+    return tuple(operators[position] for position in order)
 
 
 def _own(masks: GraphMasks, operator: int) -> object:
-    """What distinguishes operators over the same tensors."""
+    """What distinguishes operators over the same tensors: parameters, and what may be overwritten."""
     node = masks.graph.operators[operator]
-    places = {tensor: place for place, tensor in enumerate((*node.inputs, *node.outputs))}
-    return node.parameter_bytes, tuple((places[one], places[two]) for one, two in node.overwrites)
+    position = {tensor: index for index, tensor in enumerate((*node.inputs, *node.outputs))}
+    return node.parameter_bytes, tuple((position[one], position[two]) for one, two in node.overwrites)
 
 
-def _cuts(masks: GraphMasks) -> Iterator[tuple[int, int]]:
-    """(executed operators, resident tensors) behind every operator that cuts the graph, first to last."""
+def _cuts(masks: GraphMasks) -> list[int]:
+    """The operators that cut the graph, first to last.
+
+    The graph's own order is topological, so all operators before a cut stand before it there, too: what has
+    run behind cut ``v`` is 0, 1, ..., v, whatever the order. Everything before v must run before v if v is
+    the only one of 0 ... v without a successor among them; everything after it must run after it if v, v + 1,
+    ... have no member but v without a predecessor among them.
+    """
     count = len(masks.graph.operators)
-    before, after = ancestors_and_descendants(masks)
-    cutting = [v for v in range(count) if before[v].bit_count() + after[v].bit_count() == count - 1]
-    for operator in sorted(cutting, key=lambda v: before[v].bit_count())[:-1]:
-        executed = before[operator] | 1 << operator
-        if _live(masks, executed) == masks.kept[operator]:
-            yield executed, masks.kept[operator]
-
-
-def ancestors_and_descendants(masks: GraphMasks) -> tuple[list[int], list[int]]:
-    """Per operator the sets of those that must run before it, and after it."""
-    count = len(masks.graph.operators)
-    before, after = [0] * count, [0] * count
+    first_successor = [min(successors, default=count) for successors in masks.successors]
+    last_predecessor = [makers.bit_length() - 1 for makers in masks.predecessors]
+    all_lead_to = [True] * count  # [v]: every operator before v leads to it
+    latest = 0
     for operator in range(count):
-        for maker in bits(masks.predecessors[operator]):
-            before[operator] |= before[maker] | 1 << maker
+        all_lead_to[operator] = latest <= operator
+        latest = max(latest, first_successor[operator])
+    comparable = []
+    earliest = count
     for operator in reversed(range(count)):
-        for successor in masks.successors[operator]:
-            after[operator] |= after[successor] | 1 << successor
-    return before, after
+        if all_lead_to[operator] and earliest >= operator:
+            comparable.append(operator)
+        earliest = min(earliest, last_predecessor[operator])
+    live = _live_tensors(masks)
+    # Nothing is gained by a cut behind the last of them, most often the last operator of all.
+    return [v for v in reversed(comparable[1:]) if live[v] == masks.kept[v].bit_count()]
 
 
-def _live(masks: GraphMasks, executed: int) -> int:
-    """Tensors that are made or arrived, with an operator to come that reads them."""
-    live = 0
-    for tensor, readers in enumerate(masks.readers):
-        maker = masks.graph.producers[tensor]
-        there = readers & executed if maker is None else executed >> maker & 1
-        if there and readers & ~executed:
-            live |= 1 << tensor
-    return live
+def _live_tensors(masks: GraphMasks) -> list[int]:
+    """How many tensors are live behind each operator of the graph's own order.
+
+    A tensor is live from its maker, or the first reader of one that arrives, to just before its last reader.
+    """
+    change = [0] * len(masks.graph.operators)
+    for maker, readers in zip(masks.graph.producers, masks.graph.consumers, strict=True):
+        if readers:
+            change[min(readers) if maker is None else maker] += 1
+            change[max(readers)] -= 1
+    return list(accumulate(change))
 
 
-def _start(masks: GraphMasks, executed: int, resident: int) -> Reached:
-    host = 0
-    if masks.graph.settings.inputs_on_host:
-        host = sum(1 << t for t in bits(masks.given) if masks.readers[t] & ~executed)
-    ready = sum(
-        1 << operator
-        for operator in bits(masks.all_operators & ~executed)
-        if not masks.predecessors[operator] & ~executed
-    )
+def _inputs_by_last_read(masks: GraphMasks) -> list[int]:
+    """Per operator the network's inputs that nobody after it reads, as a bit set."""
+    ending = [0] * len(masks.graph.operators)
+    for tensor in bits(masks.given):
+        if masks.readers[tensor]:
+            ending[masks.readers[tensor].bit_length() - 1] |= 1 << tensor
+    return ending
+
+
+def _start_behind(masks: GraphMasks, cut: int, host: int) -> Reached:
+    """The state when ``cut`` and all before it have run; ``host``: the tensors with a host copy."""
+    executed, resident = (2 << cut) - 1, masks.kept[cut]
+    ready = masks.ready_after(cut, 0, executed)
     return Reached(State(executed, ready, resident, host, masks.bytes_of(resident), 0), ())

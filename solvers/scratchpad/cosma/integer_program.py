@@ -16,8 +16,7 @@ from costmodel.scratchpad.plan import Plan, Residency, TensorPlan
 from solvers.budget import Budget, Deadline, OutOfTimeError, Stopwatch
 from solvers.checks import check_switches
 from solvers.outcome import Outcome, noting_limits
-from solvers.scratchpad.masks import GraphMasks
-from solvers.scratchpad.parts import ancestors_and_descendants
+from solvers.scratchpad.masks import GraphMasks, bits
 from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirement, infeasible, unknown
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ class _Program:
 
     def _executions(self) -> None:
         """One operator a timestep, each within what its ancestors and descendants leave it."""
-        before, after = ancestors_and_descendants(GraphMasks.of(self.graph))
+        before, after = _ancestors_and_descendants(GraphMasks.of(self.graph))
         self.runs: Table = {
             (operator, t): self.model.new_bool_var(f"runs{operator},{t}")
             for operator in range(self.steps)
@@ -244,3 +243,16 @@ class _Program:
             residencies.append(Residency(start, end, unit * solver.value(self.addresses[tensor, start])))
         name = self.graph.tensors[tensor].name
         return TensorPlan(name, tuple(residencies), spilled[0] if spilled else None, tuple(retrieved))
+
+
+def _ancestors_and_descendants(masks: GraphMasks) -> tuple[list[int], list[int]]:
+    """Per operator the bit sets of those that must run before it, and after it."""
+    count = len(masks.graph.operators)
+    before, after = [0] * count, [0] * count
+    for operator in range(count):
+        for maker in bits(masks.predecessors[operator]):
+            before[operator] |= before[maker] | 1 << maker
+    for operator in reversed(range(count)):
+        for successor in masks.successors[operator]:
+            after[operator] |= after[successor] | 1 << successor
+    return before, after
