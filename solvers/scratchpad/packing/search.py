@@ -32,7 +32,6 @@ possible, they must stay below the capacity.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -41,11 +40,14 @@ from solvers.budget import Budget, Stopwatch
 from solvers.scratchpad.packing.params import Params
 from solvers.scratchpad.packing.problem import Buffer
 from solvers.scratchpad.packing.ranks import Ranks
-from solvers.scratchpad.packing.sections import sections
+from solvers.scratchpad.packing.sections import Sections, sections
 
 FIRST_NODES = 20_000
+"""Placements of the first long search; each later one has twice as many as the one before."""
+PROBE_NODES = 1_000
+"""Placements from which the pace of the compiled search is learned, before a long one is begun."""
 SHORT_NODES = 1_000
-"""Placements of a short search at least; for many buffers two a buffer."""
+"""Placements that a short search has at least; with many buffers it has two a buffer."""
 SHORT_SHARE = 6
 """Placements of short searches for one of a long search."""
 
@@ -66,23 +68,16 @@ def search_packing(
     ``budget.iterations`` is the most searches to start.
     """
     from solvers.scratchpad.packing import kernel
-    from solvers.scratchpad.packing.state import DEEPEST, workspace
+    from solvers.scratchpad.packing.state import DEEPEST
 
-    instance = sections(buffers)
-    work = workspace(instance)
-    ranks = Ranks(buffers, instance, np.random.default_rng(budget.seed), params.repairs)
-    pace = inf  # placements a second
+    compiled = _PacedKernel(sections(buffers), capacity, budget.wall_seconds, clock)
+    work = compiled.work
+    ranks = Ranks(buffers, compiled.instance, np.random.default_rng(budget.seed), params.repairs)
     for count, (nodes, plain) in enumerate(_searches(len(buffers), params.restarts)):
         if count == budget.iterations or (count and clock.wall_seconds >= budget.wall_seconds):
             return Found(None, False, count)
-        # A search does not look at the clock: it gets as many placements as there is time for at the last
-        # one's pace.
-        begun = clock.wall_seconds
-        nodes = int(max(1, min(nodes, (budget.wall_seconds - begun) * pace)))
         work.rank[:] = ranks.plain() if plain else ranks.next()
-        work.failures[:] = 0
-        result = kernel.search(instance, work, capacity, nodes)
-        pace = nodes / max(clock.wall_seconds - begun, 1e-6)
+        result = compiled.search(nodes)
         if result == kernel.FOUND:
             return Found(tuple(work.address.tolist()), False, count + 1)
         if result == kernel.EXHAUSTED:
@@ -90,6 +85,46 @@ def search_packing(
         if not plain:
             ranks.learn(work.rank, int(work.used[DEEPEST]), work.failures)
     raise AssertionError("searches are without end")
+
+
+class _PacedKernel:
+    """The compiled search, which does not look at the clock: it gets the placements that there is time for.
+
+    How many a second that is differs a hundredfold between problems, so it is taken from the search before,
+    and before the first one from a probe. A search is deterministic for its rank: one that begins again where
+    the probe was cut short makes the same placements, and more.
+    """
+
+    def __init__(self, instance: Sections, capacity: int, wall_seconds: float, clock: Stopwatch) -> None:
+        from solvers.scratchpad.packing.state import workspace
+
+        self.instance, self.capacity = instance, capacity
+        self.work = workspace(instance)
+        self._wall_seconds, self._clock = wall_seconds, clock
+        self._pace: float | None = None
+        """Placements a second."""
+
+    def search(self, nodes: int) -> int:
+        """What the search with the rank in ``work`` comes to in ``nodes`` placements, or in the time left."""
+        from solvers.scratchpad.packing import kernel
+
+        if self._pace is None:
+            kernel.search(self.instance, self.work, self.capacity, 0)  # a process's first call loads the code
+            result = self._timed(min(nodes, PROBE_NODES))
+            if result != kernel.CUT_SHORT or nodes <= PROBE_NODES:
+                return result
+        assert self._pace is not None
+        left = self._wall_seconds - self._clock.wall_seconds
+        return self._timed(int(max(1, min(nodes, left * self._pace))))
+
+    def _timed(self, nodes: int) -> int:
+        from solvers.scratchpad.packing import kernel
+
+        self.work.failures[:] = 0
+        begun = self._clock.wall_seconds
+        result = int(kernel.search(self.instance, self.work, self.capacity, nodes))
+        self._pace = nodes / max(self._clock.wall_seconds - begun, 1e-6)
+        return result
 
 
 def _searches(buffers: int, restarts: bool) -> Iterator[tuple[int, bool]]:

@@ -6,16 +6,19 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from costmodel.errors import InputError
-from solvers.budget import Budget
+from solvers.budget import Budget, Stopwatch
 from solvers.outcome import Status
-from solvers.scratchpad.packing import Buffer, PackingProblem, Params, solve, violations
+from solvers.scratchpad.packing import Buffer, PackingProblem, Params, kernel, solve, violations
 from solvers.scratchpad.packing.greedy import from_the_ground, greedy_packing, lowest_places
 from solvers.scratchpad.packing.ranks import PATIENCE, Ranks
+from solvers.scratchpad.packing.search import PROBE_NODES, search_packing
 from solvers.scratchpad.packing.sections import sections, sorted_buffers
 
 INSTANCES = Path(__file__).parents[2] / "data" / "packing"
@@ -235,3 +238,30 @@ def test_ranks_are_repaired_where_the_farthest_search_failed() -> None:
 def test_the_same_answer_for_the_same_seed() -> None:
     problem = challenging("D")
     assert solve(problem, Budget(seed=3)).solution == solve(problem, Budget(seed=3)).solution
+
+
+@pytest.mark.parametrize("seconds", [0.001, 1.5, 5.0, 21.0])
+def test_the_first_search_knows_its_pace(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A placement takes a millisecond of a clock of its own: none but the probe's is made in no time."""
+    problem, clock = challenging("A"), SimpleNamespace(wall_seconds=0.0)
+    compiled, made = kernel.search, list[int]()
+
+    def slow(instance: Any, work: Any, capacity: int, nodes: int) -> int:
+        made.append(nodes)
+        clock.wall_seconds += nodes / 1000
+        return int(compiled(instance, work, capacity, nodes))
+
+    monkeypatch.setattr(kernel, "search", slow)
+    buffers, budget = sorted_buffers(problem), Budget(wall_seconds=seconds)
+    search_packing(buffers, problem.capacity, budget, SEARCH_ONLY, cast(Stopwatch, clock))
+    assert sum(made) <= max(PROBE_NODES, 1000 * seconds) + 1
+
+
+def test_a_probe_changes_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first searches find, in so many placements, with probes of one, of many, and of all."""
+    problem = challenging("D")
+    answers = []
+    for probe in (1, 5_000, 20_000):
+        monkeypatch.setattr("solvers.scratchpad.packing.search.PROBE_NODES", probe)
+        answers.append(solve(problem, Budget(wall_seconds=300, seed=2), SEARCH_ONLY).solution)
+    assert answers[0] == answers[1] == answers[2]
