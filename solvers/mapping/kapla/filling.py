@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,9 @@ MOST_PRODUCTS = 40_000
 
 MOST_TRIED = 1_000_000
 """Products that are looked at in one dim, before it is known which of them fit: some hundred bytes each."""
+
+PRODUCTS_AT_ONCE = 50_000
+"""Products that are made between two looks at the clock: some ten milliseconds."""
 
 FEWER = "only those of the best schemes go on"
 """What either limit means."""
@@ -69,30 +72,48 @@ class Filling:
         return rows[best], stepped[best], after.of(best)
 
     def products(self, schemes: Schemes, free: Array, best: int) -> tuple[Schemes, Costs]:
-        """The ``best`` of each scheme with all allowed factors in its ``free`` dims, bool [n, dims]."""
+        """The ``best`` of each scheme with all allowed factors in its ``free`` dims, bool [n, dims].
+
+        Dim by dim, every scheme is multiplied by the factors that the dim may take; what does not fit goes.
+        """
         sources, filled = np.arange(len(schemes)), schemes
         for dim in range(free.shape[1]):
             choices = self.ladder.choices(filled, dim)
-            stay = self.ladder.first[dim, self.ladder.places(filled.rest)[:, dim]]
+            stay = self.ladder.first[dim, self.ladder.positions(filled.rest)[:, dim]]
             smallest = self.ladder.divisors[dim] == stay[:, None]
             choices &= (free[sources, dim, None] & self.in_time()) | smallest
             few, cut = _first_sources(sources, choices.sum(axis=1), MOST_TRIED)
             if cut:
                 limit_reached("products of divisors looked at in one dim", MOST_TRIED, FEWER)
-            filled, sources, choices = filled[few], sources[few], choices[few]
-            rows, places = np.nonzero(choices)
-            factors = self.ladder.divisors[dim][places]
-            filled = filled.chosen_and_grown(rows, self.ladder.slot, np.full(len(rows), dim), factors)
-            sources = sources[rows]
-            fitting = self.estimator.fits(filled, self.ladder, self.outer) & self._within_fanout(filled)
-            few, cut = _first_sources(sources, fitting, MOST_PRODUCTS)
+            filled, rows = self._multiplied(filled[few], dim, choices[few], smallest[few])
+            sources = sources[few][rows]
+            few, cut = _first_sources(sources, np.ones(len(sources)), MOST_PRODUCTS)
             if cut:
                 limit_reached("products of divisors in one pass", MOST_PRODUCTS, FEWER)
-            within = fitting & few
-            filled, sources = filled[within], sources[within]
+            filled, sources = filled[few], sources[few]
         costs = self.costs(filled)
         chosen = (ranks(costs, sources) < best) & np.isfinite(costs.objective)
         return filled[chosen], costs.of(chosen)
+
+    def _multiplied(
+        self, schemes: Schemes, dim: int, choices: Array, smallest: Array
+    ) -> tuple[Schemes, Array]:
+        """Every scheme with each factor of ``dim`` among its ``choices``, bool [n, divisors], that fits.
+
+        And the row of ``schemes`` that each comes from. Products are made in blocks, with a look at the clock
+        before each: when the time is up, the schemes that are left take the ``smallest`` factor.
+        """
+        parts, origins = [], []
+        for block in _blocks(choices.sum(axis=1), PRODUCTS_AT_ONCE):
+            own = choices[block] if self.in_time() else choices[block] & smallest[block]
+            rows, positions = np.nonzero(own)
+            factors = self.ladder.divisors[dim][positions]
+            dims = np.full(len(rows), dim)
+            products = schemes[block].chosen_and_grown(rows, self.ladder.slot, dims, factors)
+            fitting = self.estimator.fits(products, self.ladder, self.outer) & self._within_fanout(products)
+            parts.append(products[fitting])
+            origins.append(block.start + rows[fitting])
+        return Schemes.joined(parts), np.concatenate(origins)
 
     def _within_fanout(self, schemes: Schemes) -> Array:
         """Whether spatial factors are not more than there are instances; their sides are not looked at."""
@@ -102,6 +123,19 @@ class Filling:
         fanout = self.estimator.problem.architecture.levels[slot.level].fanout
         found: Array = schemes.factors(slot).prod(axis=1, dtype=np.int64) <= fanout
         return found
+
+
+def _blocks(counts: Array, most: int) -> Iterator[slice]:
+    """Consecutive rows whose ``counts`` add up to at most ``most``, or one row with more; one block at least.
+
+    ``counts`` is int64 [n].
+    """
+    ends, begin = counts.cumsum(), 0
+    while begin < len(counts) or begin == 0:
+        before = ends[begin - 1] if begin else 0
+        end = max(begin + 1, int(np.searchsorted(ends, before + most, side="right")))
+        yield slice(begin, end)
+        begin = end
 
 
 def _first_sources(sources: Array, counts: Array, most: int) -> tuple[Array, bool]:

@@ -35,7 +35,7 @@ class Ladder:
     first: Array
     forced: Array
 
-    def places(self, values: Array) -> Array:
+    def positions(self, values: Array) -> Array:
         """Where the divisors ``values`` [n, dims] stand in the lists of their dims."""
         found = [np.searchsorted(own, values[:, dim]) for dim, own in enumerate(self.divisors)]
         return np.stack(found, axis=1)
@@ -44,7 +44,7 @@ class Ladder:
         """``schemes`` with the smallest allowed factors in the slot; those for which there are some."""
         dims = np.arange(len(self.divisors))
         for dim in dims:
-            first = self.first[dim, self.places(schemes.rest)[:, dim]]
+            first = self.first[dim, self.positions(schemes.rest)[:, dim]]
             if (first != 1).any():
                 schemes = schemes[first > 0]
                 schemes = schemes.grown(self.slot, np.full(len(schemes), dim), first[first > 0])
@@ -53,14 +53,14 @@ class Ladder:
     def steps(self, schemes: Schemes) -> Array:
         """The next larger factor of every dim in the slot, int64 [n, dims], 0 if there is none."""
         factors = schemes.factors(self.slot)
-        totals = self.places(factors * schemes.rest)
-        found: Array = self.following[np.arange(len(self.divisors)), totals, self.places(factors)]
+        totals = self.positions(factors * schemes.rest)
+        found: Array = self.following[np.arange(len(self.divisors)), totals, self.positions(factors)]
         return found
 
     def choices(self, schemes: Schemes, dim: int) -> Array:
         """Which divisors of ``dim`` may stand in the slot, where it has no factor yet, bool [n, divisors]."""
         count = len(self.divisors[dim])
-        found: Array = self.allowed[dim, self.places(schemes.rest)[:, dim], :count]
+        found: Array = self.allowed[dim, self.positions(schemes.rest)[:, dim], :count]
         return found
 
 

@@ -16,7 +16,7 @@ from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.padding import over_padded_sizes
 from solvers.mapping.space.space import MappingSpace
 from solvers.mapping.space.space_bounds import space_bound
-from solvers.mapping.space.starts import drawn
+from solvers.mapping.space.starts import drawn, fewest_kept, serial
 from solvers.outcome import Outcome, noting_limits
 
 VERSION = "2"
@@ -28,9 +28,10 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     """The best mapping that stacking and caching from the inside out leads to, judged by the cost model.
 
     ``budget.iterations`` is the most schemes that go on from a level to the next, if that is less than
-    ``params.schemes``. When time ends it, what is still open stands at the outermost level. The seed is for
-    problems whose rules, or whose time, leave no scheme: then a mapping is drawn. The status is OPTIMAL only
-    if the objective meets the cost model's lower bound. Loading the compiled code, which a process does once,
+    ``params.schemes``. When the time is up, the loops that no level has yet stand at the outermost level.
+    Where the rules or the time leave no scheme, the answer starts from a mapping drawn with the seed, and
+    where none of these fits from the serial one, with every loop outermost. The status is OPTIMAL only if
+    the objective meets the cost model's lower bound. Loading the compiled code, which a process does once,
     is not on the clock.
     """
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)
@@ -47,12 +48,12 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     try:
         search = BottomUp(problem, space, params, in_time)
     except OutOfTimeError:
-        pass  # a mapping is drawn
+        pass  # one of the other starts is taken below
     else:
         found, _ = search.mappings(most, in_time)
         starts = [found.mapping(row, problem.layer) for row in _differently_spread(found)[: params.starts]]
         evaluations = search.evaluations
-    starts = starts or list(drawn(space, budget.seed, in_time))
+    starts = starts or list(drawn(space, budget.seed, in_time)) or list(serial(space, fewest_kept(space)))
     bound = space_bound(problem)
     if not starts:
         return unknown("no scheme within the constraints was found", bound, clock)

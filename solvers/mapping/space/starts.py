@@ -19,8 +19,19 @@ BLOCKS_AT_ONCE = 8
 """Of these between two looks at the clock; the first that has a mapping ends it."""
 
 
+def fewest_kept(space: MappingSpace) -> list[frozenset[str]]:
+    """Per level the smallest set of tensors that the rules let it keep, which leaves the most capacity."""
+    names = [tensor.name for tensor in space.layer.tensors]
+    masks = [min(sets, key=int.bit_count) for sets in space.keep_sets]
+    return [frozenset(name for bit, name in enumerate(names) if mask >> bit & 1) for mask in masks]
+
+
 def serial(space: MappingSpace, keep: Sequence[frozenset[str]]) -> Iterator[Mapping]:
-    """Every loop at DRAM in an order that the rules allow, if the rules allow that at all."""
+    """The mapping with every loop at the outermost level, in an order that the rules allow.
+
+    Its tiles are single words, so it fits where anything fits. Nothing is yielded where the rules ask for a
+    loop elsewhere.
+    """
     rules, outermost = space.level_rules[-1], len(keep) - 1
     every = rules.ordered(loops(space.layer.dims))
     mapping = Mapping(

@@ -18,7 +18,9 @@ from costmodel.mapping.mapping import violations as mapping_violations
 from costmodel.workload.network import Layer, convolution, gemm
 from solvers.budget import Budget, OutOfTimeError
 from solvers.mapping import exact, kapla
+from solvers.mapping.kapla import filling as kapla_filling
 from solvers.mapping.kapla import ladders as kapla_ladders
+from solvers.mapping.kapla import solver as kapla_solver
 from solvers.mapping.kapla.bottom_up import BottomUp
 from solvers.mapping.kapla.estimate import Estimator, tile_words
 from solvers.mapping.kapla.filling import Filling
@@ -125,6 +127,55 @@ def test_ladders_are_given_up_when_the_time_is_up(
     outcome = kapla.solve(problem, Budget(wall_seconds=1e-9))
     assert outcome.solution is not None
     assert made == []
+
+
+def test_with_no_time_the_serial_mapping_is_the_last_start(
+    three_levels: Architecture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where none of the mappings fits that there is time to draw."""
+    monkeypatch.setattr(kapla_solver, "drawn", lambda *arguments: iter(()))
+    problem = MappingProblem(three_levels, CONVOLUTION)
+    outcome = kapla.solve(problem, Budget(wall_seconds=1e-9))
+    assert outcome.solution is not None
+    assert violations(problem, outcome.solution) == []
+    assert not any(level.temporal for level in outcome.solution.levels[:-1])
+
+
+def test_products_are_made_in_blocks_until_the_time_is_up(
+    three_levels: Architecture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks change nothing; when the time is up, no more than a block of products is made any more."""
+    problem = MappingProblem(three_levels, convolution("c", N=4, K=16, C=12, P=12, Q=6, R=3, S=3))
+    space = space_of(problem)
+    estimator, schemes = Estimator(problem, space), grown_at_random(problem, 0, 40)
+    ladder = {(slot.level, slot.spatial): own for slot, own in ladders(space).items()}[1, False]
+    free = np.ones(schemes.rest.shape, np.bool_)
+    whole, costs = Filling(estimator, ladder, 2).products(schemes, free, 3)
+    monkeypatch.setattr(kapla_filling, "PRODUCTS_AT_ONCE", 7)
+    looks, made = [0], list[int]()
+    chosen_and_grown = Schemes.chosen_and_grown
+
+    def counted(self: Schemes, rows: Any, *others: Any) -> Schemes:
+        made.append(len(rows))
+        return chosen_and_grown(self, rows, *others)
+
+    monkeypatch.setattr(Schemes, "chosen_and_grown", counted)
+
+    def look() -> bool:
+        looks[0] += 1
+        return looks[0] < 1000
+
+    for last in (10**9, 3):
+        looks[0], made[:] = 1000 - last, []
+        found, own = Filling(estimator, ladder, 2, look).products(schemes, free, 3)
+        if last == 10**9:
+            assert all((one == two).all() for one, two in zip(whole.arrays, found.arrays, strict=True))
+            assert (costs.objective == own.objective).all()
+            assert max(made) <= max(7, *(len(own) for own in ladder.divisors))
+        else:
+            # Two blocks at most had a choice; from then on every scheme has one product a dim.
+            assert sum(made) <= 2 * max(made) + len(schemes) * len(problem.layer.dims)
+            assert len(found)
 
 
 def test_tile_words_are_those_of_the_tensors() -> None:
