@@ -57,6 +57,14 @@ def test_names_of_the_code_are_there(page: Path) -> None:
     assert [name for name in _FILE.findall(text) if not (ROOT / name).exists()] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_examples_import_what_is_there(page: Path) -> None:
+    text = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL))
+    imported = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
+    names = [f"{node.module}.{name.name}" for node in imported for name in node.names]
+    assert [name for name in names if name.startswith(PACKAGES) and not resolves(name)] == []
+
+
 def test_names_that_are_not_there_are_found() -> None:
     assert resolves("costmodel")
     assert not resolves("costmodel.no_such_module")
