@@ -23,8 +23,9 @@ import record
 from results.front.pareto import front_mask, hypervolume
 from results.report.page import write_report
 from results.store.folder import RunFolder, RunWriter
-from results.store.known_answers import find_answers
+from results.store.known_answers import StoredAnswers
 from results.store.parts import list_parts
+from results.store.schema.tables import LAYERS
 
 LAYERS_PER_DESIGN = 50
 
@@ -70,14 +71,14 @@ def measure(root: Path, rows: int, lookups: int) -> Iterator[Measurement]:
     wanted = random.Random(1).sample([task_id(n) for n in range(rows)], min(lookups, rows))
     yield timed(
         f"find {len(wanted):,} answers in {rows:,} rows",
-        lambda: check(len(find_answers(root, wanted)), len(wanted)),
+        lambda: check(len(StoredAnswers(root).find(LAYERS, wanted)), len(wanted)),
         len(wanted),
         "answers/s",
     )
     absent = [task_id(n) for n in range(rows, rows + len(wanted))]
     yield timed(
         f"find none of {len(absent):,} in {rows:,} rows",
-        lambda: check(len(find_answers(root, absent)), 0),
+        lambda: check(len(StoredAnswers(root).find(LAYERS, absent)), 0),
         len(absent),
         "answers/s",
     )

@@ -77,11 +77,6 @@ class InProcessRuntime:
             wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
             return ItemReport(None, wall_limit_failure(limit), wall, cpu)
 
-    def cancel_queued(self) -> list[str]:
-        keys = list(self._items)
-        self._items.clear()
-        return keys
-
     def close(self) -> None:
         self._closed = True
         self._items.clear()

@@ -112,14 +112,6 @@ class Ledger:
             item.holder = None
         self._queue.extendleft(reversed(items))
 
-    def drop_queued(self) -> list[str]:
-        """Forget the queued items; returns their keys."""
-        keys = [item.key for item in self._queue if self._is_pending(item)]
-        for key in keys:
-            del self._pending[key]
-        self._queue.clear()
-        return keys
-
     def clear(self) -> None:
         self._queue.clear()
         self._pending.clear()

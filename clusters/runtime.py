@@ -131,10 +131,10 @@ class ClusterRefusedError(RuntimeError):
 
 
 class Runtime(Protocol):
-    """A place where work runs. Use it as a context manager, so that its processes end with the block.
+    """Runs work in some processes. Use it as a context manager, so that these end with the block.
 
-    Every submitted key is completed exactly once, unless it was cancelled; the work function itself may run
-    more than once for a key when a worker is lost (at least once), so it must be repeatable.
+    Every submitted key is completed exactly once, unless the runtime is closed before. The work function may
+    run more than once for a key, when a worker is lost, so it must be repeatable.
     """
 
     def submit(self, key: str, payload: Any) -> None:
@@ -154,9 +154,6 @@ class Runtime(Protocol):
     @property
     def capacity(self) -> int:
         """Items that can be submitted now without holding more than is useful; grows with faster items."""
-
-    def cancel_queued(self) -> list[str]:
-        """Forget the items not yet handed to a worker and return their keys; those running still complete."""
 
     def close(self) -> None:
         """Drop what is pending and end every process this runtime started. May be called again."""

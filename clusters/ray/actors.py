@@ -132,9 +132,6 @@ class RayRuntime:
         if self._ledger.finish(item, report.wall_seconds if timed else None):
             self._completions.append(completion_of(item.key, report, actor.name, item.attempts))
 
-    def cancel_queued(self) -> list[str]:
-        return self._ledger.drop_queued()
-
     def close(self) -> None:
         if self._closed:
             return

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from results.errors import WrongRowError
 from results.units import TIMES
 
 
@@ -38,13 +39,15 @@ class NetworkRuns:
 def networks_of(networks: object) -> dict[str, NetworkRuns]:
     """The networks of a design by name, from its decoded column ``networks``; empty before any answer.
 
-    Rows of before version 4 say no weight (:func:`lacks_weights`); their networks are taken to run once.
+    Raises WrongRowError for a network without its weight: nobody knows what part of the design it is.
     """
     if not isinstance(networks, Mapping):
         return {}
-    return {name: NetworkRuns(name, row.get("weight", 1.0), row) for name, row in networks.items()}
+    return {name: NetworkRuns(name, _weight(name, row), row) for name, row in networks.items()}
 
 
-def lacks_weights(networks: object) -> bool:
-    """Whether the row was written before rows kept the weights of their networks."""
-    return isinstance(networks, Mapping) and any("weight" not in row for row in networks.values())
+def _weight(name: str, row: Mapping[str, Any]) -> float:
+    if "weight" not in row:
+        remedy = "Run the study again into another folder; its solves come from the store"
+        raise WrongRowError("designs", f"network {name!r} states no weight", remedy)
+    return float(row["weight"])

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from results.errors import WrongRowError
-from results.front.networks import NetworkRuns, lacks_weights, networks_of
+from results.front.networks import NetworkRuns, networks_of
 from results.store.folder import RunFolder
 from results.store.schema.columns import Column, Kind
 from results.store.schema.tables import DESIGNS
@@ -171,8 +171,7 @@ def front_table(run: RunFolder, objectives: Sequence[str]) -> pandas.DataFrame:
     """A run's front: design_id, its axes, the objectives, then the other metrics; no JSON columns.
 
     Of a study with several networks or a weight, three columns a network follow: ``network.NAME.weight``, and
-    ``network.NAME.energy_pj`` and ``network.NAME.cycles`` of all its runs, which add up to the design's. Rows
-    of before their weights were kept have none of these.
+    ``network.NAME.energy_pj`` and ``network.NAME.cycles`` of all its runs, which add up to the design's.
 
     ``front_table(...).to_csv(index=False)`` is what ``archsweep pareto --csv`` prints.
     """
@@ -180,7 +179,7 @@ def front_table(run: RunFolder, objectives: Sequence[str]) -> pandas.DataFrame:
     axes = [name for name in front.columns if name.startswith(AXIS_PREFIX)]
     first = ["design_id", *axes, *objectives]
     others = [name for name in DESIGNS.names("int", "float") if name not in (*first, "schema_version")]
-    networks = [{} if lacks_weights(row) else networks_of(row) for row in front["networks"]]
+    networks = [networks_of(row) for row in front["networks"]]
     shown = {name for row in networks if len(row) > 1 or _weighted(row) for name in row}
     parts = {
         f"{NETWORK_PREFIX}{name}.{column}": [_of_runs(row.get(name), column) for row in networks]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from results.front.certainty import certain_members, objective_bounds, possible_members
-from results.front.networks import NetworkRuns, lacks_weights, networks_of
+from results.front.networks import NetworkRuns, networks_of
 from results.front.pareto import (
     AXIS_PREFIX,
     Points,
@@ -193,15 +193,6 @@ class RunData:
                 if task_id := network.one_run.get("scratchpad"):
                     found.setdefault(task_id, {})[name] = network
         return {task_id: list(networks.values()) for task_id, networks in found.items()}
-
-    @cached_property
-    def weights_unknown(self) -> int:
-        """Designs whose rows are older than weights in rows, in a study that has weights or does not say."""
-        study = self.lock.get("study")
-        listed = study.get("networks") if isinstance(study, Mapping) else None
-        if isinstance(listed, list) and all(n.get("weight", 1) == 1 for n in listed if isinstance(n, dict)):
-            return 0
-        return sum(map(lacks_weights, self.designs["networks"]))
 
     @cached_property
     def weighted(self) -> list[NetworkRuns]:

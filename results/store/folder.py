@@ -16,7 +16,7 @@ Writing::
 Reading::
 
     RunFolder(Path("runs/quickstart")).read("designs")  # a pyarrow Table, last row per design_id
-    find_answers(Path("runs"), task_ids)  # known_answers.py: solved tasks of all runs
+    StoredAnswers(Path("runs")).find(LAYERS, task_ids)  # known_answers.py: solved tasks of all runs
 
 Rows with the same key (task_id, design_id) are versions of one row; readers see the last written one.
 """
@@ -153,7 +153,7 @@ class RunWriter:
         self._lock = FolderLock(path)
         try:
             _check_writable(path)
-            self.set_aside = _set_damaged_aside(path)
+            _set_damaged_aside(path)
             for table in ANSWER_TABLES:
                 self._open_journal(table)
         except ResultsError:
@@ -314,13 +314,11 @@ def _check_writable(path: Path) -> None:
         probe.unlink()
 
 
-def _set_damaged_aside(path: Path) -> tuple[Path, ...]:
-    aside = []
+def _set_damaged_aside(path: Path) -> None:
     for name, described in TABLES.items():
         for part in list_parts(path / name):
             try:
                 read_part(described, part, described.names())
             except DamagedFileError as error:
-                aside.append(part.rename(part.with_name(f"{part.name}.damaged")))
-                warnings.warn(f"set aside as {aside[-1].name}: {error.where}: {error.problem}", stacklevel=4)
-    return tuple(aside)
+                aside = part.rename(part.with_name(f"{part.name}.damaged"))
+                warnings.warn(f"set aside as {aside.name}: {error.where}: {error.problem}", stacklevel=4)

@@ -177,13 +177,6 @@ class StoredAnswers:
             return None
 
 
-def find_answers(
-    root: Path, task_ids: Iterable[str], columns: Sequence[str] | None = None, table: Table = LAYERS
-) -> dict[str, Row]:
-    """:meth:`StoredAnswers.find` for one look into the run folders directly below ``root``."""
-    return StoredAnswers(root).find(table, task_ids, columns)
-
-
 def stored_in(store: Path | StoredAnswers | None) -> StoredAnswers | None:
     """The answers of a store that may be open already; None where there is none."""
     return StoredAnswers(store) if isinstance(store, Path) else store

@@ -199,18 +199,6 @@ def test_completions_say_what_the_work_cost(build: Build) -> None:
     assert int(pid) > 0
 
 
-def test_cancelled_items_do_not_complete(build: Build) -> None:
-    runtime = build()
-    for number in range(50):
-        runtime.submit(str(number), ("nap", 0.01))
-    completions = runtime.as_completed()
-    completed = [next(completions).key]
-    cancelled = runtime.cancel_queued()
-    completed += [c.key for c in completions]
-    assert cancelled
-    assert sorted(completed + cancelled, key=int) == [str(n) for n in range(50)]
-
-
 def test_close_with_pending_items_is_quick_and_final(build: Build) -> None:
     with build() as runtime:
         for number in range(4):

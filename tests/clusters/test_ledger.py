@@ -91,12 +91,3 @@ def test_an_item_finishes_once_and_is_not_handed_out_afterwards() -> None:
     ledger.accept("0", b"again")
     assert not ledger.finish(item), "a late answer belongs to the earlier item of that key"
     assert len(ledger) == 2
-
-
-def test_dropping_leaves_what_was_handed_out() -> None:
-    ledger = filled(3)
-    (item,) = ledger.take_batch(1)
-    assert ledger.drop_queued() == ["1", "2"]
-    assert len(ledger) == 1
-    assert ledger.finish(item)
-    assert ledger.take_batch(1) == []

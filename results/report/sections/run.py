@@ -52,12 +52,6 @@ def _warnings(run: RunData) -> list[Markup]:
     if run.damaged:
         names = ", ".join(run.damaged)
         found.append(f"Damaged files were set aside; resume the run to solve their rows anew: {names}")
-    if run.weights_unknown:
-        found.append(
-            f"{run.weights_unknown} designs are from a version that did not keep the weights of networks: "
-            "their layers and networks are shown for one run each and do not add up to the design. Run the "
-            "study again; its solves come from the store."
-        )
     return [paragraph(text, class_="warning") for text in found]
 
 

@@ -1,16 +1,14 @@
 """Columns that several result tables have in common, and the version of all column lists.
 
-Version history: 1, the first; 2, the space and the winner of a solve, the trial of a design, the baseline,
-designs dominated by their bounds, and the `scratchpads` table; 3, the `schedules` and `tile_costs` tables and
-the designs of chips; 4, the weights of a design's networks. A new column raises ``SCHEMA_VERSION``; a column
-is never renamed or given another meaning, and old parts read as null in the columns that they lack.
+A new column of a released table raises ``SCHEMA_VERSION``. A column is never renamed or given another
+meaning, and parts written before a column was added read as null in it.
 """
 
 from __future__ import annotations
 
 from results.store.schema.columns import Column
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 1
 
 VERSION_COLUMN = Column("schema_version", "int", "", "version of this column list; filled in by the store")
 

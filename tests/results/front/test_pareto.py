@@ -141,19 +141,14 @@ def test_objectives_are_checked() -> None:
         check_objectives([])
 
 
-def test_networks_without_a_known_weight_have_no_columns(
+def test_networks_have_columns_for_all_their_runs_and_need_a_weight(
     run_path: Path, make_design: Callable[..., dict[str, Any]]
 ) -> None:
-    """Rows of before version 4 do not say how often a network runs, so its share of the design is unknown."""
-    rows = [make_design(0), make_design(0)]
-    for row, weights in zip(rows, ((1.0, 50.0), (None, None)), strict=True):
-        (network,) = row["networks"].values()
-        known = [network | {"weight": weight} for weight in weights]
-        row["networks"] = {
-            name: {key: value for key, value in one.items() if value is not None}
-            for name, one in zip(("prefill", "decode"), known, strict=True)
-        }
-    said = front_table(_write(run_path / "new", rows[:1]), ["energy_pj", "cycles"])
+    row = make_design(0)
+    (network,) = row["networks"].values()
+    row["networks"] = {"prefill": network | {"weight": 1.0}, "decode": network | {"weight": 50.0}}
+    said = front_table(_write(run_path / "new", [row]), ["energy_pj", "cycles"])
     assert said["network.decode.energy_pj"][0] == 50 * said["network.prefill.energy_pj"][0]
-    unsaid = front_table(_write(run_path / "old", rows[1:]), ["energy_pj", "cycles"])
-    assert [name for name in unsaid.columns if name.startswith("network.")] == []
+    del row["networks"]["decode"]["weight"]
+    with pytest.raises(WrongRowError, match="network 'decode' states no weight"):
+        front_table(_write(run_path / "unsaid", [row]), ["energy_pj", "cycles"])

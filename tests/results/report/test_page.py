@@ -30,7 +30,6 @@ from results.store.folder import RunWriter
 from results.store.parts import list_parts
 from results.units import TIMES, byte_text, digits, percent, scale_for, seconds, value_order
 
-VERSION_1 = Path(__file__).parents[2] / "data" / "results" / "version_1"
 Row = dict[str, Any]
 Make = Callable[..., Row]
 
@@ -309,27 +308,6 @@ def test_sections_without_data_are_absent_or_say_why(
     assert "The importance of the axes cannot be told: no axis takes two values" in text
     assert not {key for key in page.data if key.startswith(("progress", "memory"))}
     assert [trace["name"] for trace in page.data["gaps-data"]["data"]] == ["cosa"]
-
-
-def test_a_run_of_schema_version_1_still_draws(run_path: Path) -> None:
-    page = _page(Path(copytree(VERSION_1, run_path)))
-    text = " ".join(page.text)
-    assert "ResNet-18 on a family around Eyeriss" in text
-    assert "4 complete, 4 infeasible" in text
-    assert {"front-energy_pj-cycles-data", "parallel-lines-data", "chosen-data"} <= page.data.keys()
-
-
-@pytest.mark.parametrize("weight", [1, 50])
-def test_rows_without_weights_warn_where_the_study_has_some(
-    run_path: Path, make_layer: Make, make_design: Make, weight: int
-) -> None:
-    design = make_design(0)
-    del design["networks"]["net"]["weight"]
-    with RunWriter(run_path) as run:
-        run.write_lock_file({"study": {"name": "s", "networks": [{"network": "net", "weight": weight}]}})
-        run.append("layers", make_layer(0))
-        run.append("designs", design)
-    assert ("did not keep the weights" in build_page(RunData.read(run_path))) == (weight != 1)
 
 
 def test_values_of_an_axis_stand_in_their_order() -> None:

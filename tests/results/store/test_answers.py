@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from results.store.folder import Buffering, RunWriter
-from results.store.known_answers import StoredAnswers, answer_columns, find_answers
+from results.store.known_answers import StoredAnswers, answer_columns
 from results.store.parts import list_parts
 from results.store.schema.tables import LAYERS, SCRATCHPADS
 
@@ -29,7 +29,7 @@ def test_answers_of_all_runs_are_found(tmp_path: Path, make_layer: Make) -> None
     _write(tmp_path / "two", [make_layer(n) for n in range(25, 50)])
     (tmp_path / "a file").write_text("not a run")
     wanted = [make_layer(n)["task_id"] for n in (3, 24, 25, 49, 77)]
-    answers = find_answers(tmp_path, iter(wanted))
+    answers = StoredAnswers(tmp_path).find(LAYERS, iter(wanted))
     assert set(answers) == set(wanted[:4])
     for number in (3, 24, 25, 49):
         row = make_layer(number)
@@ -47,7 +47,7 @@ def test_scratchpad_plans_are_answers_too(tmp_path: Path, make_layer: Make, make
         for row in rows:
             run.append("scratchpads", row)
     wanted = [row["task_id"] for row in (*rows, make_layer(0))]
-    (answer,) = find_answers(tmp_path, wanted, table=SCRATCHPADS).values()
+    (answer,) = StoredAnswers(tmp_path).find(SCRATCHPADS, wanted).values()
     assert answer["plan"] == rows[0]["plan"]
     assert "params" not in answer
 
@@ -56,7 +56,7 @@ def test_only_answered_rows_count(tmp_path: Path, make_layer: Make) -> None:
     statuses = ("optimal", "feasible", "infeasible", "unknown", "failed")
     rows = [make_layer(number, status=status) for number, status in enumerate(statuses)]
     _write(tmp_path / "run", rows)
-    answers = find_answers(tmp_path, [row["task_id"] for row in rows])
+    answers = StoredAnswers(tmp_path).find(LAYERS, [row["task_id"] for row in rows])
     assert sorted(row["status"] for row in answers.values()) == ["feasible", "infeasible", "optimal"]
 
 
@@ -77,17 +77,17 @@ def test_an_original_beats_a_copy_and_the_first_finished_wins(tmp_path: Path, ma
     _write(tmp_path / "a", [copy])
     _write(tmp_path / "b", [later])
     _write(tmp_path / "c", [make_layer(2), first, make_layer(3)])
-    answers = find_answers(tmp_path, [first["task_id"]], columns=("worker",))
+    answers = StoredAnswers(tmp_path).find(LAYERS, [first["task_id"]], columns=("worker",))
     assert answers[first["task_id"]]["worker"] == "original"
-    assert find_answers(tmp_path / "nowhere", [first["task_id"]]) == {}
-    assert find_answers(tmp_path, []) == {}
+    assert StoredAnswers(tmp_path / "nowhere").find(LAYERS, [first["task_id"]]) == {}
+    assert StoredAnswers(tmp_path).find(LAYERS, []) == {}
 
 
 def test_repeated_rows_within_a_part_follow_the_same_rule(tmp_path: Path, make_layer: Make) -> None:
     first = make_layer(1, worker="original")
     copy = make_layer(1, cached=True, worker="copy", finished_at=first["finished_at"] + timedelta(hours=1))
     _write(tmp_path / "a", [first, make_layer(2), copy])
-    assert find_answers(tmp_path, [first["task_id"]])[first["task_id"]]["worker"] == "original"
+    assert StoredAnswers(tmp_path).find(LAYERS, [first["task_id"]])[first["task_id"]]["worker"] == "original"
 
 
 def test_a_damaged_part_is_left_out_with_a_warning(tmp_path: Path, make_layer: Make) -> None:
@@ -96,5 +96,5 @@ def test_a_damaged_part_is_left_out_with_a_warning(tmp_path: Path, make_layer: M
     victim.write_bytes(victim.read_bytes()[:500])
     wanted = [make_layer(n)["task_id"] for n in range(30)]
     with pytest.warns(UserWarning, match=r"left out of the lookup: .*00000001"):
-        answers = find_answers(tmp_path, wanted)
+        answers = StoredAnswers(tmp_path).find(LAYERS, wanted)
     assert set(answers) == set(wanted[10:])
