@@ -393,5 +393,8 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
 }
 ENTRIES = tuple(entry for entries in SECTIONS.values() for entry in entries)
 
-LEFT_OUT = {"write_benchmarks": "it runs the others and writes BENCHMARKS.md"}
+LEFT_OUT = {
+    "thistle_cvxpy": "it decides between two ways to solve the same programs, and says nothing about results",
+    "write_benchmarks": "it runs the others and writes BENCHMARKS.md",
+}
 """Programs of this folder that no entry runs, and why."""
