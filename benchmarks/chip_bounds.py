@@ -40,7 +40,7 @@ from solvers.schedule.set.canonical import sequential_tree
 from solvers.schedule.set.operators import WEIGHTS, Current, Operators
 from solvers.schedule.set.space import TreeSpace
 from solvers.schedule.tiles.cost_table import solved_costs
-from solvers.schedule.tiles.layer_parts import Demand, Pruning
+from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper
 
 
@@ -82,7 +82,7 @@ def chains(evaluator: ChipEvaluator, draws: int) -> list[tuple[str, float, float
     rows = []
     for name, costs in (("single layers", single), ("random chains", drawn)):
         fitting = [cost for cost in costs if cost is not None]
-        ran_alone = sum(segment.alone is not None for cost in fitting for segment in cost.segments)
+        ran_alone = sum(segment.whole_chip is not None for cost in fitting for segment in cost.segments)
         print(f"{name}: {len(fitting)} of {len(costs)} fit, {ran_alone} segments ran alone")
         if fitting:
             energy, cycles = (min(getattr(cost, key) for cost in fitting) for key in ("energy_pj", "cycles"))
@@ -122,7 +122,9 @@ def _segment(piece: Sequence[NetworkLayer], share: int, random: Random) -> Node:
 def attack(asked: Namespace) -> tuple[ScheduleBounds, list[tuple[str, float, float]], dict[str, Any]]:
     """The bounds, rows of (trees, energy, cycles) and what else was found."""
     chip, graph = load_chip(asked.chip), load_layer_graph(asked.network)
-    demand = Demand(graph, chip.tile, chip.tiles, asked.batch, Pruning(most=2 if asked.alone else None))
+    demand = TileCostDemand(
+        graph, chip.tile, chip.tiles, asked.batch, Pruning(most=2 if asked.alone else None)
+    )
     if asked.alone:
         costs = solved_costs(demand, TileMapper(asked.alone), chip)
         rows = chains(ChipEvaluator(graph, chip, asked.batch, costs), asked.draws)

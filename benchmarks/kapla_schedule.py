@@ -22,7 +22,7 @@ import record
 
 from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.published.set_isca2023.hardware import load_platform
-from costmodel.published.set_isca2023.tile_costs import NvdlaTileCosts, chip_of
+from costmodel.published.set_isca2023.nvdla_tile_costs import NvdlaTileCosts, chip_of
 from solvers.budget import Budget
 from solvers.outcome import Outcome
 from solvers.schedule import kapla, layer_pipeline, layer_sequential

@@ -22,7 +22,7 @@ from costmodel.formats.layer_graphs import load_layer_graph
 from costmodel.hardware.chip import Chip
 from costmodel.hardware.whole_chip import whole_architecture
 from costmodel.mapping.evaluate import evaluate
-from costmodel.schedule.alone import alone_cost
+from costmodel.schedule.whole_chip_cost import whole_chip_cost
 from costmodel.workload.network import Layer
 from solvers.budget import Budget
 from solvers.catalogue import solver
@@ -52,7 +52,7 @@ def counted(chip: Chip, nest: Layer, objective: Objective, name: str) -> Counted
         return None
     executed = executed_layer(problem, mapping)
     started = time.process_time()
-    cost = alone_cost(chip, executed, mapping)
+    cost = whole_chip_cost(chip, executed, mapping)
     seconds = time.process_time() - started
     charged = evaluate(whole, executed, mapping).energy_pj
     return Counted(charged / cost.energy_pj, cost.parts_pj[2] / cost.energy_pj, 1000 * seconds)

@@ -13,7 +13,7 @@ from costmodel.published.set_isca2023.tile_tables import TileTables
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from solvers.budget import InTime, always_in_time
 from solvers.schedule.objective import Objective
-from solvers.schedule.problem import Evaluator, Judge
+from solvers.schedule.problem import Evaluator, TreeJudge
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class ReleasedModel:
     def evaluator(self, graph: LayerGraph, batch: int, objective: Objective) -> Evaluator:
         return IncrementalEvaluator(self.tables(graph, batch, objective))
 
-    def judge(self, graph: LayerGraph, batch: int, objective: Objective) -> Judge:
+    def judge(self, graph: LayerGraph, batch: int, objective: Objective) -> TreeJudge:
         return TreeEvaluator(self.tables(graph, batch, objective))
 
     def tables(self, graph: LayerGraph, batch: int, objective: Objective) -> TileTables:

@@ -32,7 +32,7 @@ from solvers.schedule.problem import ScheduleProblem, answer, violations
 from solvers.schedule.set import solver as set_annealing
 from solvers.schedule.set.exchange import exchanged, rounds_of_epoch
 from solvers.schedule.set.params import SetParams
-from solvers.schedule.set.search import Plan, Search, SearchState
+from solvers.schedule.set.search import AnnealingPlan, SearchState, TreeSearch
 
 OBJECTIVES = {"edge": "e2d", "cloud": "ed2"}
 
@@ -50,8 +50,8 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
         start=arguments.start,
     )
     spaces = set_annealing.spaces_of(params)
-    plan = Plan(spaces, params, params.rounds(len(graph.layers)))
-    problem.evaluator().evaluate(Search(problem, plan).begin(0).first)  # loads or compiles the kernels
+    plan = AnnealingPlan(spaces, params, params.rounds(len(graph.layers)))
+    problem.evaluator().evaluate(TreeSearch(problem, plan).begin(0).first)  # loads or compiles the kernels
     if arguments.epochs > 1:
         states = anneal_together(problem, plan, range(1, arguments.seeds + 1), arguments.epochs)
         rows = [row_of(problem, plan, seed, state) for seed, state in enumerate(states, 1)]
@@ -70,9 +70,11 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def anneal_together(problem: ScheduleProblem, plan: Plan, seeds: range, epochs: int) -> list[SearchState]:
+def anneal_together(
+    problem: ScheduleProblem, plan: AnnealingPlan, seeds: range, epochs: int
+) -> list[SearchState]:
     """Finished searches of all seeds, which exchange their best tree between ``epochs``."""
-    search, total = Search(problem, plan), plan.rounds * len(plan.spaces)
+    search, total = TreeSearch(problem, plan), plan.rounds * len(plan.spaces)
     states = [search.begin(seed) for seed in seeds]
     for number in range(epochs):
         states = exchanged(states, plan) if number else states
@@ -86,9 +88,9 @@ def released(arguments: argparse.Namespace) -> dict[str, list[float]]:
     return {key: list(number.values) for key, number in under(f"set/released/{case}/").items()}
 
 
-def seed_row(problem: ScheduleProblem, plan: Plan, seed: int) -> dict[str, Any]:
+def seed_row(problem: ScheduleProblem, plan: AnnealingPlan, seed: int) -> dict[str, Any]:
     """One seed with an evaluator of its own, phase by phase, without the time for the tile cost table."""
-    search = Search(problem, plan)
+    search = TreeSearch(problem, plan)
     state = search.begin(seed)
     tables = problem.model.tables(problem.graph, problem.batch, problem.objective)  # type: ignore[attr-defined]
     making = []
@@ -101,10 +103,14 @@ def seed_row(problem: ScheduleProblem, plan: Plan, seed: int) -> dict[str, Any]:
 
 
 def row_of(
-    problem: ScheduleProblem, plan: Plan, seed: int, state: SearchState, making: list[float] | None = None
+    problem: ScheduleProblem,
+    plan: AnnealingPlan,
+    seed: int,
+    state: SearchState,
+    making: list[float] | None = None,
 ) -> dict[str, Any]:
     """What a finished search found, counted again, and what it took."""
-    phases = Search(problem, plan).phases(state)
+    phases = TreeSearch(problem, plan).phases(state)
     outcome = answer(problem, state.best[1], phases, Deadline(MOST_SECONDS))
     assert outcome.solution is not None
     assert not violations(problem, outcome.solution)

@@ -23,10 +23,10 @@ from costmodel.formats.layer_graph_json import load_graph
 from costmodel.formats.safe_json import load_json
 from costmodel.published.set_isca2023.allocation import allocate
 from costmodel.published.set_isca2023.cases import TreeCase, read_trees
-from costmodel.published.set_isca2023.evaluator import NodeCost, TreeEvaluator
+from costmodel.published.set_isca2023.evaluator import ReleasedNodeCost, TreeEvaluator
 from costmodel.published.set_isca2023.tile_tables import TileTables
-from costmodel.schedule.nvdla_tile.hardware import Tile
-from costmodel.schedule.nvdla_tile.mapper import Share, TileMapper
+from costmodel.schedule.nvdla_tile.hardware import NvdlaTile
+from costmodel.schedule.nvdla_tile.mapper import NvdlaMapper, OutputPart
 from costmodel.schedule.tree.validity import NotPossibleError
 
 CLOSE = 1e-9
@@ -71,7 +71,7 @@ def tree_result(case: TreeCase) -> dict[str, Any]:
     }
 
 
-def timed(work: Callable[[], NodeCost]) -> tuple[float, NodeCost]:
+def timed(work: Callable[[], ReleasedNodeCost]) -> tuple[float, ReleasedNodeCost]:
     start = time.process_time()
     found = work()
     return time.process_time() - start, found
@@ -86,7 +86,7 @@ def count_nodes(counted: dict[str, Any]) -> int:
     return 1 + sum(count_nodes(child) for child in counted.get("children", []))
 
 
-def differences(cost: NodeCost, counted: dict[str, Any], place: str = "root") -> Iterator[str]:
+def differences(cost: ReleasedNodeCost, counted: dict[str, Any], place: str = "root") -> Iterator[str]:
     """What differs in a node and below it."""
     for key, found in exact_numbers(cost).items():
         if key in counted and found != counted[key]:
@@ -99,7 +99,7 @@ def differences(cost: NodeCost, counted: dict[str, Any], place: str = "root") ->
         yield from differences(child, expected, f"{place}.{index}")
 
 
-def exact_numbers(cost: NodeCost) -> dict[str, Any]:
+def exact_numbers(cost: ReleasedNodeCost) -> dict[str, Any]:
     numbers: dict[str, Any] = {
         "time": cost.cycles,
         "hops": cost.hop_bytes,
@@ -124,12 +124,12 @@ def allocation_equal(case: dict[str, Any]) -> bool:
     return bool((None if found is None else list(found)) == case["alloc"])
 
 
-MAPPER = TileMapper(Tile(), 1)
+MAPPER = NvdlaMapper(NvdlaTile(), 1)
 
 
 def mapping_equal(case: dict[str, Any]) -> bool:
     layer = load_graph(case["net"]).layers[case["layer"]]
-    cost = MAPPER.cost(layer, Share.of(layer, tuple(case["part"]), case["B"]))
+    cost = MAPPER.cost(layer, OutputPart.of(layer, tuple(case["part"]), case["B"]))
     if cost is None or not case["valid"]:
         return cost is None and not case["valid"]
     found = (cost.energy_pj, cost.shared_pj, cost.buffers_pj, cost.bus_pj, cost.mac_pj)

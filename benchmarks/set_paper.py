@@ -45,10 +45,10 @@ from solvers.schedule.set import solver as set_annealing
 from solvers.schedule.set.editing import paths_of
 from solvers.schedule.set.operators import WEIGHTS, Current, Operators
 from solvers.schedule.set.params import SetParams
-from solvers.schedule.set.search import Plan, Search
+from solvers.schedule.set.search import AnnealingPlan, TreeSearch
 from solvers.schedule.set.space import TreeSpace
 from solvers.schedule.tiles.cost_table import solved_costs
-from solvers.schedule.tiles.layer_parts import Demand
+from solvers.schedule.tiles.layer_parts import TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper
 
 OBJECTIVES = {"edge": "e2d", "cloud": "ed2"}
@@ -87,7 +87,7 @@ def _problem(model: str, platform: str, network: str, batch: int) -> SchedulePro
     if model == "set_isca2023":
         return ScheduleProblem(graph, ReleasedModel.named(platform), batch, objective)
     chip = load_chip(f"set-{platform}")
-    costs = solved_costs(Demand(graph, chip.tile, chip.tiles, batch), TileMapper("nvdla"))
+    costs = solved_costs(TileCostDemand(graph, chip.tile, chip.tiles, batch), TileMapper("nvdla"))
     return ScheduleProblem(graph, ChipModel(chip, costs), batch, objective)
 
 
@@ -95,7 +95,7 @@ def patterns(case: Case) -> list[dict[str, Any]]:
     """A :class:`PatternRow` for LP, LS and SET, every tree counted again from its text."""
     problem, params = case.problem, SetParams(beta=case.beta, start="patterns")
     spaces = set_annealing.spaces_of(params)
-    search = Search(problem, Plan(spaces, params, params.rounds(len(problem.graph.layers))))
+    search = TreeSearch(problem, AnnealingPlan(spaces, params, params.rounds(len(problem.graph.layers))))
     state = search.advance(search.begin(case.seed), sys.maxsize)
     trees = [*state.found, state.best[1]]
     seconds = [phase.cpu_seconds for phase in search.phases(state)]
@@ -119,8 +119,8 @@ def points(case: Case, count: int) -> list[dict[str, Any]]:
     problem = case.problem
     evaluator = problem.evaluator()
     params = SetParams(beta=case.beta)
-    search = Search(
-        problem, Plan((params.space,), params, params.rounds(len(problem.graph.layers))), evaluator
+    search = TreeSearch(
+        problem, AnnealingPlan((params.space,), params, params.rounds(len(problem.graph.layers))), evaluator
     )
     state = search.begin(case.seed)
     found = [_point(case, "random", tree, evaluator) for tree in _walk(case, state.first, evaluator, count)]

@@ -29,33 +29,35 @@ from costmodel.formats.layer_graphs import load_layer_graph
 from results.store.folder import RunWriter
 from results.store.known_answers import StoredAnswers
 from solvers.budget import Budget
-from solvers.schedule.tiles.cost_table import ShareCosts
-from solvers.schedule.tiles.layer_parts import Demand, Pruning, Share
-from solvers.schedule.tiles.mapper import ShareCost, TileMapper
+from solvers.schedule.tiles.cost_table import TilePartCosts
+from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand, TilePart
+from solvers.schedule.tiles.mapper import TileMapper, TilePartCost
 from sweep.run.tile_table import TileFiling, TileTable, fill, tile_source
 from sweep.tasks.kinds import answer_task
 
 
 @dataclass(frozen=True)
-class Sampled(Demand):
+class Sampled(TileCostDemand):
     """A demand of which only every ``step``-th share is asked for."""
 
     step: int = 1
 
     @cached_property
-    def _shares(self) -> tuple[Share, ...]:
-        return Demand(self.graph, self.tile, self.tiles, self.batch, self.pruning).shares()[:: self.step]
+    def _shares(self) -> tuple[TilePart, ...]:
+        return TileCostDemand(self.graph, self.tile, self.tiles, self.batch, self.pruning).tile_parts()[
+            :: self.step
+        ]
 
 
-def filled(demand: Demand, mapper: TileMapper, folder: Path) -> tuple[ShareCosts, dict[str, Any]]:
+def filled(demand: TileCostDemand, mapper: TileMapper, folder: Path) -> tuple[TilePartCosts, dict[str, Any]]:
     """All costs of the demand, and what they took: CPU seconds, and seconds to find them again."""
     source, table = tile_source(demand, mapper), TileTable()
     with RunWriter(folder / "first") as writer, InProcessRuntime(answer_task, RuntimeSettings()) as runtime:
         rows = list(fill(table, [(source, demand)], runtime, TileFiling(writer, "first")))
     start, again = time.process_time(), TileTable(StoredAnswers(folder))
-    left = len(again.open_shares(source, demand.shares()))
+    left = len(again.open_shares(source, demand.tile_parts()))
     found = time.process_time() - start
-    return table.share_costs(source, demand.shares()), {
+    return table.share_costs(source, demand.tile_parts()), {
         "tasks": len(rows),
         "cpu_seconds": sum(row["cpu_seconds"] for row in rows),
         "seconds_to_find": found,
@@ -64,25 +66,25 @@ def filled(demand: Demand, mapper: TileMapper, folder: Path) -> tuple[ShareCosts
     }
 
 
-def ratio(costs: ShareCosts, reference: ShareCosts) -> float | None:
+def ratio(costs: TilePartCosts, reference: TilePartCosts) -> float | None:
     """Geometric mean of energy times cycles over the reference's, where both have a mapping."""
     pairs = [(costs[share], reference[share]) for share in costs]
     logs = [log(_edp(one) / _edp(other)) for one, other in pairs if one and other]
     return exp(sum(logs) / len(logs)) if logs else None
 
 
-def _edp(cost: ShareCost) -> float:
+def _edp(cost: TilePartCost) -> float:
     return cost.energy_pj * cost.cycles
 
 
-def measured(demand: Demand, solvers: Sequence[str], seconds: float) -> list[dict[str, Any]]:
+def measured(demand: TileCostDemand, solvers: Sequence[str], seconds: float) -> list[dict[str, Any]]:
     """A record a solver, in their order."""
-    costs: dict[str, ShareCosts] = {}
+    costs: dict[str, TilePartCosts] = {}
     records = []
     for name in solvers:
         mapper = TileMapper(name, budget=Budget(wall_seconds=seconds))
         # the first solve of a process compiles
-        mapper.cost(tile_source(demand, mapper).architecture, demand.shares()[0])
+        mapper.cost(tile_source(demand, mapper).architecture, demand.tile_parts()[0])
         with TemporaryDirectory() as folder:
             costs[name], spent = filled(demand, mapper, Path(folder))
         some = [cost for cost in costs[name].values() if cost]
@@ -111,8 +113,8 @@ def main() -> None:
     asked = parser.parse_args()
     chip, graph = load_chip(asked.chip), load_layer_graph(asked.network)
     start = time.process_time()
-    whole = Demand(graph, chip.tile, chip.tiles, asked.batch, Pruning(most=asked.most_partitions))
-    shares = len(whole.shares())
+    whole = TileCostDemand(graph, chip.tile, chip.tiles, asked.batch, Pruning(most=asked.most_partitions))
+    shares = len(whole.tile_parts())
     listing = time.process_time() - start
     step = max(1, shares // asked.sample) if asked.sample else 1
     demand = Sampled(graph, chip.tile, chip.tiles, asked.batch, whole.pruning, step)

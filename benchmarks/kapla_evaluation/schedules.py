@@ -28,7 +28,7 @@ from solvers.schedule.kapla.solver import VERSION
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution
 from solvers.schedule.tiles.cost_table import solved_costs
-from solvers.schedule.tiles.layer_parts import FEW_PARTITIONS, Demand, Pruning
+from solvers.schedule.tiles.layer_parts import FEW_PARTITIONS, Pruning, TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper, tile_solver
 
 CHIP = "kapla-16x16-released"
@@ -87,7 +87,9 @@ def problem_of(case: ScheduleCase, method: Method) -> ScheduleProblem:
     """A problem that knows no costs yet, so that no solve profits from another's."""
     chip, graph = load_chip(CHIP), case.graph
     mapper = TileMapper(METHODS[method.mapper], case.objective, method.mapper_params, method.mapper_budget)
-    costs = solved_costs(Demand(graph, chip.tile, chip.tiles, case.batch, method.pruning), mapper, chip)
+    costs = solved_costs(
+        TileCostDemand(graph, chip.tile, chip.tiles, case.batch, method.pruning), mapper, chip
+    )
     return ScheduleProblem(graph, ChipModel(chip, costs), case.batch, Objective.named(case.objective))
 
 

@@ -13,8 +13,8 @@ def whole_architecture(chip: Chip) -> Architecture | None:
 
     A stack has no mesh, so its levels charge what hops cost about: an access of DRAM the mean way between
     ports and tiles but one hop, a write to a buffer one hop, as a tree has a link for every further tile.
-    :func:`costmodel.schedule.alone.alone_cost` counts hops as they are. Rows of the mesh are the y side of
-    DRAM's fan-out.
+    :func:`costmodel.schedule.whole_chip_cost.whole_chip_cost` counts hops as they are. Rows of the mesh are
+    the y side of DRAM's fan-out.
     """
     plain = counted_architecture(chip)
     if plain is None:

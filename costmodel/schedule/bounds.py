@@ -35,7 +35,7 @@ def lower_bounds(graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileFloo
     dram = read + written
     hop_bytes = dram * _nearest(chip) / len(chip.ports)
     energy = sum(
-        _in_tiles_pj(layer, chip, (batch * floor.energy_pj, batch * floor.alone_pj), moved)
+        _in_tiles_pj(layer, chip, (batch * floor.energy_pj, batch * floor.whole_chip_pj), moved)
         for layer, floor, moved in zip(graph.layers, floors, traffic, strict=True)
     )
     energy += read * chip.dram.read_pj_per_byte + written * chip.dram.write_pj_per_byte

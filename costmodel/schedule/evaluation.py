@@ -9,7 +9,7 @@ from functools import cached_property
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.segment import ENERGY_PARTS, NodeCost
 from costmodel.schedule.tree.data_flow import DataFlow, Producers
-from costmodel.schedule.tree.spatial_temporal import Rectangle, spatial_temporal_graph
+from costmodel.schedule.tree.spatial_temporal import ChartBox, spatial_temporal_graph
 from costmodel.schedule.tree.tree import Cut, Node
 
 
@@ -56,7 +56,7 @@ class ChipEvaluation:
     def noc_hop_bytes(self) -> float:
         """Bytes times links; those of DRAM are spread evenly over its ports."""
         spread = sum(int(segment.links.sum()) for segment in self.segments)
-        alone = sum(segment.alone.hop_bytes for segment in self.segments if segment.alone)
+        alone = sum(segment.whole_chip.hop_bytes for segment in self.segments if segment.whole_chip)
         return self.rounds * spread / len(self.chip.ports) + self.rounds * alone
 
     @property
@@ -71,7 +71,7 @@ class ChipEvaluation:
             yield cost
             waiting += reversed(cost.children)
 
-    def spatial_temporal(self, producers: Producers) -> list[Rectangle]:
+    def spatial_temporal(self, producers: Producers) -> list[ChartBox]:
         """The S-T graph (section 3.1.1)."""
         tree, costs = self.tree, list(self.nodes())
         cycles = [cost.cycles for cost in costs]

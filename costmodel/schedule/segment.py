@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.allocation import allocate
-from costmodel.schedule.alone import AloneCost
 from costmodel.schedule.buffers import Held, cut_in_space, cut_in_time, leaf_held
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.leaf import LeafCost, LeafSearch
-from costmodel.schedule.leaf.streams import Place, Run
+from costmodel.schedule.leaf.streams import LeafRun, Placement
 from costmodel.schedule.tree.segment_flow import SegmentFlow
 from costmodel.schedule.tree.tree import Cut, Leaf, Node
 from costmodel.schedule.tree.validity import NotPossibleError
+from costmodel.schedule.whole_chip_cost import WholeChipCost
 
 Array = NDArray[Any]
 ENERGY_PARTS = ("tiles", "transfers", "noc", "dram")
@@ -50,7 +50,7 @@ class NodeCost:
     links: Array
     held: Held
     leaf: LeafCost | None = None
-    alone: AloneCost | None = None
+    whole_chip: WholeChipCost | None = None
     children: tuple[NodeCost, ...] = ()
 
     @property
@@ -85,7 +85,7 @@ class SegmentEvaluation:
         self._chip: Chip = search.chip
         self._graph: LayerGraph = search.graph
         self._batch = 1
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, Placement] = {}
 
     def cost(self, segment: Node) -> NodeCost:
         """NotPossibleError when buffers, tiles or PEs do not suffice."""
@@ -116,7 +116,7 @@ class SegmentEvaluation:
         return pinned if alone is None else min(pinned, alone, key=self._objective)
 
     def _alone(self, leaf: Leaf) -> NodeCost | None:
-        cost = self._search.tile_costs.alone(self._graph.index[leaf.layer], leaf.batch)
+        cost = self._search.tile_costs.on_whole_chip(self._graph.index[leaf.layer], leaf.batch)
         if cost is None:
             return None
         nothing = np.zeros(self._chip.tiles, np.int64)
@@ -131,7 +131,7 @@ class SegmentEvaluation:
             busy=cost.tile_cycles,
             links=np.zeros(0, np.int64),
             held=Held((), nothing, nothing, nothing),
-            alone=cost,
+            whole_chip=cost,
         )
 
     def _objective(self, cost: NodeCost) -> float:
@@ -212,7 +212,7 @@ class SegmentEvaluation:
         layer, flow = self._graph.index[leaf.layer], self._flow
         runs = self._batch // leaf.batch
         producers = {number: self._places[number] for number in flow.sources.get(layer, ())}
-        run = Run(leaf.batch, first, tiles, runs, layer in flow.written)
+        run = LeafRun(leaf.batch, first, tiles, runs, layer in flow.written)
         cost = self._search.cost(layer, run, producers)
         if cost is None:
             raise NotPossibleError(
@@ -243,7 +243,7 @@ class SegmentEvaluation:
         dram_pj += cost.dram_write_bytes * dram.write_pj_per_byte
         return cost.tiles_pj, cost.transfers_pj, hop_bytes * noc.hop_pj_per_byte, dram_pj
 
-    def _leaf_held(self, layer: int, cost: LeafCost, producers: Mapping[int, Place]) -> Held:
+    def _leaf_held(self, layer: int, cost: LeafCost, producers: Mapping[int, Placement]) -> Held:
         """Sorts what a leaf holds by where it comes from."""
         weights = from_dram = np.zeros(self._chip.tiles, np.int64)
         arriving: list[Array] = []

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.errors import InputError
-from costmodel.schedule.alone import AloneCost
+from costmodel.schedule.whole_chip_cost import WholeChipCost
 
 Array = NDArray[Any]
 
@@ -52,14 +52,14 @@ class TileRows:
 class TileFloor:
     """Proven lower bounds for one sample of a layer, whatever the partition, or the mapping alone.
 
-    ``energy_pj``: that of :class:`TileRows` over the batch; ``alone_pj``: that of tiles and transfers of
-    :class:`AloneCost`, infinite where it is not offered. ``tile_cycles``: tiles x cycles over the batch, of
-    both.
+    ``energy_pj``: that of :class:`TileRows` over the batch; ``whole_chip_pj``: that of tiles and transfers of
+    :class:`WholeChipCost`, infinite where it is not offered. ``tile_cycles``: tiles x cycles over the batch,
+    of both.
     """
 
     energy_pj: float
     tile_cycles: float
-    alone_pj: float = float("inf")
+    whole_chip_pj: float = float("inf")
 
 
 class TileFloors(Protocol):
@@ -84,7 +84,7 @@ class TileCosts(TileFloors, Protocol):
         """Cycles of one sample on one tile, above 0: the weight of the layer when S cuts share tiles."""
         ...
 
-    def alone(self, layer: int, batch: int) -> AloneCost | None:
+    def on_whole_chip(self, layer: int, batch: int) -> WholeChipCost | None:
         """What ``batch`` samples cost if the layer has the chip to itself, with all data in DRAM.
 
         None: that is not offered, or there is no mapping.
@@ -94,15 +94,15 @@ class TileCosts(TileFloors, Protocol):
 
 def table_floor(costs: TileCosts, layer: int, batches: Sequence[int], most_tiles: int) -> TileFloor:
     """A floor by looking at all rows and layers alone that there are; infinite where there is none."""
-    energy, alone_pj, tile_cycles = float("inf"), float("inf"), float("inf")
+    energy, whole_chip_pj, tile_cycles = float("inf"), float("inf"), float("inf")
     for batch in batches:
         for tiles in range(1, most_tiles + 1):
             rows = costs.rows(layer, batch, tiles)
             if len(rows.parts):
                 energy = min(energy, float(rows.energy_pj.min()) / batch)
                 tile_cycles = min(tile_cycles, int(rows.cycles.min()) * tiles / batch)
-        alone = costs.alone(layer, batch)
+        alone = costs.on_whole_chip(layer, batch)
         if alone is not None:
-            alone_pj = min(alone_pj, (alone.parts_pj[0] + alone.parts_pj[1]) / batch)
+            whole_chip_pj = min(whole_chip_pj, (alone.parts_pj[0] + alone.parts_pj[1]) / batch)
             tile_cycles = min(tile_cycles, alone.tile_cycles / batch)
-    return TileFloor(energy, tile_cycles, alone_pj)
+    return TileFloor(energy, tile_cycles, whole_chip_pj)

@@ -31,7 +31,7 @@ class TreeCost(Protocol):
     def cycles(self) -> int: ...
 
 
-class Judge(Protocol):
+class TreeJudge(Protocol):
     """Costs of trees of one network and batch."""
 
     def evaluate(self, tree: Node) -> TreeCost:
@@ -39,7 +39,7 @@ class Judge(Protocol):
         ...
 
 
-class Evaluator(Judge, Protocol):
+class Evaluator(TreeJudge, Protocol):
     """Remembers parts of trees, so that a changed tree is cheap."""
 
     def segment(self, node: Node) -> object:
@@ -63,7 +63,7 @@ class ScheduleModel(Protocol):
         """For searches: a tree costs what has changed since the last ones."""
         ...
 
-    def judge(self, graph: LayerGraph, batch: int, objective: Objective) -> Judge:
+    def judge(self, graph: LayerGraph, batch: int, objective: Objective) -> TreeJudge:
         """For results: counts every tree from nothing."""
         ...
 
@@ -93,7 +93,7 @@ class ScheduleProblem:
     def evaluator(self) -> Evaluator:
         return self.model.evaluator(self.graph, self.batch, self.objective)
 
-    def judge(self) -> Judge:
+    def judge(self) -> TreeJudge:
         return self.model.judge(self.graph, self.batch, self.objective)
 
     def bound(self, in_time: InTime = always_in_time) -> float | None:

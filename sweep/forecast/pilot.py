@@ -108,7 +108,7 @@ def _timed(contents: list[dict[str, Any]]) -> tuple[float, ...]:
 
 def _lot_seconds(task: ScheduleTask) -> tuple[float, ...]:
     """Of a few tile costs each, as if they were a lot."""
-    shares = task.demand.shares()
+    shares = task.demand.tile_parts()
     lot = min(len(shares), LOTS[tile_solver(task.on.source.settings.solver).family])
     stride = max(1, len(shares) // (2 * PILOT_SHARES))
     parts = shares[::stride][:PILOT_SHARES], shares[stride // 2 :: stride][:PILOT_SHARES]

@@ -6,11 +6,11 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from costmodel.hardware.chip import Chip
-from costmodel.schedule.alone import AloneCost
 from costmodel.schedule.layer_graph.graph import NetworkLayer
+from costmodel.schedule.whole_chip_cost import WholeChipCost
 from solvers.budget import Stopwatch
-from solvers.schedule.tiles.layer_parts import Request, Share, batches_of, requested_shares
-from solvers.schedule.tiles.mapper import ShareCost
+from solvers.schedule.tiles.layer_parts import Request, TilePart, batches_of, requested_parts
+from solvers.schedule.tiles.mapper import TilePartCost
 from sweep.run.schedule_bounds import ideal_cost
 from sweep.tasks.known_costs import KnownCosts
 from sweep.tasks.mapping import MappingTask
@@ -29,8 +29,8 @@ class Rehearsal:
         self._task, self._watch = task, Stopwatch()
         self._budget = task.solve.budget
         self._seconds = min(wall_seconds, self._budget.wall_seconds)
-        self._shares: dict[Share, ShareCost | None] = {}
-        self._alone: dict[tuple[int, int], AloneCost | None] = {}
+        self._shares: dict[TilePart, TilePartCost | None] = {}
+        self._alone: dict[tuple[int, int], WholeChipCost | None] = {}
         self.asked: list[TileTask | MappingTask] = []
         """What would have been solved, in the order in which it was asked for."""
 
@@ -52,17 +52,17 @@ class Rehearsal:
     def _answer(self, request: Request) -> None:
         demand, on = self._task.demand, self._task.on
         layer = demand.graph.layers[request.layer]
-        if request.alone:
+        if request.on_whole_chip:
             self._alone[request.layer, request.batch] = ideal_alone(on.chip, layer, request.batch)
             self.asked.append(on.alone_task(layer.nest(request.batch)))
             return
-        shares = requested_shares(demand.graph, request, demand.tile, demand.pruning)
+        shares = requested_parts(demand.graph, request, demand.tile, demand.pruning)
         if new := [share for share in shares if share not in self._shares]:
             self._shares |= {share: ideal_cost(demand.tile, share) for share in new}
             self.asked.append(TileTask(on.source, tuple(new)))
 
 
-def ideal_alone(chip: Chip, layer: NetworkLayer, batch: int) -> AloneCost:
+def ideal_alone(chip: Chip, layer: NetworkLayer, batch: int) -> WholeChipCost:
     """A layer with products alone on a chip of busy MACs, every byte moved once and over no link."""
     moved, operations = layer.alone_bytes(batch), batch * layer.operations
     read, tile, dram = moved.inputs + moved.weights, chip.tile, chip.dram
@@ -74,10 +74,10 @@ def ideal_alone(chip: Chip, layer: NetworkLayer, batch: int) -> AloneCost:
     )
     tile_cycles = -(-operations // tile.macs)
     cycles = max(-(-tile_cycles // chip.tiles), -(-(read + moved.outputs) // dram.bytes_per_cycle))
-    return AloneCost(parts_pj, cycles, tile_cycles, read, moved.outputs, 0.0)
+    return WholeChipCost(parts_pj, cycles, tile_cycles, read, moved.outputs, 0.0)
 
 
-def ideal_alone_costs(task: ScheduleTask) -> dict[tuple[int, int], AloneCost | None] | None:
+def ideal_alone_costs(task: ScheduleTask) -> dict[tuple[int, int], WholeChipCost | None] | None:
     """Those of all layers of a schedule and all batches; None where layers may not run alone."""
     if not task.on.alone:
         return None

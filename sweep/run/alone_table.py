@@ -9,7 +9,7 @@ from typing import Any
 
 from costmodel.formats.cases.mapping import mapping_from_json
 from costmodel.hardware.architecture import Architecture
-from costmodel.schedule.alone import AloneCost, alone_cost
+from costmodel.schedule.whole_chip_cost import WholeChipCost, whole_chip_cost
 from results.store.known_answers import StoredAnswers
 from results.store.schema.tables import LAYERS
 from sweep.tasks.mapping import MappingTask, architecture_id
@@ -29,7 +29,7 @@ class AloneTable:
     """Mappings as JSON by task; None of tasks that found none."""
     _looked_up: set[str] = field(default_factory=set)
     """The architectures whose mappings the store was searched for."""
-    _costs: dict[tuple[str, str], AloneCost | None] = field(default_factory=dict)
+    _costs: dict[tuple[str, str], WholeChipCost | None] = field(default_factory=dict)
     """By chip and task."""
 
     def open_tasks(self, tasks: Iterable[MappingTask]) -> list[MappingTask]:
@@ -44,13 +44,13 @@ class AloneTable:
         if row["status"] != "failed":
             self._found[task.id] = row.get("mapping")
 
-    def cost(self, on: TiledChip, task: MappingTask) -> AloneCost | None:
+    def cost(self, on: TiledChip, task: MappingTask) -> WholeChipCost | None:
         """What the layer takes by the mapping found, None without one; KeyError where it is still open."""
         key, nest = (on.id, task.id), task.layer
         if key not in self._costs:
             found = self._found[task.id]
             mapping = None if found is None else mapping_from_json(task.architecture, nest, found, "mapping")
-            self._costs[key] = None if mapping is None else alone_cost(on.chip, nest, mapping)
+            self._costs[key] = None if mapping is None else whole_chip_cost(on.chip, nest, mapping)
         return self._costs[key]
 
     def _look_up(self, architecture: Architecture) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from results.store.known_answers import StoredAnswers
-from solvers.schedule.tiles.layer_parts import Request, Share, batches_of, requested_shares
+from solvers.schedule.tiles.layer_parts import Request, TilePart, batches_of, requested_parts
 from sweep.run.alone_table import AloneTable
 from sweep.run.tile_table import TileTable
 from sweep.tasks.known_costs import KnownCosts
@@ -30,7 +30,7 @@ class _Course:
     goes begins anew with all that is known, so the last one is a whole solve.
     """
 
-    shares: Collection[Share] = ()
+    shares: Collection[TilePart] = ()
     alone: AloneTasks = field(default_factory=dict)
     cpu_seconds: float = 0.0
     wall_seconds: float = 0.0
@@ -151,18 +151,18 @@ def _whole_table(task: ScheduleTask) -> _Course:
         numbers = range(len(task.network.graph.layers))
         for request in (Request(n, batch, 0) for n in numbers for batch in batches_of(task.batch)):
             alone |= _alone(task, request)
-    return _Course(task.demand.shares(), alone)
+    return _Course(task.demand.tile_parts(), alone)
 
 
-def _asked_for(task: ScheduleTask, request: Request) -> tuple[list[Share], AloneTasks]:
+def _asked_for(task: ScheduleTask, request: Request) -> tuple[list[TilePart], AloneTasks]:
     """What answers a request: shares of the layer, or the layer alone."""
     demand = task.demand
-    return requested_shares(demand.graph, request, demand.tile, demand.pruning), _alone(task, request)
+    return requested_parts(demand.graph, request, demand.tile, demand.pruning), _alone(task, request)
 
 
 def _alone(task: ScheduleTask, request: Request) -> AloneTasks:
     """The task of a layer alone; none for one without products, which needs no mapping."""
     layer = task.network.graph.layers[request.layer]
-    if not (request.alone and layer.has_weights):
+    if not (request.on_whole_chip and layer.has_weights):
         return {}
     return {(request.layer, request.batch): task.on.alone_task(layer.nest(request.batch))}

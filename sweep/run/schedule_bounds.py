@@ -6,24 +6,24 @@ from math import isfinite, prod
 
 from costmodel.hardware.chip import Tile
 from costmodel.schedule.bounds import lower_bounds
-from solvers.schedule.tiles.layer_parts import Demand, Share
-from solvers.schedule.tiles.mapper import ShareCost
+from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
+from solvers.schedule.tiles.mapper import TilePartCost
 from sweep.tasks.known_costs import KnownCosts
 from sweep.tasks.schedule import ScheduleTask
 
 
-def ideal_cost(tile: Tile, share: Share) -> ShareCost:
+def ideal_cost(tile: Tile, share: TilePart) -> TilePartCost:
     """What a share would cost on a tile whose MACs are always busy and whose inner buffers are free.
 
     No mapping solver finds less: every product is one MAC's work for a cycle, and takes its energy.
     """
     macs = prod((*share[:6], share.b, share.groups))
-    return ShareCost(macs * tile.mac_pj, -(-macs // tile.macs))
+    return TilePartCost(macs * tile.mac_pj, -(-macs // tile.macs))
 
 
-def ideal_costs(demand: Demand) -> dict[Share, ShareCost]:
+def ideal_costs(demand: TileCostDemand) -> dict[TilePart, TilePartCost]:
     """Those of all shares of a demand."""
-    return {share: ideal_cost(demand.tile, share) for share in demand.shares()}
+    return {share: ideal_cost(demand.tile, share) for share in demand.tile_parts()}
 
 
 def bounds_before(task: ScheduleTask) -> tuple[float, float]:

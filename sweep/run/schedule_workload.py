@@ -15,7 +15,7 @@ from solvers.catalogue import solver
 from solvers.mapping.space.rules import SpaceRules
 from solvers.schedule.fitting import fitted
 from solvers.schedule.set.epochs import EpochOf
-from solvers.schedule.tiles.layer_parts import Demand
+from solvers.schedule.tiles.layer_parts import TileCostDemand
 from solvers.schedule.tiles.mapper import tile_solver
 from sweep.run.design_row import Row, complete, whole_cycles, without_answer
 from sweep.run.schedule_bounds import bounds_before
@@ -38,7 +38,7 @@ class Scheduler:
     solves: tuple[ScheduleSolve, ...]
     epochs: int
 
-    def tasks(self, network: ScheduledNetwork, on: TiledChip, demand: Demand) -> list[ScheduleTask]:
+    def tasks(self, network: ScheduledNetwork, on: TiledChip, demand: TileCostDemand) -> list[ScheduleTask]:
         """One task a seed; where seeds exchange their trees, those of the last epoch."""
         if self.epochs == 1:
             return [ScheduleTask(network, on, demand, solve) for solve in self.solves]
@@ -83,7 +83,7 @@ def alone_offered(study: Study) -> bool:
     """Whether layers may run alone from DRAM; InputError for a mapper that cannot map them."""
     assert study.schedule is not None
     try:
-        return study.schedule.offers_alone(study.mapping.solver)
+        return study.schedule.offers_whole_chip(study.mapping.solver)
     except InputError as error:
         raise error.at(study.where) from None
 
@@ -120,7 +120,7 @@ class ScheduleWork:
         for position in range(len(study.networks)):
             self._check_batch(position, study.where)
         self._fitted: dict[tuple[str, int, int], ScheduledNetwork] = {}
-        self._demands: dict[tuple[str, Tile, int], Demand] = {}
+        self._demands: dict[tuple[str, Tile, int], TileCostDemand] = {}
         self.asked = {"schedules": len(study.networks) * self._seeds}
 
     def _batch(self, network: NetworkChoice) -> int:
@@ -166,14 +166,14 @@ class ScheduleWork:
             self._fitted[key] = loaded if graph is loaded.graph else ScheduledNetwork(loaded.name, graph)
         return self._fitted[key]
 
-    def _demand(self, network: NetworkChoice, on: TiledChip) -> Demand:
+    def _demand(self, network: NetworkChoice, on: TiledChip) -> TileCostDemand:
         """Equal ones are one value, which lists its shares once."""
         tile, tiles = replace(on.chip.tile, architecture=bare(on.source.architecture)), on.chip.tiles
         key = network.shown, tile, tiles
         if key not in self._demands:
             batch = self._batch(network)
             graph = self._network(network, on).graph
-            self._demands[key] = Demand(graph, tile, tiles, batch, on.pruning)
+            self._demands[key] = TileCostDemand(graph, tile, tiles, batch, on.pruning)
         return self._demands[key]
 
     def obstacle(self, design: Design) -> str:

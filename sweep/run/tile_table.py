@@ -11,9 +11,9 @@ from clusters.runtime import Runtime, complete_all
 from results.store.folder import RunWriter
 from results.store.known_answers import StoredAnswers
 from results.store.tile_cost_rows import Costs, costs_of, stored_tile_costs
-from solvers.schedule.tiles.cost_table import ShareCosts, TabledTileCosts
-from solvers.schedule.tiles.layer_parts import Demand, Share
-from solvers.schedule.tiles.mapper import ShareCost, TileMapper, architecture_of, tile_solver
+from solvers.schedule.tiles.cost_table import TabledTileCosts, TilePartCosts
+from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
+from solvers.schedule.tiles.mapper import TileMapper, TilePartCost, architecture_of, tile_solver
 from sweep.study.identity import canonical_json
 from sweep.study.schedule_choice import TILE_LOT
 from sweep.tasks.completions import answer_row, check_environment
@@ -25,7 +25,7 @@ LOTS = {"mapping": TILE_LOT, "tile": 4096}
 """Shares a task, by the family of the solver: seconds of work, and few rows."""
 
 
-def tile_source(demand: Demand, mapper: TileMapper) -> TileSource:
+def tile_source(demand: TileCostDemand, mapper: TileMapper) -> TileSource:
     """What answers the demand: its tile, and the solver; InputError for a tile without an architecture."""
     module = tile_solver(mapper.solver).load()
     params = asdict(module.Params() if mapper.params is None else mapper.params)
@@ -41,15 +41,15 @@ class TileTable:
     """
 
     store: StoredAnswers | None = None
-    _known: dict[str, dict[Share, ShareCost | None]] = field(default_factory=dict)
-    _asked: dict[str, dict[Share, TileTask]] = field(default_factory=dict)
+    _known: dict[str, dict[TilePart, TilePartCost | None]] = field(default_factory=dict)
+    _asked: dict[str, dict[TilePart, TileTask]] = field(default_factory=dict)
 
-    def open_shares(self, source: TileSource, shares: Iterable[Share]) -> list[Share]:
+    def open_shares(self, source: TileSource, shares: Iterable[TilePart]) -> list[TilePart]:
         """Those of the shares that are not known yet."""
         known = self._costs_of(source)
         return [share for share in shares if share not in known]
 
-    def tasks(self, source: TileSource, shares: Iterable[Share]) -> list[TileTask]:
+    def tasks(self, source: TileSource, shares: Iterable[TilePart]) -> list[TileTask]:
         """The tasks whose answers the shares wait for, those that were made for others included."""
         waiting, asked = self.open_shares(source, shares), self._asked.setdefault(source.id, {})
         new = [share for share in waiting if share not in asked]
@@ -67,16 +67,16 @@ class TileTable:
         for share in task.shares:
             asked.pop(share, None)
 
-    def share_costs(self, source: TileSource, shares: Iterable[Share]) -> ShareCosts:
+    def share_costs(self, source: TileSource, shares: Iterable[TilePart]) -> TilePartCosts:
         """What is known of the shares: a plain dict that can be sent to another process."""
         known = self._costs_of(source)
         return {share: known[share] for share in shares if share in known}
 
-    def tile_costs(self, source: TileSource, demand: Demand) -> TabledTileCosts:
-        """For a scheduler; MissingShareError when it asks for a share that is still open."""
+    def tile_costs(self, source: TileSource, demand: TileCostDemand) -> TabledTileCosts:
+        """For a scheduler; MissingTilePartError when it asks for a share that is still open."""
         return TabledTileCosts(demand.graph, demand.tile, self._costs_of(source), pruning=demand.pruning)
 
-    def _costs_of(self, source: TileSource) -> dict[Share, ShareCost | None]:
+    def _costs_of(self, source: TileSource) -> dict[TilePart, TilePartCost | None]:
         if source.id not in self._known:
             stored: Costs = stored_tile_costs(self.store, [source.id]) if self.store else {}
             self._known[source.id] = _shares(stored.get(source.id, {}))
@@ -98,7 +98,10 @@ class TileFiling:
 
 
 def fill(
-    table: TileTable, wanted: Iterable[tuple[TileSource, Demand]], runtime: Runtime, filing: TileFiling
+    table: TileTable,
+    wanted: Iterable[tuple[TileSource, TileCostDemand]],
+    runtime: Runtime,
+    filing: TileFiling,
 ) -> Iterator[dict[str, Any]]:
     """Solve on ``runtime`` all that is open of ``wanted``; yields each row as soon as it is filed.
 
@@ -108,7 +111,7 @@ def fill(
 
     def submissions() -> Iterator[tuple[str, Any]]:
         for source, demand in wanted:
-            for task in table.tasks(source, demand.shares()):
+            for task in table.tasks(source, demand.tile_parts()):
                 if task.id not in solving:
                     solving[task.id] = task
                     yield task.id, task.content
@@ -123,6 +126,6 @@ def fill(
 
 def _shares(
     costs: ReadOnlyDict[tuple[int, ...], tuple[float | None, int | None, bool]],
-) -> dict[Share, ShareCost | None]:
+) -> dict[TilePart, TilePartCost | None]:
     """The costs of the results table as values."""
-    return {Share(*numbers): share_cost_of(*cost) for numbers, cost in costs.items()}
+    return {TilePart(*numbers): share_cost_of(*cost) for numbers, cost in costs.items()}

@@ -121,7 +121,7 @@ class ScheduleChoice(SchedulerChoice):
             most = FEW_PARTITIONS
         return Pruning(self.least_utilization, most)
 
-    def offers_alone(self, mapper: str) -> bool:
+    def offers_whole_chip(self, mapper: str) -> bool:
         """Whether layers may run alone, mapped by ``mapper``: by default with schedulers that ask for costs.
 
         InputError where that is wanted of a mapper of tiles' shares alone.

@@ -7,14 +7,14 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from costmodel.hardware.chip import Chip
-from costmodel.schedule.alone import AloneCost
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from solvers.schedule.layers_alone import LayersAlone
-from solvers.schedule.tiles.cost_table import ShareCosts, TabledTileCosts
-from solvers.schedule.tiles.layer_parts import Pruning, Share
-from solvers.schedule.tiles.mapper import ShareCost
+from costmodel.schedule.whole_chip_cost import WholeChipCost
+from solvers.schedule.tiles.cost_table import TabledTileCosts, TilePartCosts
+from solvers.schedule.tiles.layer_parts import Pruning, TilePart
+from solvers.schedule.tiles.mapper import TilePartCost
+from solvers.schedule.whole_chip_costs import WholeChipCosts
 
-AloneCosts = ReadOnlyDict[tuple[int, int], AloneCost | None]
+AloneCosts = ReadOnlyDict[tuple[int, int], WholeChipCost | None]
 """By number of the layer and batch; None: no mapping was found."""
 
 
@@ -22,7 +22,7 @@ AloneCosts = ReadOnlyDict[tuple[int, int], AloneCost | None]
 class KnownCosts:
     """Costs of a network's layers on a chip; ``alone`` None: layers may not run alone."""
 
-    shares: ShareCosts
+    shares: TilePartCosts
     alone: AloneCosts | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -34,8 +34,8 @@ class KnownCosts:
     @staticmethod
     def from_json(content: ReadOnlyDict[str, Any]) -> KnownCosts:
         """The costs in a payload that :meth:`to_json` is a part of."""
-        width, alone = len(Share._fields), content["alone_costs"]
-        shares = {Share(*row[:width]): share_cost_of(*row[width:]) for row in content["tile_costs"]}
+        width, alone = len(TilePart._fields), content["alone_costs"]
+        shares = {TilePart(*row[:width]): share_cost_of(*row[width:]) for row in content["tile_costs"]}
         if alone is None:
             return KnownCosts(shares)
         return KnownCosts(shares, {(layer, batch): _cost(numbers) for layer, batch, numbers in alone})
@@ -45,25 +45,25 @@ class KnownCosts:
         alone = None
         if self.alone is not None:
             shapes = {graph.layers[layer].nest(batch).shape: c for (layer, batch), c in self.alone.items()}
-            alone = LayersAlone(chip, shapes)
-        return TabledTileCosts(graph, chip.tile, self.shares, pruning=pruning, layers_alone=alone)
+            alone = WholeChipCosts(chip, shapes)
+        return TabledTileCosts(graph, chip.tile, self.shares, pruning=pruning, whole_chip=alone)
 
 
-def share_numbers(cost: ShareCost | None) -> tuple[float | None, int | None, bool]:
+def share_numbers(cost: TilePartCost | None) -> tuple[float | None, int | None, bool]:
     """A share's cost as plain JSON data, in payloads as in results; :func:`share_cost_of` reads it back."""
     return (None, None, False) if cost is None else (cost.energy_pj, cost.cycles, cost.proven)
 
 
-def share_cost_of(energy_pj: float | None, cycles: int | None, proven: bool) -> ShareCost | None:
-    return None if energy_pj is None or cycles is None else ShareCost(energy_pj, cycles, proven)
+def share_cost_of(energy_pj: float | None, cycles: int | None, proven: bool) -> TilePartCost | None:
+    return None if energy_pj is None or cycles is None else TilePartCost(energy_pj, cycles, proven)
 
 
-def _plain(cost: AloneCost | None) -> list[Any] | None:
+def _plain(cost: WholeChipCost | None) -> list[Any] | None:
     if cost is None:
         return None
     parts, *others = astuple(cost)
     return [list(parts), *others]
 
 
-def _cost(numbers: list[Any] | None) -> AloneCost | None:
-    return None if numbers is None else AloneCost(tuple(numbers[0]), *numbers[1:])
+def _cost(numbers: list[Any] | None) -> WholeChipCost | None:
+    return None if numbers is None else WholeChipCost(tuple(numbers[0]), *numbers[1:])

@@ -16,7 +16,7 @@ from costmodel.workload.network import Layer
 from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.schedule.set.epochs import EpochOf
-from solvers.schedule.tiles.layer_parts import Demand, Pruning
+from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
 from sweep import VERSION
 from sweep.study.identity import content_hash
 from sweep.tasks.known_costs import KnownCosts
@@ -123,7 +123,7 @@ class ScheduleTask:
 
     network: ScheduledNetwork
     on: TiledChip
-    demand: Demand
+    demand: TileCostDemand
     solve: ScheduleSolve
     epoch: EpochOf | None = None
     before: tuple[ScheduleTask, ...] = ()

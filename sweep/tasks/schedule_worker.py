@@ -9,7 +9,7 @@ from typing import Any
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
-from costmodel.schedule.tree.spatial_temporal import Rectangle
+from costmodel.schedule.tree.spatial_temporal import ChartBox
 from costmodel.schedule.tree.tree import Leaf
 from solvers.budget import Budget, Stopwatch
 from solvers.catalogue import solver
@@ -18,7 +18,7 @@ from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, phases_as_json
 from solvers.schedule.set.epochs import EpochOf, solve_epoch
-from solvers.schedule.set.search import Plan, SearchState
+from solvers.schedule.set.search import AnnealingPlan, SearchState
 from solvers.schedule.tiles.cost_table import TileCostsNeeded
 from solvers.schedule.tiles.layer_parts import Pruning
 from sweep.study.identity import checked_params
@@ -44,7 +44,9 @@ def run_schedule_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
             needs = [list(request) for request in needed.requests]
             return {"needs": needs, "cpu_seconds": watch.cpu_seconds, "wall_seconds": watch.wall_seconds}
     states = [SearchState.from_json(state) for state in content["states"]]
-    plan = Plan(module.spaces_of(params), params, params.rounds(len(problem.graph.layers)), params.deepest)
+    plan = AnnealingPlan(
+        module.spaces_of(params), params, params.rounds(len(problem.graph.layers)), params.deepest
+    )
     outcome, state = solve_epoch(problem, budget, plan, EpochOf(**content["epoch"]), states)
     return answer_columns(problem, outcome) | {"state": state and state.to_json()}
 
@@ -90,7 +92,7 @@ def _measured(problem: ScheduleProblem, solution: ScheduleSolution) -> dict[str,
     evaluation = problem.judge().evaluate(solution.tree)
     assert isinstance(evaluation, ChipEvaluation)
     chip, rectangles = evaluation.chip, evaluation.spatial_temporal(problem.graph.producers)
-    alone = {one.node.layer for one in evaluation.segments if one.alone and isinstance(one.node, Leaf)}
+    alone = {one.node.layer for one in evaluation.segments if one.whole_chip and isinstance(one.node, Leaf)}
     return {
         "energy_pj": evaluation.energy_pj,
         "cycles": evaluation.cycles,
@@ -105,7 +107,7 @@ def _measured(problem: ScheduleProblem, solution: ScheduleSolution) -> dict[str,
     }
 
 
-def _by_leaf(rectangles: Iterable[Rectangle], alone: Collection[str]) -> list[dict[str, Any]]:
+def _by_leaf(rectangles: Iterable[ChartBox], alone: Collection[str]) -> list[dict[str, Any]]:
     """The S-T graph with the rectangles of a leaf together: they differ in samples and start alone."""
     leaves: dict[str, dict[str, Any]] = {}
     for one in sorted(rectangles, key=lambda rectangle: rectangle.first_sample):

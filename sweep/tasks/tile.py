@@ -10,7 +10,7 @@ from typing import Any
 from costmodel.hardware.architecture import Architecture
 from costmodel.limits import recording
 from solvers.budget import Budget, Stopwatch
-from solvers.schedule.tiles.layer_parts import Share
+from solvers.schedule.tiles.layer_parts import TilePart
 from solvers.schedule.tiles.mapper import TileMapper
 from sweep import VERSION
 from sweep.study.identity import checked_params, content_hash
@@ -41,7 +41,7 @@ class TileTask:
     """Map ``shares`` on the source's tile; equal contents have equal :attr:`id`."""
 
     source: TileSource
-    shares: tuple[Share, ...]
+    shares: tuple[TilePart, ...]
 
     table = "tile_costs"
 
@@ -83,7 +83,7 @@ def run_tile_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
     watch = Stopwatch()
     params = checked_params(content["solver"], content["params"])
     mapper = TileMapper(content["solver"], content["objective"], params, Budget(**content["budget"]))
-    shares = [Share(*numbers) for numbers in content["shares"]]
+    shares = [TilePart(*numbers) for numbers in content["shares"]]
     with recording() as limits:
         costs = mapper.costs(Architecture.from_json(content["architecture"]), shares)
     proven = all(cost is not None and cost.proven for cost in costs.values())

@@ -64,10 +64,10 @@ def _map(entry: Entry) -> None:
 
 
 def _map_tile(entry: Entry) -> None:
-    from solvers.schedule.tiles.layer_parts import Share
+    from solvers.schedule.tiles.layer_parts import TilePart
     from solvers.schedule.tiles.mapper import TileProblem
 
-    share = Share.of(_chain().layers[0], (2, 1, 2, 1), 2)
+    share = TilePart.of(_chain().layers[0], (2, 1, 2, 1), 2)
     entry.load().solve(TileProblem(load_tile("nvdla"), share, "edp"), LIMIT)
 
 
@@ -76,11 +76,11 @@ def _schedule(entry: Entry) -> None:
     from solvers.schedule.objective import Objective
     from solvers.schedule.problem import ScheduleProblem
     from solvers.schedule.tiles.cost_table import solved_costs
-    from solvers.schedule.tiles.layer_parts import Demand
+    from solvers.schedule.tiles.layer_parts import TileCostDemand
     from solvers.schedule.tiles.mapper import TileMapper
 
     chip = replace(load_chip("set-edge"), columns=2, rows=2, stripe=2)
-    demand = Demand(_chain(), chip.tile, 4, 2)
+    demand = TileCostDemand(_chain(), chip.tile, 4, 2)
     model = ChipModel(chip, solved_costs(demand, TileMapper("nvdla")))
     entry.load().solve(ScheduleProblem(demand.graph, model, 2, Objective.named("edp")), LIMIT)
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from math import ceil, prod
 
 from costmodel.errors import InputError
-from costmodel.published.nn_dataflow.hardware import Hardware
+from costmodel.published.nn_dataflow.hardware import NnDataflowHardware
 from costmodel.published.nn_dataflow.layers import LEVELS, LOOPS, TENSORS, Counts, Words, check_size
 from costmodel.published.nn_dataflow.row_stationary import ProcessingPass
 
@@ -54,7 +54,7 @@ class Blocking:
 
 
 @dataclass(frozen=True)
-class Delivery:
+class DeliveryCosts:
     """What lies between DRAM and the nodes' own buffers.
 
     ``unit_hops``: word-hops to bring each tensor to its nodes once (hops.py); ``shared[tensor]`` nodes get a
@@ -107,15 +107,15 @@ class SchemeCost:
 def scheme_cost(
     unit: ProcessingPass,
     blocking: Blocking,
-    hardware: Hardware,
-    delivery: Delivery | None = None,
+    hardware: NnDataflowHardware,
+    delivery: DeliveryCosts | None = None,
 ) -> SchemeCost:
     """The cost of running ``unit`` under blocked loops on every node.
 
     Raises NotFittingError when buffer or registers are too small, InputError for factors that do not cover
     the pass's trips.
     """
-    delivery = delivery or Delivery()
+    delivery = delivery or DeliveryCosts()
     if any(total < trips for total, trips in zip(blocking.totals, unit.loop_counts, strict=True)):
         raise InputError("blocking", f"factors that multiply to {unit.loop_counts}", blocking.totals)
     fetches = (fetched(blocking, unit, AT_DRAM), fetched(blocking, unit, AT_GBUF))

@@ -12,7 +12,7 @@ from costmodel.formats.json_fields import field, whole_number
 from costmodel.formats.safe_json import json_lines, parse_json
 from costmodel.formats.yaml.safe_yaml import names_a_file
 from costmodel.published.nn_dataflow.blocking import Blocking, NotFittingError, SchemeCost, scheme_cost
-from costmodel.published.nn_dataflow.hardware import Hardware, UnitCosts
+from costmodel.published.nn_dataflow.hardware import NnDataflowHardware, UnitCosts
 from costmodel.published.nn_dataflow.layers import LEVELS, LOOPS, TENSORS, Counts, LayerShape, check_size
 from costmodel.published.nn_dataflow.row_stationary import ProcessingPass, processing_passes
 
@@ -30,7 +30,7 @@ class SchemeCase:
     where: str
     layer: LayerShape
     batch: int
-    hardware: Hardware
+    hardware: NnDataflowHardware
     blocking: Blocking
     record: dict[str, Any]
 
@@ -150,14 +150,14 @@ def _layer(dims: dict[str, Any], where: str) -> LayerShape:
     )
 
 
-def _hardware(data: dict[str, Any], where: str) -> Hardware:
+def _hardware(data: dict[str, Any], where: str) -> NnDataflowHardware:
     costs = field(data, "costs", dict, where)
     word = whole_number(data.get("word_bytes"), where, "word_bytes")
     missing = [key for key in (*LEVELS, "mac_op", "noc_hop", "idl_unit") if key not in costs]
     if missing:
         raise InputError(where, "a cost per level, operation, hop and idle cycle", missing[0], key="costs")
     dram, buffer, bus, registers = (costs[level] for level in LEVELS)
-    return Hardware(
+    return NnDataflowHardware(
         nodes=_sides(data, "nodes", where),
         array=_sides(data, "array", where),
         register_words=whole_number(data.get("regf_bytes"), where, "regf_bytes") // word,

@@ -33,7 +33,7 @@ class UnitCosts:
 
 
 @dataclass(frozen=True)
-class Hardware:
+class NnDataflowHardware:
     """``nodes`` and ``array`` are rows and columns; buffers in words, bandwidths in words per cycle.
 
     ``bus_words_per_cycle`` is the width of each of a node's three buses, one a tensor.
@@ -67,7 +67,7 @@ class Hardware:
         return self.nodes[0] * self.nodes[1]
 
     @classmethod
-    def of(cls, chip: MultiNode) -> Hardware:
+    def of(cls, chip: MultiNode) -> NnDataflowHardware:
         """The tool's view of a multi-node device; costs in J."""
         costs = chip.costs
         levels = (costs.dram_pj, costs.buffer_pj, costs.bus_pj, costs.register_pj)

@@ -13,8 +13,8 @@ from costmodel.published.nn_dataflow.partition import (
     OFMP,
     OUTP,
     PARALLEL,
+    NodeRanges,
     Partition,
-    Piece,
     Range,
     Sides,
     ith_range,
@@ -106,7 +106,7 @@ def unit_hops(
 
 
 def _filter_hops(
-    layer: LayerShape, working: list[tuple[Piece, Sides]], corners: list[Sides], forward: bool
+    layer: LayerShape, working: list[tuple[NodeRanges, Sides]], corners: list[Sides], forward: bool
 ) -> int:
     total = 0
     for channels, places in _grouped(((one.inputs[1], one.outputs[1]), at) for one, at in working).items():

@@ -77,7 +77,7 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class Share:
+class NodePart:
     """The largest part: its layer and batch, and how much of all nodes' work is real."""
 
     layer: LayerShape
@@ -85,7 +85,7 @@ class Share:
     occupied: float
 
 
-def share(layer: LayerShape, batch: int, partition: Partition) -> Share:
+def share(layer: LayerShape, batch: int, partition: Partition) -> NodePart:
     """What the node with the largest part computes; local layers cannot be divided in input channels."""
     if not layer.has_filters and partition.parts(INPP) > 1:
         raise InputError("partition", "one part in input channels of a local layer", partition.parts(INPP))
@@ -95,7 +95,7 @@ def share(layer: LayerShape, batch: int, partition: Partition) -> Share:
         part = replace(part, channels_in=part.channels_out)
     part_batch = ceil(batch / partition.parts(BATP))
     occupied = layer.operations(batch) / (part.operations(part_batch) * partition.parts())
-    return Share(part, part_batch, occupied)
+    return NodePart(part, part_batch, occupied)
 
 
 def partitions(layer: LayerShape, batch: int, nodes: Sides) -> Iterator[Partition]:
@@ -179,14 +179,14 @@ def ith_range(total: int, number: int, parts: int) -> Range:
 
 
 @dataclass(frozen=True)
-class Piece:
+class NodeRanges:
     """What a node works on: ranges of batch, channels, rows and columns of outputs and of inputs."""
 
     outputs: tuple[Range, Range, Range, Range]
     inputs: tuple[Range, Range, Range, Range]
 
 
-def piece(layer: LayerShape, batch: int, partition: Partition, index: tuple[Sides, ...]) -> Piece:
+def piece(layer: LayerShape, batch: int, partition: Partition, index: tuple[Sides, ...]) -> NodeRanges:
     """The data of the node with that index; inputs hold the window's halo."""
     samples = ith_range(batch, partition.number(BATP, index), partition.parts(BATP))
     channels = ith_range(layer.channels_out, partition.number(OUTP, index), partition.parts(OUTP))
@@ -196,7 +196,7 @@ def piece(layer: LayerShape, batch: int, partition: Partition, index: tuple[Side
     if not layer.has_filters:
         half = layer.operands // 2
         inputs = max(0, channels[0] - half), min(layer.channels_in, channels[1] + layer.operands - half)
-    return Piece(
+    return NodeRanges(
         (samples, channels, rows, columns),
         (
             samples,

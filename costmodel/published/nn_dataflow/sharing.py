@@ -19,7 +19,7 @@ Loops = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
-class Group:
+class NodeGroup:
     """Nodes with the same tile: rows and columns of them, and the mean hops from one to the next in each."""
 
     sides: Sides
@@ -68,14 +68,14 @@ class Group:
         return count * self.steps[side] if count else 0
 
 
-def sharing_groups(layer: LayerShape, partition: Partition) -> tuple[Group, ...]:
+def sharing_groups(layer: LayerShape, partition: Partition) -> tuple[NodeGroup, ...]:
     """Per tensor the nodes that need the same of it: those along the kind that does not index it."""
     kinds = {0: _group(partition, INPP), 1: _group(partition, OUTP), 2: _maps_and_batch(partition)}
     unrelated = [set(range(len(LOOPS))) - set(related) for related in layer.related]
     return tuple(kinds[min(loops)] for loops in unrelated)
 
 
-def _maps_and_batch(partition: Partition) -> Group:
+def _maps_and_batch(partition: Partition) -> NodeGroup:
     """Batch and output maps together if they are next to each other, else the lower one."""
     maps, batch = _group(partition, OFMP), _group(partition, BATP)
     if 1 in (maps.size, batch.size):
@@ -85,10 +85,10 @@ def _maps_and_batch(partition: Partition) -> Group:
         return maps if places[0] > places[1] else batch
     rows, columns = (a * b for a, b in zip(maps.sides, batch.sides, strict=True))
     near_rows, near_columns = (min(a, b) for a, b in zip(maps.steps, batch.steps, strict=True))
-    return Group((rows, columns), (near_rows, near_columns))
+    return NodeGroup((rows, columns), (near_rows, near_columns))
 
 
-def _group(partition: Partition, kind: int) -> Group:
+def _group(partition: Partition, kind: int) -> NodeGroup:
     """The parts of one kind; steps are infinite along a side of one."""
     steps = []
     for side in (0, 1):
@@ -99,7 +99,7 @@ def _group(partition: Partition, kind: int) -> Group:
                 before[kind] = (index[kind][0] - (side == 0), index[kind][1] - (side == 1))
                 hops.append(distance(partition.place(index), partition.place(tuple(before))))
         steps.append(sum(hops) / len(hops) if hops else float("inf"))
-    return Group(partition.sizes[kind], (steps[0], steps[1]))
+    return NodeGroup(partition.sizes[kind], (steps[0], steps[1]))
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Rotation:
 
 
 def best_rotation(
-    unit: ProcessingPass, blocking: Blocking, groups: tuple[Group, ...], buffer_words: int, nodes: int
+    unit: ProcessingPass, blocking: Blocking, groups: tuple[NodeGroup, ...], buffer_words: int, nodes: int
 ) -> Rotation:
     """The sharing with the fewest word-hops that leaves all accesses as they are.
 
@@ -128,7 +128,7 @@ def best_rotation(
     return min(rotations, key=lambda rotation: rotation.hops)
 
 
-def _fewer_parts(nest: _BufferNest, groups: tuple[Group, ...], buffer_words: int) -> Iterator[Counts]:
+def _fewer_parts(nest: _BufferNest, groups: tuple[NodeGroup, ...], buffer_words: int) -> Iterator[Counts]:
     """Fewest parts that fit the buffer, for every order in which tensors take the room that is left."""
     tiles = nest.tile_words
     for order in permutations(range(len(TENSORS))):
@@ -176,14 +176,14 @@ class _BufferNest:
             for outer, inner in product(permutations(across), permutations(within)):
                 yield (*outer, *inner, *fixed)
 
-    def word_hops(self, groups: tuple[Group, ...], parts: Counts, loops: Loops, nodes: int) -> float:
+    def word_hops(self, groups: tuple[NodeGroup, ...], parts: Counts, loops: Loops, nodes: int) -> float:
         """Of all tensors, in all groups."""
         return sum(
             self.unit.words_once(GBUF, t) * self.hops(t, group, count, loops) * (nodes // group.size)
             for t, (group, count) in enumerate(zip(groups, parts, strict=True))
         )
 
-    def hops(self, t: int, group: Group, parts: int, loops: Loops) -> float:
+    def hops(self, t: int, group: NodeGroup, parts: int, loops: Loops) -> float:
         """Hops of the tensor's unique words over all rotations and reads beyond a node's own part."""
         if parts == 1:
             return 0

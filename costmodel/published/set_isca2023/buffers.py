@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.published.set_isca2023.leaf import LeafCost
+from costmodel.published.set_isca2023.leaf import ReleasedLeafCost
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Held:
+class ReleasedHeld:
     """Bytes a tile [tiles]: ``inputs`` fetched ahead, pinned ``weights``, ``busy`` while computing.
 
     ``busy`` does not include weights.
@@ -26,10 +26,10 @@ class Held:
     busy: Array
 
     @staticmethod
-    def nothing(tiles: int) -> Held:
+    def nothing(tiles: int) -> ReleasedHeld:
         """Segments of a root T cut are checked alone; nothing is charged for fetching the next one ahead."""
         zero = np.zeros(tiles, np.int64)
-        return Held(zero, zero, zero)
+        return ReleasedHeld(zero, zero, zero)
 
     @property
     def most(self) -> int:
@@ -37,13 +37,13 @@ class Held:
         return max(int(self.inputs.max()), int((self.busy + self.weights).max()))
 
 
-def leaf_held(leaf: LeafCost, stream_bytes: int) -> Held:
+def leaf_held(leaf: ReleasedLeafCost, stream_bytes: int) -> ReleasedHeld:
     """Inputs, weights, and room through which outputs leave; a producer never holds all of its outputs."""
     busy = np.where(leaf.inputs > 0, leaf.inputs + stream_bytes, 0)
-    return Held(leaf.inputs, leaf.weights, busy)
+    return ReleasedHeld(leaf.inputs, leaf.weights, busy)
 
 
-def cut_in_time(children: Sequence[Held], subbatches: int, segment: bool) -> Held:
+def cut_in_time(children: Sequence[ReleasedHeld], subbatches: int, segment: bool) -> ReleasedHeld:
     """A T cut below the root: a child computes while the next one's inputs are fetched.
 
     The weights of a segment that runs once are fetched like inputs ("weight shift") instead of staying.
@@ -57,15 +57,15 @@ def cut_in_time(children: Sequence[Held], subbatches: int, segment: bool) -> Hel
         most = np.maximum(most, now + following)
     weights = zero if shifted else _sum(child.weights for child in children)
     inputs = zero if segment else subbatches * _sum(child.inputs for child in children)
-    return Held(inputs, weights, most)
+    return ReleasedHeld(inputs, weights, most)
 
 
-def cut_in_space(children: Sequence[Held], subbatches: int, segment: bool) -> Held:
+def cut_in_space(children: Sequence[ReleasedHeld], subbatches: int, segment: bool) -> ReleasedHeld:
     """An S cut: children have tiles of their own; during a sub-batch the next one's inputs are fetched."""
     inputs = _sum(child.inputs for child in children)
     busy = _sum(child.busy for child in children)
     weights = _sum(child.weights for child in children)
-    return Held(
+    return ReleasedHeld(
         np.zeros_like(inputs) if segment else subbatches * inputs,
         weights,
         busy + inputs if subbatches > 1 else busy,

@@ -11,7 +11,7 @@ from costmodel.errors import InputError
 from costmodel.formats.layer_graph_json import load_graph
 from costmodel.formats.safe_json import keys_of_json_file, load_json
 from costmodel.formats.yaml.safe_yaml import names_a_file
-from costmodel.published.set_isca2023.evaluator import NodeCost, TreeEvaluator
+from costmodel.published.set_isca2023.evaluator import ReleasedNodeCost, TreeEvaluator
 from costmodel.published.set_isca2023.hardware import Platform, load_platform
 from costmodel.published.set_isca2023.tile_tables import TileTables
 from costmodel.schedule.layer_graph.graph import LayerGraph
@@ -35,7 +35,7 @@ class TreeCase:
     tree: Node
     content: dict[str, Any]
 
-    def evaluate(self) -> NodeCost:
+    def evaluate(self) -> ReleasedNodeCost:
         """InputError for an invalid tree, NotPossibleError for one that does not fit the platform."""
         try:
             tables = TileTables(self.graph, self.platform, self.batch, self.exponent)

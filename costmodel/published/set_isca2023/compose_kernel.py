@@ -27,7 +27,7 @@ class Store(NamedTuple):
     energy_pj: Array
 
 
-class Stack(NamedTuple):
+class NodeStack(NamedTuple):
     """Room for nodes whose parents wait: ``numbers`` [nodes, HELD + 7 tiles], ``energy_pj`` [nodes]."""
 
     numbers: Array
@@ -45,7 +45,7 @@ class Limits(NamedTuple):
 
 
 @entry
-def compose(program: Array, store: Store, stack: Stack, limits: Limits) -> Int:
+def compose(program: Array, store: Store, stack: NodeStack, limits: Limits) -> Int:
     """Run ``program`` [nodes, 4], children before parents; the segment is left on the stack's first place.
 
     Returns the row of the first node that does not fit the buffers, or -1.
@@ -67,7 +67,7 @@ def compose(program: Array, store: Store, stack: Stack, limits: Limits) -> Int:
 
 
 @called
-def _push(leaf: Int, store: Store, stack: Stack, height: Int, limits: Limits) -> None:
+def _push(leaf: Int, store: Store, stack: NodeStack, height: Int, limits: Limits) -> None:
     known, node, tiles = store.numbers[leaf], stack.numbers[height], limits.tiles
     stack.energy_pj[height] = store.energy_pj[leaf]
     for column in range(HELD + 2 * tiles):
@@ -80,7 +80,7 @@ def _push(leaf: Int, store: Store, stack: Stack, height: Int, limits: Limits) ->
 
 
 @called
-def _combine(cut: Array, stack: Stack, first: Int, segment: bool, limits: Limits) -> None:
+def _combine(cut: Array, stack: NodeStack, first: Int, segment: bool, limits: Limits) -> None:
     """Replace the children, from place ``first`` of the stack on, by their cut."""
     numbers, times, children = stack.numbers, cut[SUBBATCHES], cut[CHILDREN]
     energy = 0.0

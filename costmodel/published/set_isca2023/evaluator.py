@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from costmodel.errors import InputError
 from costmodel.published.set_isca2023.allocation import allocate
-from costmodel.published.set_isca2023.buffers import Held, cut_in_space, cut_in_time, leaf_held
-from costmodel.published.set_isca2023.leaf import LeafCost, LeafSearch
+from costmodel.published.set_isca2023.buffers import ReleasedHeld, cut_in_space, cut_in_time, leaf_held
+from costmodel.published.set_isca2023.leaf import ReleasedLeafCost, ReleasedLeafSearch
 from costmodel.published.set_isca2023.tile_tables import TileTables
-from costmodel.schedule.leaf.streams import Place
+from costmodel.schedule.leaf.streams import Placement
 from costmodel.schedule.tree.data_flow import DataFlow, Producers
-from costmodel.schedule.tree.spatial_temporal import Rectangle, spatial_temporal_graph
+from costmodel.schedule.tree.spatial_temporal import ChartBox, spatial_temporal_graph
 from costmodel.schedule.tree.tree import Cut, Leaf, Node
 from costmodel.schedule.tree.validity import NotPossibleError, violations
 
@@ -25,7 +25,7 @@ ENERGY_PARTS = ("shared_buffers", "buffers", "bus", "macs", "noc", "dram")
 
 
 @dataclass(frozen=True)
-class NodeCost:
+class ReleasedNodeCost:
     """What a node costs for one batch of its own.
 
     ``parts_pj`` [6]: energy by ENERGY_PARTS. ``links`` [X * Y * 4]: bytes a link. A leaf has its mapping in
@@ -41,14 +41,14 @@ class NodeCost:
     dram_bytes: int
     parts_pj: Array
     links: Array
-    held: Held
-    leaf: LeafCost | None = None
-    children: tuple[NodeCost, ...] = ()
+    held: ReleasedHeld
+    leaf: ReleasedLeafCost | None = None
+    children: tuple[ReleasedNodeCost, ...] = ()
 
 
-def spatial_temporal(cost: NodeCost, producers: Producers) -> list[Rectangle]:
+def spatial_temporal(cost: ReleasedNodeCost, producers: Producers) -> list[ChartBox]:
     """The S-T graph of an evaluated tree, in its cycles and tiles."""
-    costs: list[NodeCost] = []
+    costs: list[ReleasedNodeCost] = []
     waiting = [cost]
     while waiting:
         costs.append(waiting.pop())
@@ -68,8 +68,8 @@ class TreeEvaluator:
     def __init__(self, tables: TileTables) -> None:
         graph, tile = tables.graph, tables.platform.tile
         self.graph, self.platform, self.batch = graph, tables.platform, tables.batch
-        self._search = LeafSearch(tables)
-        self._known: dict[tuple[Any, ...], LeafCost | None] = {}
+        self._search = ReleasedLeafSearch(tables)
+        self._known: dict[tuple[Any, ...], ReleasedLeafCost | None] = {}
         self._npt = {
             layer.name: layer.normalized_cycles(tile.vector, tile.lanes, tile.macs, tile.vector_units)
             for layer in graph.layers
@@ -77,7 +77,7 @@ class TreeEvaluator:
         used = {name for names in graph.producers.values() for name in names}
         self._unused = frozenset(graph.producers) - used
 
-    def evaluate(self, tree: Node) -> NodeCost:
+    def evaluate(self, tree: Node) -> ReleasedNodeCost:
         """The cost of the root; InputError for a tree that is not one of this network and batch.
 
         NotPossibleError when buffers, tiles or PEs do not suffice, or S cuts waste more than is allowed.
@@ -94,8 +94,8 @@ class TreeEvaluator:
         return self._unused | {edge.producer for edge in flow.edges if not edge.on_chip}
 
     def leaf(
-        self, leaf: Leaf, tiles: tuple[int, int], producers: dict[int, Place], to_dram: bool
-    ) -> LeafCost | None:
+        self, leaf: Leaf, tiles: tuple[int, int], producers: dict[int, Placement], to_dram: bool
+    ) -> ReleasedLeafCost | None:
         """A leaf's cost on ``tiles`` = (first, count), from memory where it came up before."""
         layer = self.graph.index[leaf.layer]
         key = (layer, leaf.batch, tiles, to_dram, tuple(producers.items()))
@@ -115,12 +115,12 @@ class _Evaluation:
         for edge in self._flow.edges:
             if edge.on_chip:
                 self._on_chip.setdefault(edge.consumer, []).append(edge.producer)
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, Placement] = {}
 
-    def root(self) -> NodeCost:
+    def root(self) -> ReleasedNodeCost:
         return self._node(0, 0, self._platform.tiles)
 
-    def _node(self, number: int, first: int, tiles: int) -> NodeCost:
+    def _node(self, number: int, first: int, tiles: int) -> ReleasedNodeCost:
         node = self._flow.positions[number].node
         if isinstance(node, Leaf):
             return self._leaf(number, node, first, tiles)
@@ -133,7 +133,7 @@ class _Evaluation:
             cycles = rounds * max(child.cycles for child in children)
         return self._cut(number, node, children, cycles)
 
-    def _leaf(self, number: int, leaf: Leaf, first: int, tiles: int) -> NodeCost:
+    def _leaf(self, number: int, leaf: Leaf, first: int, tiles: int) -> ReleasedNodeCost:
         index = self._evaluator.graph.index
         producers = {index[name]: self._places[name] for name in self._on_chip.get(leaf.layer, ())}
         found = self._evaluator.leaf(leaf, (first, tiles), producers, leaf.layer in self._written)
@@ -146,7 +146,7 @@ class _Evaluation:
         tile, platform = found.tile, self._platform
         on_tiles = (tile.buffers_pj * tiles, tile.bus_pj * tiles, tile.mac_pj * tiles)
         noc, dram = found.hop_bytes * platform.hop_pj_per_byte, found.dram_bytes * platform.dram_pj_per_byte
-        cost = NodeCost(
+        cost = ReleasedNodeCost(
             node=leaf,
             first_tile=first,
             tiles=tiles,
@@ -162,7 +162,7 @@ class _Evaluation:
         self._check_buffers(leaf.layer, held)
         return cost
 
-    def _side_by_side(self, number: int, cut: Cut, first: int, tiles: int) -> list[NodeCost]:
+    def _side_by_side(self, number: int, cut: Cut, first: int, tiles: int) -> list[ReleasedNodeCost]:
         children = self._flow.children[number]
         least = self._platform.least_allocation_utilization
         given = allocate(tiles, [self._normalized(child) for child in children], least)
@@ -189,14 +189,16 @@ class _Evaluation:
             total = total * (node.subbatches + max(self._flow.stages[number])) / node.subbatches
         return total
 
-    def _cut(self, number: int, cut: Cut, children: Sequence[NodeCost], cycles: int) -> NodeCost:
+    def _cut(
+        self, number: int, cut: Cut, children: Sequence[ReleasedNodeCost], cycles: int
+    ) -> ReleasedNodeCost:
         times = cut.subbatches
         dram = times * sum(child.dram_bytes for child in children)
         links = times * np.sum([child.links for child in children], axis=0)
         held = [child.held for child in children]
         segment = self._is_segment(number)
         combined = (
-            Held.nothing(self._platform.tiles)
+            ReleasedHeld.nothing(self._platform.tiles)
             if number == 0 and cut.kind == "T"
             else (cut_in_time if cut.kind == "T" else cut_in_space)(held, times, segment)
         )
@@ -204,7 +206,7 @@ class _Evaluation:
         energy = 0.0
         for child in children:
             energy += child.energy_pj
-        return NodeCost(
+        return ReleasedNodeCost(
             node=cut,
             first_tile=children[0].first_tile,
             tiles=children[0].tiles if cut.kind == "T" else sum(child.tiles for child in children),
@@ -231,7 +233,7 @@ class _Evaluation:
         busiest = -(-int(links.max()) // self._platform.link_bytes_per_cycle)
         return max(cycles, -(-dram_bytes // self._platform.dram_bytes_per_cycle), busiest)
 
-    def _check_buffers(self, where: str, held: Held) -> None:
+    def _check_buffers(self, where: str, held: ReleasedHeld) -> None:
         most, size = held.most, self._platform.tile.shared.size_bytes
         if most > size:
             raise NotPossibleError(f"{where}: a tile has to hold {most:,} bytes and has {size:,}")

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, fields
 
 from costmodel.errors import InputError, did_you_mean
-from costmodel.schedule.nvdla_tile.hardware import Tile
+from costmodel.schedule.nvdla_tile.hardware import NvdlaTile
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Platform:
     dram_pj_per_byte: float = 60.0
     least_allocation_utilization: float = 0.75
     least_partition_utilization: float = 0.75
-    tile: Tile = field(default_factory=Tile)
+    tile: NvdlaTile = field(default_factory=NvdlaTile)
 
     def __post_init__(self) -> None:
         for item in fields(self):

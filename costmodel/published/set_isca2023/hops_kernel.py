@@ -17,8 +17,8 @@ from costmodel.published.set_isca2023.leaf_values import (
     SIZES,
     STEPS,
     TILE,
-    Placed,
-    Room,
+    ReleasedPlacement,
+    ReleasedWorkspace,
 )
 from costmodel.schedule.leaf.placement_kernel import reach, tile_of
 from costmodel.schedule.leaf.ranges_kernel import (
@@ -42,7 +42,7 @@ Int = Any
 
 
 @called
-def hop_bytes(room: Room, placed: Placed, most: Int) -> Int:
+def hop_bytes(room: ReleasedWorkspace, placed: ReleasedPlacement, most: Int) -> Int:
     """Hops times bytes of all data of the leaf, or some number above ``most``; fills the links if asked to.
 
     Weights come first: their share of the whole run's single load is rounded down, as hops and as links.
@@ -69,7 +69,7 @@ def hop_bytes(room: Room, placed: Placed, most: Int) -> Int:
 
 
 @called
-def _load(room: Room, placed: Placed, kind: Int, channels: Two) -> Int:
+def _load(room: ReleasedWorkspace, placed: ReleasedPlacement, kind: Int, channels: Two) -> Int:
     """Hops times bytes of ranges of ``channels`` read from DRAM."""
     mesh, ranges, parts = room.mesh, room.ranges, placed.parts
     single = replicas_of(ranges, kind, parts) == 1 and not placed.counted
@@ -97,7 +97,7 @@ def _load(room: Room, placed: Placed, kind: Int, channels: Two) -> Int:
 
 
 @called
-def _save(room: Room, placed: Placed) -> Int:
+def _save(room: ReleasedWorkspace, placed: ReleasedPlacement) -> Int:
     """Hops times bytes of the outputs written to DRAM."""
     mesh, ranges, parts = room.mesh, room.ranges, placed.parts
     hops = 0
@@ -122,7 +122,7 @@ def _route_to_ports(mesh: Mesh, tile: Int, size: Int) -> None:
 
 
 @called
-def _forward(room: Room, placed: Placed, kind: Int, source: Array, most: Int) -> Int:
+def _forward(room: ReleasedWorkspace, placed: ReleasedPlacement, kind: Int, source: Array, most: Int) -> Int:
     """Hops times bytes of what a producer's tiles send here, or some number above ``most``.
 
     The released program's unsigned arithmetic loses a range that begins before the producer's first channel:
@@ -145,7 +145,9 @@ def _forward(room: Room, placed: Placed, kind: Int, source: Array, most: Int) ->
 
 
 @called
-def _receive(room: Room, placed: Placed, which: Range, source: Array, span: Span) -> Int:
+def _receive(
+    room: ReleasedWorkspace, placed: ReleasedPlacement, which: Range, source: Array, span: Span
+) -> Int:
     """Hops times bytes of one range, from every part of the producer that holds some of it.
 
     A producer of a larger batch sends to several of the consumer's: every message is averaged over them.

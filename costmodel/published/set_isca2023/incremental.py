@@ -13,7 +13,7 @@ import numpy as np
 
 from costmodel.published.set_isca2023.allocation import allocate
 from costmodel.published.set_isca2023.hardware import Platform
-from costmodel.published.set_isca2023.leaf import LeafSearch
+from costmodel.published.set_isca2023.leaf import ReleasedLeafSearch
 from costmodel.published.set_isca2023.leaf_memory import NOWHERE, LeafMemory, LeafQuestion
 from costmodel.published.set_isca2023.tile_tables import TileTables
 from costmodel.schedule.layer_graph.graph import LayerGraph
@@ -43,7 +43,7 @@ class IncrementalEvaluator:
 
     def __init__(self, tables: TileTables) -> None:
         self.tables = tables
-        self._segments = _Segments(tables.graph, tables.platform, LeafSearch(tables))
+        self._segments = _Segments(tables.graph, tables.platform, ReleasedLeafSearch(tables))
         self._known: dict[Node, SegmentCost | str] = {}
         self._same_objects: dict[int, tuple[Node, SegmentCost | str]] = {}
 
@@ -89,8 +89,8 @@ class IncrementalEvaluator:
 class _Segments:
     """Counts segments; remembers leaves and how tiles are shared."""
 
-    def __init__(self, graph: LayerGraph, platform: Platform, search: LeafSearch) -> None:
-        from costmodel.published.set_isca2023.compose_kernel import Limits, Stack
+    def __init__(self, graph: LayerGraph, platform: Platform, search: ReleasedLeafSearch) -> None:
+        from costmodel.published.set_isca2023.compose_kernel import Limits, NodeStack
 
         tile = platform.tile
         self._wiring, self._platform = Wiring.of(graph.producers), platform
@@ -101,7 +101,7 @@ class _Segments:
         self._memory = LeafMemory(search, graph, platform)
         self._shares: dict[tuple[float, ...], tuple[int, ...] | None] = {}
         nodes = len(graph.layers)
-        self._stack = Stack(np.zeros((nodes, 3 + 7 * platform.tiles), np.int64), np.zeros(nodes))
+        self._stack = NodeStack(np.zeros((nodes, 3 + 7 * platform.tiles), np.int64), np.zeros(nodes))
         self._limits = Limits(
             platform.tiles,
             tile.shared.size_bytes,

@@ -15,22 +15,22 @@ from numpy.typing import NDArray
 from costmodel.published.set_isca2023.hardware import Platform
 from costmodel.published.set_isca2023.tile_tables import TableRows, TileTables
 from costmodel.schedule.leaf.geometry import mesh_of, placement_orders, ranges_of
-from costmodel.schedule.leaf.streams import FROM_DRAM, Place
-from costmodel.schedule.nvdla_tile.mapper import TileCost
+from costmodel.schedule.leaf.streams import FROM_DRAM, Placement
+from costmodel.schedule.nvdla_tile.mapper import NvdlaCost
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class LeafCost:
+class ReleasedLeafCost:
     """What a leaf costs for one batch; ``shared_pj`` is the global buffers' energy.
 
     ``numbers`` [3 + 6 tiles]: cycles (the larger of the tiles' and DRAM's), hops times bytes, DRAM bytes; of
     every tile of the mesh the bytes of inputs, then of weights; bytes on every link.
     """
 
-    place: Place
-    tile: TileCost
+    place: Placement
+    tile: NvdlaCost
     energy_pj: float
     shared_pj: float
     numbers: Array
@@ -61,17 +61,17 @@ class LeafCost:
         return self.numbers[3 + 2 * (len(self.numbers) // 6) :]
 
 
-class LeafSearch:
+class ReleasedLeafSearch:
     """Searches leaves of the network, on the platform and for the objective of ``tables``."""
 
     def __init__(self, tables: TileTables) -> None:
-        from costmodel.published.set_isca2023.leaf_values import Prices
+        from costmodel.published.set_isca2023.leaf_values import ReleasedPrices
 
         self.tables = tables
         self._graph, self._platform, self._batch = tables.graph, tables.platform, tables.batch
         platform = tables.platform
         self._room = _room(platform)
-        self._prices = Prices(
+        self._prices = ReleasedPrices(
             platform.hop_pj_per_byte,
             platform.dram_pj_per_byte,
             platform.dram_bytes_per_cycle,
@@ -80,20 +80,20 @@ class LeafSearch:
         self._from_dram = [self._sources(number) for number in range(len(tables.graph.layers))]
 
     def search(
-        self, layer: int, place: tuple[int, int, int], producers: dict[int, Place], to_dram: bool
-    ) -> LeafCost | None:
+        self, layer: int, place: tuple[int, int, int], producers: dict[int, Placement], to_dram: bool
+    ) -> ReleasedLeafCost | None:
         """The cheapest way for ``layer`` with ``place`` = (batch, first tile, tiles); None if none fits.
 
         ``producers``: where the outputs that come over the NoC are; all other inputs come from DRAM.
         """
         from costmodel.published.set_isca2023.leaf_kernel import search
-        from costmodel.published.set_isca2023.leaf_values import Leaf, Table
+        from costmodel.published.set_isca2023.leaf_values import ReleasedLeaf, ReleasedTable
 
         batch, first, tiles = place
         table = self.tables.rows(layer, batch, tiles)
         if not len(table.parts):
             return None
-        leaf = Leaf(
+        leaf = ReleasedLeaf(
             self.tables.shapes[layer],
             self._graph.layers[layer].sizes(batch),
             first,
@@ -101,26 +101,26 @@ class LeafSearch:
             to_dram,
             self._batch // batch,
         )
-        rows = Table(table.parts, table.energy_pj, table.cycles, *placement_orders())
+        rows = ReleasedTable(table.parts, table.energy_pj, table.cycles, *placement_orders())
         found, bounds = np.zeros(2, np.int64), np.empty(len(table.parts))
         numbers = np.zeros(3 + 6 * self._platform.tiles, np.int64)
         search(self._room, leaf, rows, self._prices, bounds, (found, numbers))
         return self._picked(leaf, table, found.tolist(), numbers)
 
-    def _picked(self, leaf: Any, table: TableRows, found: list[int], numbers: Array) -> LeafCost:
+    def _picked(self, leaf: Any, table: TableRows, found: list[int], numbers: Array) -> ReleasedLeafCost:
         (row, number), (_, hops, dram) = found, numbers[:3].tolist()
         parts = tuple(table.parts[row].tolist())
         order = placement_orders()[0][sum(int(part > 1) << axis for axis, part in enumerate(parts)), number]
         noc = hops * self._platform.hop_pj_per_byte + dram * self._platform.dram_pj_per_byte
-        return LeafCost(
-            place=Place(leaf.sizes[1], leaf.tile, parts, tuple(order.tolist())),
+        return ReleasedLeafCost(
+            place=Placement(leaf.sizes[1], leaf.tile, parts, tuple(order.tolist())),
             tile=table.tiles[row],
             energy_pj=float(table.energy_pj[row] + noc),
             shared_pj=float(table.shared_pj[row]),
             numbers=numbers,
         )
 
-    def _from(self, layer: int, producers: dict[int, Place]) -> Array:
+    def _from(self, layer: int, producers: dict[int, Placement]) -> Array:
         """Where inputs and such weights as are activations come from [n, WIDTH], in the order of channels."""
         rows, numbers = self._from_dram[layer]
         if not producers:
@@ -158,8 +158,8 @@ class LeafSearch:
 
 def _room(platform: Platform) -> Any:
     """The mesh, and room for ranges."""
-    from costmodel.published.set_isca2023.leaf_values import Room
+    from costmodel.published.set_isca2023.leaf_values import ReleasedWorkspace
 
     positions = [platform.position(tile) for tile in range(platform.tiles)]
     mesh = mesh_of((platform.columns, platform.rows), positions, platform.ports, with_links=True)
-    return Room(mesh, ranges_of(platform.tiles))
+    return ReleasedWorkspace(mesh, ranges_of(platform.tiles))

@@ -15,11 +15,11 @@ from costmodel.published.set_isca2023.leaf_values import (
     PARTS,
     STEPS,
     TILE,
-    Leaf,
-    Placed,
-    Prices,
-    Room,
-    Table,
+    ReleasedLeaf,
+    ReleasedPlacement,
+    ReleasedPrices,
+    ReleasedTable,
+    ReleasedWorkspace,
 )
 from costmodel.published.set_isca2023.partition_kernel import dram_bytes, least_hops
 from costmodel.schedule.leaf.placement_kernel import axes_cut, steps_of, tile_of
@@ -45,9 +45,14 @@ Best = tuple[float, Int, Int, Int]
 
 @entry
 def search(
-    room: Room, leaf: Leaf, table: Table, prices: Prices, bounds: Array, answer: tuple[Array, Array]
+    room: ReleasedWorkspace,
+    leaf: ReleasedLeaf,
+    table: ReleasedTable,
+    prices: ReleasedPrices,
+    bounds: Array,
+    answer: tuple[Array, Array],
 ) -> None:
-    """Fill ``answer``: (row of the table, number of the order), and the numbers of a :class:`.leaf.LeafCost`.
+    """Fill ``answer``: (row of the table, number of the order), and the numbers of a ReleasedLeafCost.
 
     ``bounds`` [n] is room for what each partition costs at least: partitions come in order of these until
     no other can be cheaper. Of equally cheap ones the first of the table is found, in its first order.
@@ -76,21 +81,26 @@ def search(
     answer[0][0], answer[0][1] = best[1], best[2]
     parts = table.parts[best[1]]
     steps = steps_of(parts, table.orders[axes_cut(parts), best[2]])
-    _fill_numbers(room, Placed(leaf, parts, steps, True), answer[1])
+    _fill_numbers(room, ReleasedPlacement(leaf, parts, steps, True), answer[1])
     waiting = ceil_divided(answer[1][2], prices.dram_bytes_per_cycle)
     answer[1][0] = max(table.cycles[best[1]], waiting)
 
 
 @called
 def _tried(
-    room: Room, leaf: Leaf, table: Table, prices: Prices, candidate: tuple[Int, Int, Int], best: Best
+    room: ReleasedWorkspace,
+    leaf: ReleasedLeaf,
+    table: ReleasedTable,
+    prices: ReleasedPrices,
+    candidate: tuple[Int, Int, Int],
+    best: Best,
 ) -> Best:
     """The better of ``best`` and ``candidate`` = (row, order, DRAM bytes), whose ranges are filled in."""
     row, number, dram = candidate
     parts = table.parts[row]
     most = _most_hops(table, prices, row, dram, best[0])
     steps = steps_of(parts, table.orders[axes_cut(parts), number])
-    hops = hop_bytes(room, Placed(leaf, parts, steps, False), most)
+    hops = hop_bytes(room, ReleasedPlacement(leaf, parts, steps, False), most)
     if hops > most:
         return best
     value = _value(table, prices, row, hops, dram)
@@ -101,7 +111,7 @@ def _tried(
 
 
 @inlined
-def _as_a_producer(leaf: Leaf, table: Table, row: Int) -> Int:
+def _as_a_producer(leaf: ReleasedLeaf, table: ReleasedTable, row: Int) -> Int:
     """The order in which a partition lies on the tiles just as a producer's does, or -1.
 
     Such a layer finds much of its input where it needs it: a good one to compare the others with.
@@ -130,7 +140,7 @@ def _same_steps(steps: Four, source: Array, parts: Array) -> bool:
 
 
 @inlined
-def _most_hops(table: Table, prices: Prices, row: Int, dram: Int, least: float) -> Int:
+def _most_hops(table: ReleasedTable, prices: ReleasedPrices, row: Int, dram: Int, least: float) -> Int:
     """More hops than these are dearer than ``least``; rounded up, as the value itself decides."""
     exponent = prices.exponent
     if least == np.inf or exponent == 0:
@@ -147,14 +157,14 @@ def _most_hops(table: Table, prices: Prices, row: Int, dram: Int, least: float) 
 
 
 @inlined
-def _value(table: Table, prices: Prices, row: Int, hops: Int, dram: Int) -> Any:
+def _value(table: ReleasedTable, prices: ReleasedPrices, row: Int, hops: Int, dram: Int) -> Any:
     energy = table.energy_pj[row] + (hops * prices.hop_pj + dram * prices.dram_pj)
     cycles = max(table.cycles[row], ceil_divided(dram, prices.dram_bytes_per_cycle))
     return objective_value(energy, float(cycles), prices.exponent)
 
 
 @called
-def _fill_numbers(room: Room, placed: Placed, numbers: Array) -> None:
+def _fill_numbers(room: ReleasedWorkspace, placed: ReleasedPlacement, numbers: Array) -> None:
     """Hops, DRAM bytes, inputs and weights of tiles, and links of a placement."""
     leaf, tiles = placed.leaf, room.mesh.x.shape[0]
     fill_ranges(leaf.shape, leaf.sizes, placed.parts, room.ranges)
@@ -169,7 +179,7 @@ def _fill_numbers(room: Room, placed: Placed, numbers: Array) -> None:
 
 
 @called
-def _hold(ranges: Ranges, placed: Placed, kind: Int, held: Array, begin: Int) -> None:
+def _hold(ranges: Ranges, placed: ReleasedPlacement, kind: Int, held: Array, begin: Int) -> None:
     """Add what every tile holds of a kind of data to ``held`` from ``begin`` on: bytes of all operands."""
     parts, times = placed.parts, placed.leaf.shape.operands if kind == INPUTS else 1
     for k in range(parts[0]):

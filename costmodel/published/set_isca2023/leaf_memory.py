@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.published.set_isca2023.hardware import Platform
-from costmodel.published.set_isca2023.leaf import LeafCost, LeafSearch
+from costmodel.published.set_isca2023.leaf import ReleasedLeafCost, ReleasedLeafSearch
 from costmodel.schedule.layer_graph.graph import LayerGraph
-from costmodel.schedule.leaf.streams import Place
+from costmodel.schedule.leaf.streams import Placement
 
 Array = NDArray[Any]
 MOST_BYTES = 1 << 28
@@ -32,20 +32,20 @@ class LeafQuestion:
 
 
 class LeafMemory:
-    """Rows of leaves: ``numbers`` as in :class:`LeafCost`, and ``energy_pj``.
+    """Rows of leaves: ``numbers`` as in :class:`ReleasedLeafCost`, and ``energy_pj``.
 
     Layers of equal shape whose producers have equal shapes share their rows.
     """
 
-    def __init__(self, search: LeafSearch, graph: LayerGraph, platform: Platform) -> None:
+    def __init__(self, search: ReleasedLeafSearch, graph: LayerGraph, platform: Platform) -> None:
         self._search, width = search, 3 + 6 * platform.tiles
         self._most = max(1, MOST_BYTES // (8 * width))
         self._kinds, self._reads = _kinds(graph, search.tables.same_as), [_reads(one) for one in graph.layers]
         self.numbers, self.energy_pj = np.zeros((256, width), np.int64), np.zeros(256)
         self._rows: dict[tuple[Any, ...], int] = {}
-        self._places: list[Place] = []
+        self._places: list[Placement] = []
         self._place_numbers: list[int] = []
-        self._numbered: dict[Place, int] = {}
+        self._numbered: dict[Placement, int] = {}
 
     def make_room(self, leaves: int) -> None:
         """Forget everything if so many more would not fit; rows asked for before are then void."""
@@ -73,7 +73,7 @@ class LeafMemory:
         found = self._search.search(question.layer, place, producers, question.written)
         return NOWHERE if found is None else self._added(found)
 
-    def _added(self, cost: LeafCost) -> int:
+    def _added(self, cost: ReleasedLeafCost) -> int:
         row = len(self._places)
         if row == len(self.energy_pj):
             self.numbers = np.concatenate([self.numbers, np.zeros_like(self.numbers)])

@@ -16,7 +16,7 @@ OF_WEIGHTS, FIRST, LAST, DIRECT, BATCH, SIZES, PARTS, STEPS, TILE, WIDTH = 0, 1,
 sizes, parts and steps, first tile."""
 
 
-class Leaf(NamedTuple):
+class ReleasedLeaf(NamedTuple):
     """One layer on tiles from ``tile`` on: its sources [n, WIDTH] and where its outputs go.
 
     ``weight_share``: into how many parts the single load of its weights is divided.
@@ -30,26 +30,26 @@ class Leaf(NamedTuple):
     weight_share: int
 
 
-class Room(NamedTuple):
+class ReleasedWorkspace(NamedTuple):
     """The mesh, and room for the ranges of one partition."""
 
     mesh: Mesh
     ranges: Ranges
 
 
-class Placed(NamedTuple):
+class ReleasedPlacement(NamedTuple):
     """A leaf cut into ``parts``, and how many tiles further the next part along K, B, H and W is.
 
     ``counted``: whether bytes are to be counted on every link.
     """
 
-    leaf: Leaf
+    leaf: ReleasedLeaf
     parts: Array
     steps: Four
     counted: bool
 
 
-class Table(NamedTuple):
+class ReleasedTable(NamedTuple):
     """A layer's possible partitions: ``parts`` [n, 4], energy without NoC and DRAM, a tile's cycles [n].
 
     ``orders`` [16, 24, 4], ``counts`` [16]: placement orders for each set of axes cut, in the order tried.
@@ -62,7 +62,7 @@ class Table(NamedTuple):
     counts: Array
 
 
-class Prices(NamedTuple):
+class ReleasedPrices(NamedTuple):
     """What NoC and DRAM cost, and the objective's exponent."""
 
     hop_pj: float

@@ -7,7 +7,15 @@ from typing import Any
 from numpy.typing import NDArray
 
 from costmodel.compiled import called, inlined
-from costmodel.published.set_isca2023.leaf_values import BATCH, DIRECT, FIRST, LAST, OF_WEIGHTS, Leaf, Room
+from costmodel.published.set_isca2023.leaf_values import (
+    BATCH,
+    DIRECT,
+    FIRST,
+    LAST,
+    OF_WEIGHTS,
+    ReleasedLeaf,
+    ReleasedWorkspace,
+)
 from costmodel.schedule.leaf.ranges_kernel import (
     INPUTS,
     OUTPUTS,
@@ -25,7 +33,7 @@ Int = Any
 
 
 @called
-def dram_bytes(ranges: Ranges, leaf: Leaf, parts: Array) -> Int:
+def dram_bytes(ranges: Ranges, leaf: ReleasedLeaf, parts: Array) -> Int:
     """Bytes read from and written to DRAM; of weights their share, rounded down."""
     total = 0
     if leaf.shape.has_weights and not leaf.shape.weights_follow_b:
@@ -41,7 +49,7 @@ def dram_bytes(ranges: Ranges, leaf: Leaf, parts: Array) -> Int:
 
 
 @called
-def least_hops(room: Room, leaf: Leaf, parts: Array) -> Int:
+def least_hops(room: ReleasedWorkspace, leaf: ReleasedLeaf, parts: Array) -> Int:
     """A lower bound on hops times bytes for every placement of a partition whose ranges are filled in.
 
     Data for one tile each: no transfer is smaller than the smallest, and together they go to all tiles. Data
@@ -76,7 +84,7 @@ def _least_load(ranges: Ranges, kind: Int, channels: Two, parts: Array, to_all_t
 
 
 @inlined
-def _port_distance(room: Room, leaf: Leaf, parts: Array) -> Int:
+def _port_distance(room: ReleasedWorkspace, leaf: ReleasedLeaf, parts: Array) -> Int:
     """Hops from every port to every tile of the leaf, together."""
     mesh, total = room.mesh, 0
     for tile in range(leaf.tile, leaf.tile + parts[0] * parts[1] * parts[2] * parts[3]):

@@ -15,7 +15,7 @@ from costmodel.published.set_isca2023.partitions import admitted
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.geometry import kernel_shape, ranges_of, same_shapes
 from costmodel.schedule.leaf.partitions import Parts
-from costmodel.schedule.nvdla_tile.mapper import Share, TileCost, TileMapper
+from costmodel.schedule.nvdla_tile.mapper import NvdlaCost, NvdlaMapper, OutputPart
 
 Array = NDArray[Any]
 
@@ -31,7 +31,7 @@ class TableRows:
     energy_pj: Array
     shared_pj: Array
     cycles: Array
-    tiles: tuple[TileCost, ...]
+    tiles: tuple[NvdlaCost, ...]
 
 
 class TileTables:
@@ -46,7 +46,7 @@ class TileTables:
             where = f"network {graph.name}"
             raise InputError(where, "layers of an inference", backward.part, key=backward.name)
         self.graph, self.platform, self.batch, self.exponent = graph, platform, batch, exponent
-        self._mapper = TileMapper(platform.tile, exponent)
+        self._mapper = NvdlaMapper(platform.tile, exponent)
         self._tables: dict[tuple[int, int, int], TableRows] = {}
         self.shapes = [kernel_shape(layer) for layer in graph.layers]
         self.same_as = same_shapes(graph)
@@ -63,12 +63,12 @@ class TileTables:
 
     def _tabulated(self, number: int, batch: int, tiles: int) -> TableRows:
         layer, tile = self.graph.layers[number], self.platform.tile
-        rows: list[tuple[Parts, float, float, TileCost]] = []
+        rows: list[tuple[Parts, float, float, NvdlaCost]] = []
         for parts in admitted(layer, batch, tiles, self.platform):
             largest_in, bytes_in, largest_w, bytes_w = self._volumes(number, batch, parts)
             if tile.output_stream_bytes + largest_in + largest_w > tile.shared.size_bytes:
                 continue
-            cost = self._mapper.cost(layer, Share.of(layer, parts, batch))
+            cost = self._mapper.cost(layer, OutputPart.of(layer, parts, batch))
             if cost is None:
                 continue
             load = bytes_w * tile.shared.write_pj_per_byte

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.geometry import kernel_shape, placement_orders, same_shapes
-from costmodel.schedule.leaf.streams import Place, Run, stream_numbers, streams_of
-from costmodel.schedule.leaf.workspace import prices_of, room_of
+from costmodel.schedule.leaf.streams import LeafRun, Placement, stream_row, streams_of
+from costmodel.schedule.leaf.workspace import prices_of, workspace_of
 from costmodel.schedule.tile_cost import TileCosts
 
 Array = NDArray[Any]
@@ -34,7 +34,7 @@ class LeafCost:
     times DRAM ports. ``held`` [streams, tiles]: bytes of one batch of each of the layer's streams.
     """
 
-    place: Place
+    place: Placement
     tiles_pj: float
     transfers_pj: float
     cycles: int
@@ -71,15 +71,15 @@ class LeafSearch:
         self._first_of_shape = same_shapes(graph)
         self._rows: dict[tuple[int, int, int], _Rows] = {}
         self._known: dict[tuple[Any, ...], LeafCost | None] = {}
-        self._room = room_of(chip, max(map(len, self.streams), default=0))
+        self._workspace = workspace_of(chip, max(map(len, self.streams), default=0))
         self._prices = prices_of(chip, exponents)
 
-    def cost(self, layer: int, run: Run, producers: Mapping[int, Place]) -> LeafCost | None:
+    def cost(self, layer: int, run: LeafRun, producers: Mapping[int, Placement]) -> LeafCost | None:
         """The cheapest way for a leaf, from memory where it came up before; None if none fits.
 
         ``producers``: where the outputs that come over the NoC are; all other inputs come from DRAM.
         """
-        streams = tuple(stream_numbers(self.graph, stream, run, producers) for stream in self.streams[layer])
+        streams = tuple(stream_row(self.graph, stream, run, producers) for stream in self.streams[layer])
         key = (self._first_of_shape[layer], run, streams)
         if len(self._known) >= MOST_REMEMBERED:
             self._known.clear()
@@ -87,28 +87,30 @@ class LeafSearch:
             self._known[key] = self._searched(*key)
         return self._known[key]
 
-    def _searched(self, layer: int, run: Run, streams: Sequence[Sequence[int]]) -> LeafCost | None:
+    def _searched(self, layer: int, run: LeafRun, streams: Sequence[Sequence[int]]) -> LeafCost | None:
         from costmodel.schedule.leaf.leaf_kernel import search
-        from costmodel.schedule.leaf.leaf_values import Answer, Leaf, Table
+        from costmodel.schedule.leaf.leaf_values import CheapestLeaf, KernelLeaf, PartitionTable
 
         rows = self._fitting(layer, run.batch, run.tiles)
         if not len(rows.parts):
             return None
         sizes = self.graph.layers[layer].sizes(run.batch)
-        leaf = Leaf(self._shapes[layer], sizes, run.first_tile, run.runs, np.array(streams, np.int64))
+        leaf = KernelLeaf(self._shapes[layer], sizes, run.first_tile, run.runs, np.array(streams, np.int64))
         energy = run.runs * (rows.tiles_pj + rows.transfers_pj) + rows.weights_pj
-        table = Table(rows.parts, energy, rows.cycles, *placement_orders())
+        table = PartitionTable(rows.parts, energy, rows.cycles, *placement_orders())
         found, held = np.zeros(4, np.int64), np.zeros((len(streams), self.chip.tiles), np.int64)
-        search(self._room, leaf, table, self._prices, Answer(found, held, np.zeros(len(rows.parts))))
+        search(
+            self._workspace, leaf, table, self._prices, CheapestLeaf(found, held, np.zeros(len(rows.parts)))
+        )
         return self._found(run, rows, found, held) if found[0] >= 0 else None
 
-    def _found(self, run: Run, rows: _Rows, found: Array, held: Array) -> LeafCost:
+    def _found(self, run: LeafRun, rows: _Rows, found: Array, held: Array) -> LeafCost:
         row, number, read, written = found.tolist()
-        parts, links = rows.parts[row].tolist(), self._room.mesh.links.copy()
+        parts, links = rows.parts[row].tolist(), self._workspace.mesh.links.copy()
         order = placement_orders()[0][sum(int(part > 1) << axis for axis, part in enumerate(parts)), number]
         tile_cycles = int(rows.cycles[row])
         return LeafCost(
-            place=Place(run.batch, run.first_tile, tuple(parts), tuple(order.tolist())),
+            place=Placement(run.batch, run.first_tile, tuple(parts), tuple(order.tolist())),
             tiles_pj=float(run.runs * rows.tiles_pj[row]),
             transfers_pj=float(run.runs * rows.transfers_pj[row] + rows.weights_pj[row]),
             cycles=max(tile_cycles, self.chip.least_cycles(read + written, int(links.max()), run.runs)),
@@ -150,5 +152,5 @@ class LeafSearch:
         found = np.zeros((len(parts), 4), np.int64)
         sizes = self.graph.layers[number].sizes(batch)
         for row, of_row in zip(parts, found, strict=True):
-            volumes(self._shapes[number], sizes, row, self._room.ranges, of_row)
+            volumes(self._shapes[number], sizes, row, self._workspace.ranges, of_row)
         return found

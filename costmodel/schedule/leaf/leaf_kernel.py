@@ -14,12 +14,12 @@ from costmodel.schedule.leaf.leaf_values import (
     KIND,
     LAST,
     TIMES,
-    Answer,
-    Leaf,
-    Placed,
-    Prices,
-    Room,
-    Table,
+    CheapestLeaf,
+    KernelLeaf,
+    LeafPlacement,
+    PartitionTable,
+    TransferPrices,
+    Workspace,
 )
 from costmodel.schedule.leaf.overlap_kernel import fill_overlaps
 from costmodel.schedule.leaf.placement_kernel import axes_cut, steps_of, tile_of
@@ -42,7 +42,13 @@ Real = Any
 
 
 @entry
-def search(room: Room, leaf: Leaf, table: Table, prices: Prices, answer: Answer) -> None:
+def search(
+    workspace: Workspace,
+    leaf: KernelLeaf,
+    table: PartitionTable,
+    prices: TransferPrices,
+    answer: CheapestLeaf,
+) -> None:
     """Fill ``answer`` and the mesh's links.
 
     Partitions come in the order of what they cost at least, until no other can be cheaper. Of equally cheap
@@ -51,20 +57,22 @@ def search(room: Room, leaf: Leaf, table: Table, prices: Prices, answer: Answer)
     found, bounds = answer.found, answer.bounds
     found[0], least = -1, np.inf
     for row in range(table.parts.shape[0]):
-        _prepare(room, leaf, table.parts[row])
-        hops = transfer(room, Placed(leaf, table.parts[row], (0, 0, 0, 0)), BOUND)
-        bounds[row] = _value(room, leaf, table, prices, row, (hops, _busiest(room, hops, BOUND)))
+        _prepare(workspace, leaf, table.parts[row])
+        hops = transfer(workspace, LeafPlacement(leaf, table.parts[row], (0, 0, 0, 0)), BOUND)
+        bounds[row] = _value(workspace, leaf, table, prices, row, (hops, _busiest(workspace, hops, BOUND)))
     for _ in range(table.parts.shape[0]):
         cheapest: Int = np.argmin(bounds)
         if bounds[cheapest] > least or bounds[cheapest] == np.inf:
             break
         bounds[cheapest] = np.inf
-        _prepare(room, leaf, table.parts[cheapest])
+        _prepare(workspace, leaf, table.parts[cheapest])
         for number in range(table.counts[axes_cut(table.parts[cheapest])]):
             placed = _placed(leaf, table, cheapest, number)
             for asked in range(HOPS, LINKS + 1):  # links only for what its hops do not rule out
-                hops = transfer(room, placed, asked)
-                value = _value(room, leaf, table, prices, cheapest, (hops, _busiest(room, hops, asked)))
+                hops = transfer(workspace, placed, asked)
+                value = _value(
+                    workspace, leaf, table, prices, cheapest, (hops, _busiest(workspace, hops, asked))
+                )
                 if value > least or (value == least and cheapest >= found[0]):
                     break
                 if asked == LINKS:
@@ -73,31 +81,38 @@ def search(room: Room, leaf: Leaf, table: Table, prices: Prices, answer: Answer)
     if found[0] < 0:
         return
     placed = _placed(leaf, table, found[0], found[1])
-    _prepare(room, leaf, placed.parts)
-    transfer(room, placed, LINKS)
-    found[2], found[3] = _dram_bytes(room.ranges, leaf, placed.parts)
+    _prepare(workspace, leaf, placed.parts)
+    transfer(workspace, placed, LINKS)
+    found[2], found[3] = _dram_bytes(workspace.ranges, leaf, placed.parts)
     for number in range(leaf.streams.shape[0]):
-        _hold(room.ranges, placed, leaf.streams[number], answer.held[number])
+        _hold(workspace.ranges, placed, leaf.streams[number], answer.held[number])
 
 
 @called
-def _prepare(room: Room, leaf: Leaf, parts: Array) -> None:
+def _prepare(workspace: Workspace, leaf: KernelLeaf, parts: Array) -> None:
     """All about a partition that is the same for every placement of it."""
-    fill_ranges(leaf.shape, leaf.sizes, parts, room.ranges)
-    fill_overlaps(room, leaf, parts)
+    fill_ranges(leaf.shape, leaf.sizes, parts, workspace.ranges)
+    fill_overlaps(workspace, leaf, parts)
 
 
 @inlined
-def _placed(leaf: Leaf, table: Table, row: Int, number: Int) -> Placed:
+def _placed(leaf: KernelLeaf, table: PartitionTable, row: Int, number: Int) -> LeafPlacement:
     parts = table.parts[row]
-    return Placed(leaf, parts, steps_of(parts, table.orders[axes_cut(parts), number]))
+    return LeafPlacement(leaf, parts, steps_of(parts, table.orders[axes_cut(parts), number]))
 
 
 @inlined
-def _value(room: Room, leaf: Leaf, table: Table, prices: Prices, row: Int, hops_and_busiest: Two) -> Real:
+def _value(
+    workspace: Workspace,
+    leaf: KernelLeaf,
+    table: PartitionTable,
+    prices: TransferPrices,
+    row: Int,
+    hops_and_busiest: Two,
+) -> Real:
     """The objective of one row: E of all runs, D of one; hops and the busiest link times ports."""
-    ports: Int = room.mesh.port_x.shape[0]
-    read, written = _dram_bytes(room.ranges, leaf, table.parts[row])
+    ports: Int = workspace.mesh.port_x.shape[0]
+    read, written = _dram_bytes(workspace.ranges, leaf, table.parts[row])
     energy = table.energy_pj[row] + hops_and_busiest[0] / ports * prices.hop_pj
     energy += read * prices.read_pj + written * prices.write_pj
     cycles = max(
@@ -109,24 +124,24 @@ def _value(room: Room, leaf: Leaf, table: Table, prices: Prices, row: Int, hops_
 
 
 @inlined
-def _busiest(room: Room, hops: Int, asked: Int) -> Int:
+def _busiest(workspace: Workspace, hops: Int, asked: Int) -> Int:
     """What the busiest link carries at least: no less than all of them on average."""
-    busiest = ceil_divided(hops, _links(room))
+    busiest = ceil_divided(hops, _links(workspace))
     if asked == LINKS:
-        for link in range(room.mesh.links.shape[0]):
-            busiest = max(busiest, room.mesh.links[link])
+        for link in range(workspace.mesh.links.shape[0]):
+            busiest = max(busiest, workspace.mesh.links[link])
     return busiest
 
 
 @inlined
-def _links(room: Room) -> Int:
+def _links(workspace: Workspace) -> Int:
     """Links between neighbours, one for each direction."""
-    columns, rows = room.flows.out.shape
+    columns, rows = workspace.flows.out.shape
     return max(2 * (columns * (rows - 1) + rows * (columns - 1)), 1)
 
 
 @called
-def _dram_bytes(ranges: Ranges, leaf: Leaf, parts: Array) -> Two:
+def _dram_bytes(ranges: Ranges, leaf: KernelLeaf, parts: Array) -> Two:
     """Bytes read and written over all runs; a range that several tiles need is read once."""
     read: Int = 0
     written: Int = 0
@@ -141,7 +156,7 @@ def _dram_bytes(ranges: Ranges, leaf: Leaf, parts: Array) -> Two:
 
 
 @called
-def _hold(ranges: Ranges, placed: Placed, stream: Array, held: Array) -> None:
+def _hold(ranges: Ranges, placed: LeafPlacement, stream: Array, held: Array) -> None:
     """Fill the bytes of a stream that every tile holds."""
     parts = placed.parts
     held[:] = 0

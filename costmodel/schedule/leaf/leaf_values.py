@@ -29,7 +29,7 @@ they come from or go to DRAM, or is it tiles that send them?, and of such a prod
 parts and steps, and its first tile."""
 
 
-class Leaf(NamedTuple):
+class KernelLeaf(NamedTuple):
     """One layer on tiles from ``tile`` on, and the ``streams`` [n, WIDTH] of its data.
 
     Everything is counted over ``runs`` batches, for which weights are loaded once.
@@ -75,8 +75,8 @@ class PortCounts(NamedTuple):
     north_of: Array
 
 
-class Room(NamedTuple):
-    """The mesh, and room for one partition's ranges and its flows.
+class Workspace(NamedTuple):
+    """The mesh, and workspace for one partition's ranges and its flows.
 
     The mesh's links hold bytes times DRAM ports: what a link carries of data spread over all ports is whole.
     Of every stream that tiles send, dim and part: ``near`` [streams, 2, 4, tiles], the first and last part of
@@ -91,15 +91,15 @@ class Room(NamedTuple):
     common: Array
 
 
-class Placed(NamedTuple):
+class LeafPlacement(NamedTuple):
     """A leaf cut into ``parts``, and how many tiles further the next part along K, B, H and W is."""
 
-    leaf: Leaf
+    leaf: KernelLeaf
     parts: Array
     steps: Four
 
 
-class Table(NamedTuple):
+class PartitionTable(NamedTuple):
     """A layer's partitions: ``parts`` [n, 4]; pJ without NoC and DRAM over all runs [n], a tile's cycles [n].
 
     ``orders`` [16, 24, 4], ``counts`` [16]: placement orders for each set of axes that are cut.
@@ -112,12 +112,12 @@ class Table(NamedTuple):
     counts: Array
 
 
-class Answer(NamedTuple):
+class CheapestLeaf(NamedTuple):
     """What a search fills in of the cheapest way to compute a leaf.
 
     ``found`` [4]: row of the table (-1: none fits), number of the placement order, bytes read from and
     written to DRAM over all runs. ``held`` [streams, tiles]: bytes of one batch of each stream on every tile.
-    ``bounds`` [n]: room for what each row costs at least.
+    ``bounds`` [n]: workspace for what each row costs at least.
     """
 
     found: Array
@@ -125,7 +125,7 @@ class Answer(NamedTuple):
     bounds: Array
 
 
-class Prices(NamedTuple):
+class TransferPrices(NamedTuple):
     """What a byte costs on a link and in DRAM, cycles per byte of both, exponents of energy and cycles."""
 
     hop_pj: float

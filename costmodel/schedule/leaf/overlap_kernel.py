@@ -7,7 +7,16 @@ from typing import Any
 from numpy.typing import NDArray
 
 from costmodel.compiled import called, inlined
-from costmodel.schedule.leaf.leaf_values import BATCH, DIRECT, FIRST, KIND, PARTS, SIZES, Leaf, Room
+from costmodel.schedule.leaf.leaf_values import (
+    BATCH,
+    DIRECT,
+    FIRST,
+    KIND,
+    PARTS,
+    SIZES,
+    KernelLeaf,
+    Workspace,
+)
 from costmodel.schedule.leaf.ranges_kernel import bound
 
 Array = NDArray[Any]
@@ -16,22 +25,25 @@ Int = Any
 
 
 @called
-def fill_overlaps(room: Room, leaf: Leaf, parts: Array) -> None:
+def fill_overlaps(workspace: Workspace, leaf: KernelLeaf, parts: Array) -> None:
     """Fill ``near`` and ``common`` of every stream that tiles send; ranges of the partition are filled in."""
     for number in range(leaf.streams.shape[0]):
         stream = leaf.streams[number]
         for dim in range(4 if stream[DIRECT] else 0):
-            axis = room.ranges.axis[stream[KIND], dim]
+            axis = workspace.ranges.axis[stream[KIND], dim]
             for part in range(parts[axis] if axis >= 0 else 1):
-                _fill(room, leaf, number, (dim, part))
+                _fill(workspace, leaf, number, (dim, part))
 
 
 @inlined
-def _fill(room: Room, leaf: Leaf, number: Int, which: tuple[Int, Int]) -> None:
+def _fill(workspace: Workspace, leaf: KernelLeaf, number: Int, which: tuple[Int, Int]) -> None:
     """One part along one dim, with all parts of the producer."""
     stream, (dim, part) = leaf.streams[number], which
-    near, common = room.near[number], room.common[number, dim, part]
-    first, end = room.ranges.first[stream[KIND], dim, part], room.ranges.end[stream[KIND], dim, part]
+    near, common = workspace.near[number], workspace.common[number, dim, part]
+    first, end = (
+        workspace.ranges.first[stream[KIND], dim, part],
+        workspace.ranges.end[stream[KIND], dim, part],
+    )
     if dim == 0:
         first, end = first - stream[FIRST], end - stream[FIRST]
     size, parts, repeated = stream[SIZES + dim], stream[PARTS + dim], False
@@ -51,7 +63,7 @@ def _fill(room: Room, leaf: Leaf, number: Int, which: tuple[Int, Int]) -> None:
 
 
 @inlined
-def _samples(leaf: Leaf, their_batch: Int, mine: tuple[Int, Int], theirs: tuple[Int, Int]) -> Int:
+def _samples(leaf: KernelLeaf, their_batch: Int, mine: tuple[Int, Int], theirs: tuple[Int, Int]) -> Int:
     """Samples over all runs in ``mine`` of the leaf's batch and in ``theirs`` of the producer's.
 
     Both repeat: every batch of either falls into the same parts. Neither has to be a multiple of the other.

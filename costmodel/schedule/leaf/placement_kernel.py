@@ -13,8 +13,8 @@ from costmodel.schedule.mesh.mesh_kernel import Span
 Array = NDArray[Any]
 Int = Any
 """A 64-bit integer of compiled code."""
-Room = Any
-Placed = Any
+Workspace = Any
+LeafPlacement = Any
 """The chip model's or a convention's: each is compiled for itself."""
 
 
@@ -42,16 +42,16 @@ def steps_of(parts: Array, order: Array) -> Four:
 
 
 @inlined
-def tile_of(placed: Placed, k: Int, b: Int, h: Int, w: Int) -> Int:
+def tile_of(placed: LeafPlacement, k: Int, b: Int, h: Int, w: Int) -> Int:
     """The tile of one part."""
     steps = placed.steps
     return placed.leaf.tile + steps[0] * k + steps[1] * b + steps[2] * h + steps[3] * w
 
 
 @called
-def reach(room: Room, placed: Placed, which: Range) -> Span:
+def reach(workspace: Workspace, placed: LeafPlacement, which: Range) -> Span:
     """First and last column of the tiles that need a range; fills the rows to be reached in every column."""
-    mesh, ranges, parts = room.mesh, room.ranges, placed.parts
+    mesh, ranges, parts = workspace.mesh, workspace.ranges, placed.parts
     if replicas_of(ranges, which[0], parts) == 1:
         tile = tile_of(placed, which[1], which[2], which[3], which[4])
         x = mesh.x[tile]

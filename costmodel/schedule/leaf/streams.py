@@ -16,7 +16,7 @@ FROM_DRAM = (0,) * 15
 
 
 @dataclass(frozen=True)
-class Place:
+class Placement:
     """Where a layer's outputs are: its batch and partition, the placement order, tiles from ``tile`` on."""
 
     batch: int
@@ -34,7 +34,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Run:
+class LeafRun:
     """What a leaf is to do: ``batch`` samples on ``tiles`` tiles from ``first_tile`` on, ``runs`` times.
 
     Its weights are loaded once for all runs. ``to_dram``: its outputs go there (too).
@@ -93,8 +93,8 @@ def _side_by_side(
         first += read.channels
 
 
-def stream_numbers(
-    graph: LayerGraph, stream: Stream, run: Run, producers: Mapping[int, Place]
+def stream_row(
+    graph: LayerGraph, stream: Stream, run: LeafRun, producers: Mapping[int, Placement]
 ) -> tuple[int, ...]:
     """A stream as a row of WIDTH numbers; outputs that no DRAM gets move no times."""
     times = 1 if stream.pinned else run.runs

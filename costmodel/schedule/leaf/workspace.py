@@ -1,4 +1,4 @@
-"""A chip as the numbers and room for arrays that the compiled search of leaves works in."""
+"""A chip as the numbers and workspace for arrays that the compiled search of leaves works in."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from costmodel.schedule.leaf.geometry import mesh_of, ranges_of
 
 def prices_of(chip: Chip, exponents: tuple[float, float]) -> Any:
     """What NoC and DRAM cost, and the ``exponents`` of energy and cycles."""
-    from costmodel.schedule.leaf.leaf_values import Prices
+    from costmodel.schedule.leaf.leaf_values import TransferPrices
 
-    return Prices(
+    return TransferPrices(
         chip.noc.hop_pj_per_byte,
         chip.dram.read_pj_per_byte,
         chip.dram.write_pj_per_byte,
@@ -25,14 +25,14 @@ def prices_of(chip: Chip, exponents: tuple[float, float]) -> Any:
     )
 
 
-def room_of(chip: Chip, streams: int) -> Any:
-    """Room for leaves of up to so many ``streams``."""
-    from costmodel.schedule.leaf.leaf_values import Flows, Room
+def workspace_of(chip: Chip, streams: int) -> Any:
+    """Workspace for leaves of up to so many ``streams``."""
+    from costmodel.schedule.leaf.leaf_values import Flows, Workspace
 
     at = np.zeros((chip.columns, chip.rows), np.int64)
     east, west = (np.zeros(chip.columns, np.int64) for _ in range(2))
     south, north, out = (np.zeros_like(at) for _ in range(3))
-    return Room(
+    return Workspace(
         mesh_of((chip.columns, chip.rows), chip.positions, chip.ports, True),
         ranges_of(chip.tiles),
         Flows(east, west, south, north, out),

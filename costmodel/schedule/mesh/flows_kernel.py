@@ -12,7 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from costmodel.compiled import called, inlined
-from costmodel.schedule.leaf.leaf_values import Flows, PortCounts, Room
+from costmodel.schedule.leaf.leaf_values import Flows, PortCounts, Workspace
 from costmodel.schedule.mesh.mesh_kernel import EAST, NORTH, SOUTH, WEST, Span
 
 Array = NDArray[Any]
@@ -31,9 +31,9 @@ def clear(flows: Flows) -> None:
 
 
 @called
-def load(room: Room, span: Span, size: Int) -> None:
+def load(workspace: Workspace, span: Span, size: Int) -> None:
     """``size`` bytes from DRAM to all rows that the mesh's ``lowest`` and ``highest`` say are reached."""
-    mesh, flows = room.mesh, room.flows
+    mesh, flows = workspace.mesh, workspace.flows
     flows.east[span[1]] += size
     flows.west[span[0]] += size
     for column in range(span[0], span[1] + 1):
@@ -43,10 +43,10 @@ def load(room: Room, span: Span, size: Int) -> None:
 
 
 @called
-def add_to_links(room: Room) -> None:
+def add_to_links(workspace: Workspace) -> None:
     """Add all flows, which are bytes, to the mesh's links, which are bytes times ports."""
-    _along_rows(room.flows, room.ports, room.mesh.links)
-    _along_columns(room.flows, room.ports, room.mesh.links)
+    _along_rows(workspace.flows, workspace.ports, workspace.mesh.links)
+    _along_columns(workspace.flows, workspace.ports, workspace.mesh.links)
 
 
 @inlined

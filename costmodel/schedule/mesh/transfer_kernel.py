@@ -8,7 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.compiled import called, inlined
-from costmodel.schedule.leaf.leaf_values import DIRECT, FIRST, KIND, LAST, STEPS, TILE, TIMES, Placed, Room
+from costmodel.schedule.leaf.leaf_values import (
+    DIRECT,
+    FIRST,
+    KIND,
+    LAST,
+    STEPS,
+    TILE,
+    TIMES,
+    LeafPlacement,
+    Workspace,
+)
 from costmodel.schedule.leaf.placement_kernel import reach
 from costmodel.schedule.leaf.ranges_kernel import (
     OUTPUTS,
@@ -33,35 +43,35 @@ BOUND, HOPS, LINKS = np.int64(0), np.int64(1), np.int64(2)
 
 
 @called
-def transfer(room: Room, placed: Placed, asked: Int) -> Int:
+def transfer(workspace: Workspace, placed: LeafPlacement, asked: Int) -> Int:
     """Hops times bytes times DRAM ports of all streams; the ranges of the partition are filled in.
 
     With LINKS the mesh's links have what goes over each of them.
     """
     if asked == LINKS:
-        room.mesh.links[:] = 0
-        clear(room.flows)
+        workspace.mesh.links[:] = 0
+        clear(workspace.flows)
     hops: Int = 0
-    ports: Int = room.mesh.port_x.shape[0]
+    ports: Int = workspace.mesh.port_x.shape[0]
     for number in range(placed.leaf.streams.shape[0]):
         stream = placed.leaf.streams[number]
         if stream[DIRECT]:
-            hops += ports * _receive(room, placed, number, asked)
+            hops += ports * _receive(workspace, placed, number, asked)
         elif stream[TIMES] == 0:
             continue
         elif asked == BOUND:
-            hops += _least_load(room, placed, stream)
+            hops += _least_load(workspace, placed, stream)
         else:
-            hops += _load_or_save(room, placed, stream, asked)
+            hops += _load_or_save(workspace, placed, stream, asked)
     if asked == LINKS:
-        add_to_links(room)
+        add_to_links(workspace)
     return hops
 
 
 @called
-def _load_or_save(room: Room, placed: Placed, stream: Array, asked: Int) -> Int:
+def _load_or_save(workspace: Workspace, placed: LeafPlacement, stream: Array, asked: Int) -> Int:
     """Ranges from DRAM, each to all its tiles at once, or outputs to it."""
-    mesh, ranges, parts, kind = room.mesh, room.ranges, placed.parts, stream[KIND]
+    mesh, ranges, parts, kind = workspace.mesh, workspace.ranges, placed.parts, stream[KIND]
     hops: Int = 0
     for k in range(distinct(ranges, kind, 0, parts)):
         for b in range(distinct(ranges, kind, 1, parts)):
@@ -71,22 +81,22 @@ def _load_or_save(room: Room, placed: Placed, stream: Array, asked: Int) -> Int:
                     size = size_of(ranges, which, (stream[FIRST], stream[LAST])) * stream[TIMES]
                     if size == 0:
                         continue
-                    span = reach(room, placed, which)
+                    span = reach(workspace, placed, which)
                     hops += size * port_distance(mesh, span)
                     if asked == LINKS and kind == OUTPUTS:
-                        room.flows.out[span[0], mesh.lowest[span[0]]] += size
+                        workspace.flows.out[span[0], mesh.lowest[span[0]]] += size
                     elif asked == LINKS:
-                        load(room, span, size)
+                        load(workspace, span, size)
     return hops
 
 
 @called
-def _least_load(room: Room, placed: Placed, stream: Array) -> Int:
+def _least_load(workspace: Workspace, placed: LeafPlacement, stream: Array) -> Int:
     """Hops at least from or to DRAM: a tree to n tiles has n - 1 links from each port, and reaches each tile.
 
     Ranges are no smaller than the smallest, and go to all tiles together.
     """
-    mesh, ranges, parts = room.mesh, room.ranges, placed.parts
+    mesh, ranges, parts = workspace.mesh, workspace.ranges, placed.parts
     ports: Int = mesh.port_x.shape[0]
     replicas = replicas_of(ranges, stream[KIND], parts)
     size = volume(ranges, stream[KIND], (stream[FIRST], stream[LAST]), parts)
@@ -98,14 +108,14 @@ def _least_load(room: Room, placed: Placed, stream: Array) -> Int:
 
 
 @called
-def _receive(room: Room, placed: Placed, number: Int, asked: Int) -> Int:
+def _receive(workspace: Workspace, placed: LeafPlacement, number: Int, asked: Int) -> Int:
     """What a producer's tiles send: each part, to all tiles that need the same of it, in one tree.
 
     For a BOUND: a tree to n tiles has n - 1 links, and one more if it begins at another tile; each of the n
     may be where the part that has most in common with their range is computed.
     """
     stream = placed.leaf.streams[number]
-    ranges, parts, kind = room.ranges, placed.parts, stream[KIND]
+    ranges, parts, kind = workspace.ranges, placed.parts, stream[KIND]
     replicas = replicas_of(ranges, kind, parts)
     hops: Int = 0
     for k in range(distinct(ranges, kind, 0, parts)):
@@ -116,7 +126,7 @@ def _receive(room: Room, placed: Placed, number: Int, asked: Int) -> Int:
                     size = placed.leaf.runs * size_of(ranges, which, (stream[FIRST], stream[LAST]))
                     if size == 0:
                         continue
-                    found = _receive_range(room, placed, which, number, asked)
+                    found = _receive_range(workspace, placed, which, number, asked)
                     if asked == BOUND:
                         found = size * (replicas - 1) + max(size - replicas * found, 0)
                     hops += found
@@ -124,16 +134,16 @@ def _receive(room: Room, placed: Placed, number: Int, asked: Int) -> Int:
 
 
 @inlined
-def _receive_range(room: Room, placed: Placed, which: Range, number: Int, asked: Int) -> Int:
+def _receive_range(workspace: Workspace, placed: LeafPlacement, which: Range, number: Int, asked: Int) -> Int:
     """Hops times bytes; for a BOUND the bytes that any one tile sends at most."""
     near, common, mesh, stream = (
-        room.near[number],
-        room.common[number],
-        room.mesh,
+        workspace.near[number],
+        workspace.common[number],
+        workspace.mesh,
         placed.leaf.streams[number],
     )
-    span = (0, 0) if asked == BOUND else reach(room, placed, which)
-    axis = room.ranges.axis[which[0]]
+    span = (0, 0) if asked == BOUND else reach(workspace, placed, which)
+    axis = workspace.ranges.axis[which[0]]
     k_of, b_of, h_of, w_of = (
         which[axis[0] + 1] if axis[0] >= 0 else 0,
         which[axis[1] + 1] if axis[1] >= 0 else 0,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Buffer:
+class NvdlaBuffer:
     """A buffer of a tile: its size and what an access costs."""
 
     size_bytes: int
@@ -15,7 +15,7 @@ class Buffer:
 
 
 @dataclass(frozen=True)
-class Tile:
+class NvdlaTile:
     """The tile of the paper's section 5.1: a grid of PEs, each of ``lanes`` vectors of ``vector`` int8 MACs.
 
     ``activation``, ``weight`` and ``output`` are the buffers of a PE (those for weights: of a lane),
@@ -30,11 +30,11 @@ class Tile:
     bus_bytes_per_cycle: int = 16
     vector_units: int = 64
     vector_operation_pj: float = 0.0873
-    activation: Buffer = Buffer(8192, 0.3885, 0.3293)
-    weight: Buffer = Buffer(4096, 0.3053, 0.2471)
-    output: Buffer = Buffer(2048, 0.6416, 0.5672)
-    output_shared: Buffer = Buffer(28672, 0.61185, 0.7919)
-    shared: Buffer = Buffer(1 << 20, 1.0537, 1.8722)
+    activation: NvdlaBuffer = NvdlaBuffer(8192, 0.3885, 0.3293)
+    weight: NvdlaBuffer = NvdlaBuffer(4096, 0.3053, 0.2471)
+    output: NvdlaBuffer = NvdlaBuffer(2048, 0.6416, 0.5672)
+    output_shared: NvdlaBuffer = NvdlaBuffer(28672, 0.61185, 0.7919)
+    shared: NvdlaBuffer = NvdlaBuffer(1 << 20, 1.0537, 1.8722)
     shared_bytes_per_cycle: int = 256
     output_stream_bytes: int = 10 * 1024
 

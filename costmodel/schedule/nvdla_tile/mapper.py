@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from costmodel.schedule.layer_graph.graph import NetworkLayer
-from costmodel.schedule.nvdla_tile.hardware import Buffer, Tile
+from costmodel.schedule.nvdla_tile.hardware import NvdlaBuffer, NvdlaTile
 
 
 @dataclass(frozen=True)
-class TileCost:
+class NvdlaCost:
     """Energies (pJ) and cycles of a tile for its share; ``shared_pj`` is the global buffer's part."""
 
     energy_pj: float
@@ -28,7 +28,7 @@ class TileCost:
 
 
 @dataclass(frozen=True)
-class Share:
+class OutputPart:
     """A tile's part of a layer: outputs ``k`` x ``h`` x ``w`` for ``b`` samples (largest of all tiles)."""
 
     k: int
@@ -37,21 +37,21 @@ class Share:
     b: int
 
     @staticmethod
-    def of(layer: NetworkLayer, parts: tuple[int, int, int, int], batch: int) -> Share:
+    def of(layer: NetworkLayer, parts: tuple[int, int, int, int], batch: int) -> OutputPart:
         """``parts``: into how many the dims K, B, H and W are cut."""
         k, b, h, w = (-(-size // part) for size, part in zip(layer.sizes(batch), parts, strict=True))
-        return Share(k, h, w, b)
+        return OutputPart(k, h, w, b)
 
 
-class TileMapper:
+class NvdlaMapper:
     """Costs of tile shares for one objective, remembered: most shares come up again and again."""
 
-    def __init__(self, tile: Tile, exponent: int) -> None:
+    def __init__(self, tile: NvdlaTile, exponent: int) -> None:
         self._tile, self._exponent = tile, exponent
-        self._known: dict[tuple[int, ...], TileCost | None] = {}
+        self._known: dict[tuple[int, ...], NvdlaCost | None] = {}
         self._numbers = _numbers(tile)
 
-    def cost(self, layer: NetworkLayer, share: Share) -> TileCost | None:
+    def cost(self, layer: NetworkLayer, share: OutputPart) -> NvdlaCost | None:
         """The cost of ``share``; None where no loop nest fits the buffers of a PE."""
         if not layer.has_weights:
             return self._without_weights(layer, share)
@@ -60,26 +60,26 @@ class TileMapper:
             self._known[work] = self.searched(work)
         return self._known[work]
 
-    def _without_weights(self, layer: NetworkLayer, share: Share) -> TileCost:
+    def _without_weights(self, layer: NetworkLayer, share: OutputPart) -> NvdlaCost:
         """Pooling and element-wise layers run on the tile's vector units."""
         operations = share.k * share.h * share.w * layer.operands * layer.r * layer.s * share.b
         energy = operations * self._tile.vector_operation_pj
-        return TileCost(energy, -(-operations // self._tile.vector_units), 0.0, 0.0, 0.0, energy)
+        return NvdlaCost(energy, -(-operations // self._tile.vector_units), 0.0, 0.0, 0.0, energy)
 
-    def searched(self, work: tuple[int, ...]) -> TileCost | None:
-        """The cheapest nest of a workload as in :class:`.mapper_values.Workload`; None: none fits."""
+    def searched(self, work: tuple[int, ...]) -> NvdlaCost | None:
+        """The cheapest nest of a workload as in :class:`.mapper_values.TileWork`; None: none fits."""
         from costmodel.schedule.nvdla_tile.mapper_kernel import best_nest
-        from costmodel.schedule.nvdla_tile.mapper_values import Problem, Workload
+        from costmodel.schedule.nvdla_tile.mapper_values import NestProblem, TileWork
 
         best = np.empty(6)
-        best_nest(Problem(self._numbers, Workload(*work), self._exponent), best)
+        best_nest(NestProblem(self._numbers, TileWork(*work), self._exponent), best)
         if not np.isfinite(best[0]):
             return None
         energy, cycles, shared, buffers, bus, macs = best.tolist()
-        return TileCost(energy, int(cycles), shared, buffers, bus, macs)
+        return NvdlaCost(energy, int(cycles), shared, buffers, bus, macs)
 
 
-def _workload(layer: NetworkLayer, share: Share) -> tuple[int, ...]:
+def _workload(layer: NetworkLayer, share: OutputPart) -> tuple[int, ...]:
     """C, K, H, W, R, S, strides, samples, groups; with activations as weights every sample is a group."""
     c, k, b, groups = layer.c, share.k, share.b, 1
     if layer.kind == "groupconv":
@@ -90,13 +90,13 @@ def _workload(layer: NetworkLayer, share: Share) -> tuple[int, ...]:
     return (c, k, share.h, share.w, layer.r, layer.s, layer.stride_h, layer.stride_w, b, groups)
 
 
-def _numbers(tile: Tile) -> Any:
-    from costmodel.schedule.nvdla_tile.mapper_values import Numbers
+def _numbers(tile: NvdlaTile) -> Any:
+    from costmodel.schedule.nvdla_tile.mapper_values import TileNumbers
 
-    def energies(buffer: Buffer) -> tuple[float, float]:
+    def energies(buffer: NvdlaBuffer) -> tuple[float, float]:
         return buffer.read_pj_per_byte, buffer.write_pj_per_byte
 
-    return Numbers(
+    return TileNumbers(
         vector=tile.vector,
         lanes=tile.lanes,
         grid=tile.grid,

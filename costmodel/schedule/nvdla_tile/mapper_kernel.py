@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from costmodel.compiled import entry, inlined
 from costmodel.schedule.nvdla_tile.mapper_values import (
-    Accesses,
-    Block,
-    Numbers,
-    Problem,
+    BufferAccesses,
+    NestProblem,
+    OutputBlock,
     Rounds,
     Sharing,
     Spread,
-    Workload,
+    TileNumbers,
+    TileWork,
 )
 
 Array = NDArray[Any]
@@ -67,7 +67,7 @@ def objective_value(energy: Real, cycles: Real, exponent: Int) -> Real:
 
 
 @entry
-def best_nest(problem: Problem, best: Array) -> None:
+def best_nest(problem: NestProblem, best: Array) -> None:
     """Fill ``best`` [6] with the cheapest loop nest; its energy is infinite where none fits."""
     tile, work = problem.tile, problem.work
     best[:] = 0.0
@@ -87,11 +87,11 @@ def best_nest(problem: Problem, best: Array) -> None:
             h = min((positions // inputs - work.r) // work.stride_h + 1, tile.output_bytes // w, spread.h)
             if h != last_h:
                 last_h = h
-                _try_sharing(problem, spread, Block(min(spread.vectors_k, most_k), h, w), best)
+                _try_sharing(problem, spread, OutputBlock(min(spread.vectors_k, most_k), h, w), best)
 
 
 @inlined
-def _spread(tile: Numbers, work: Workload, split: Int) -> Spread:
+def _spread(tile: TileNumbers, work: TileWork, split: Int) -> Spread:
     first, second = SPLITS[split, 0], SPLITS[split, 1]
     c, k, h, w, b = 1, 1, 1, 1, 1
     for dim in (first, second):
@@ -126,7 +126,7 @@ def _spread(tile: Numbers, work: Workload, split: Int) -> Spread:
 
 
 @inlined
-def _try_sharing(problem: Problem, spread: Spread, block: Block, best: Array) -> None:
+def _try_sharing(problem: NestProblem, spread: Spread, block: OutputBlock, best: Array) -> None:
     """The variants of neighbours' sharing that can be worth anything for these loop counts."""
     rounds_k, rounds_w = _ceil(spread.vectors_k, block.k), _ceil(spread.w, block.w)
     shared_k = min(rounds_k, spread.pe_h * spread.pe_w * spread.pe_b)
@@ -151,7 +151,7 @@ def _try_sharing(problem: Problem, spread: Spread, block: Block, best: Array) ->
 
 
 @inlined
-def _rounds(spread: Spread, block: Block, sharing: Sharing) -> Rounds:
+def _rounds(spread: Spread, block: OutputBlock, sharing: Sharing) -> Rounds:
     k, w, h = _ceil(spread.vectors_k, block.k), _ceil(spread.w, block.w), _ceil(spread.h, block.h)
     share_w, share_a = spread.pe_h * spread.pe_w * spread.pe_b, spread.pe_k
     shared_k, shared_w = min(k, share_w), min(w, share_a)
@@ -163,19 +163,21 @@ def _rounds(spread: Spread, block: Block, sharing: Sharing) -> Rounds:
 
 
 @inlined
-def _strip(work: Workload, spread: Spread, rows: Int) -> Int:
+def _strip(work: TileWork, spread: Spread, rows: Int) -> Int:
     """Input rows with overlaps for ``rows`` rounds, times channels and samples; without strides, as is."""
     return (work.h + (work.r - work.stride_h) * (rows * spread.pe_h - 1)) * work.c * work.b
 
 
 @inlined
-def _across(work: Workload, spread: Spread, rounds: Int) -> Int:
+def _across(work: TileWork, spread: Spread, rounds: Int) -> Int:
     """Input columns with their overlaps."""
     return work.w + (work.s - work.stride_w) * (rounds * spread.pe_w - 1)
 
 
 @inlined
-def _activations(work: Workload, spread: Spread, block: Block, sharing: Sharing, rounds: Rounds) -> Accesses:
+def _activations(
+    work: TileWork, spread: Spread, block: OutputBlock, sharing: Sharing, rounds: Rounds
+) -> BufferAccesses:
     strip = _low32(_strip(work, spread, 1 if rounds.w == 1 else rounds.h))
     columns = _low32(_across(work, spread, rounds.outer_w if sharing.activations else 1))
     rows = 1 if rounds.outer_w == 1 else rounds.h
@@ -192,11 +194,13 @@ def _activations(work: Workload, spread: Spread, block: Block, sharing: Sharing,
         write += overlap * rounds.outer_w * (rounds.share_a - 1)
         passed = write - shared_read
         read += passed - last * ((rounds.share_a - 1) * rounds.w % rounds.share_a)
-    return Accesses(read, write, passed, shared_read, 0)
+    return BufferAccesses(read, write, passed, shared_read, 0)
 
 
 @inlined
-def _weights(problem: Problem, spread: Spread, block: Block, sharing: Sharing, rounds: Rounds) -> Accesses:
+def _weights(
+    problem: NestProblem, spread: Spread, block: OutputBlock, sharing: Sharing, rounds: Rounds
+) -> BufferAccesses:
     tile, work = problem.tile, problem.work
     size = work.r * work.s * work.c * work.k
     fetches = 1
@@ -214,16 +218,18 @@ def _weights(problem: Problem, spread: Spread, block: Block, sharing: Sharing, r
         last = size // work.k * _low32(work.k - whole) * fetches
         passed = write - second_read
         read += passed - last * ((rounds.share_w - 1) * rounds.k % rounds.share_w)
-    return Accesses(read, write, passed, shared_read, second_read)
+    return BufferAccesses(read, write, passed, shared_read, second_read)
 
 
 @inlined
-def _operations(work: Workload) -> Int:
+def _operations(work: TileWork) -> Int:
     return work.c * work.k * work.r * work.s * work.h * work.w * work.b
 
 
 @inlined
-def _fits_bus(problem: Problem, spread: Spread, block: Block, sharing: Sharing, shared_k: Int) -> bool:
+def _fits_bus(
+    problem: NestProblem, spread: Spread, block: OutputBlock, sharing: Sharing, shared_k: Int
+) -> bool:
     """Whether neighbours can pass on their blocks while they compute."""
     tile, work = problem.tile, problem.work
     cycles = work.r * work.s * spread.vectors_c * block.k * block.h * block.w
@@ -240,7 +246,7 @@ def _fits_bus(problem: Problem, spread: Spread, block: Block, sharing: Sharing, 
 
 
 @inlined
-def _cycles(problem: Problem, spread: Spread, shared_read: Int, second_read: Int) -> Int:
+def _cycles(problem: NestProblem, spread: Spread, shared_read: Int, second_read: Int) -> Int:
     tile, work = problem.tile, problem.work
     cycles = spread.vectors_c * spread.vectors_k * spread.h * spread.w * spread.b * work.r * work.s
     cycles = max(cycles, _ceil(shared_read * spread.side_by_side, tile.shared_bytes_per_cycle))
@@ -248,7 +254,7 @@ def _cycles(problem: Problem, spread: Spread, shared_read: Int, second_read: Int
 
 
 @inlined
-def _try(problem: Problem, spread: Spread, block: Block, sharing: Sharing, best: Array) -> None:
+def _try(problem: NestProblem, spread: Spread, block: OutputBlock, sharing: Sharing, best: Array) -> None:
     """Energy and cycles of one nest; keep it if it is cheaper than ``best``."""
     tile, work, exponent = problem.tile, problem.work, problem.exponent
     rounds = _rounds(spread, block, sharing)

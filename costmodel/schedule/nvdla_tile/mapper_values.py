@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Numbers(NamedTuple):
-    """A :class:`.hardware.Tile` as plain numbers: sizes are bytes a vector lane, energies pJ a byte."""
+class TileNumbers(NamedTuple):
+    """A :class:`.hardware.NvdlaTile` as plain numbers: sizes are bytes a vector lane, energies pJ a byte."""
 
     vector: int
     lanes: int
@@ -26,7 +26,7 @@ class Numbers(NamedTuple):
     shared_pj: tuple[float, float]
 
 
-class Workload(NamedTuple):
+class TileWork(NamedTuple):
     """One tile's share of a layer: ``groups`` times C x K x H x W x R x S for ``b`` samples."""
 
     c: int
@@ -41,11 +41,11 @@ class Workload(NamedTuple):
     groups: int
 
 
-class Problem(NamedTuple):
+class NestProblem(NamedTuple):
     """A workload for a tile, and the objective's exponent."""
 
-    tile: Numbers
-    work: Workload
+    tile: TileNumbers
+    work: TileWork
     exponent: int
 
 
@@ -68,7 +68,7 @@ class Spread(NamedTuple):
     group_rounds: int
 
 
-class Block(NamedTuple):
+class OutputBlock(NamedTuple):
     """What a PE holds at once: ``k`` vectors of outputs for ``h`` x ``w`` positions."""
 
     k: int
@@ -95,7 +95,7 @@ class Rounds(NamedTuple):
     outer: int
 
 
-class Accesses(NamedTuple):
+class BufferAccesses(NamedTuple):
     """Bytes read from and written to the PEs' buffers, passed over the bus, read from the global buffer.
 
     ``second_read``: from the second weight buffer.

@@ -10,7 +10,7 @@ from costmodel.schedule.tree.tree import Cut, Leaf
 
 
 @dataclass(frozen=True)
-class Rectangle:
+class ChartBox:
     """A layer's samples from ``first_sample`` to before ``end_sample`` on tiles, during cycles."""
 
     layer: str
@@ -24,7 +24,7 @@ class Rectangle:
 
 def spatial_temporal_graph(
     flow: DataFlow, cycles: Mapping[int, int], tiles: Mapping[int, tuple[int, int]]
-) -> list[Rectangle]:
+) -> list[ChartBox]:
     """All rectangles of a tree, leaf by leaf within each sub-batch.
 
     ``cycles``: what one batch of every node takes, ``tiles``: first and end tile of every leaf, both by the
@@ -40,15 +40,15 @@ class _Drawing:
     cycles: Mapping[int, int]
     tiles: Mapping[int, tuple[int, int]]
 
-    def rectangles(self) -> list[Rectangle]:
+    def rectangles(self) -> list[ChartBox]:
         return self._node(0, 0, 0)
 
-    def _node(self, number: int, sample: int, start: int) -> list[Rectangle]:
+    def _node(self, number: int, sample: int, start: int) -> list[ChartBox]:
         node = self.flow.positions[number].node
         if isinstance(node, Leaf):
             first, end = self.tiles[number]
             until = start + self.cycles[number]
-            return [Rectangle(node.layer, sample, sample + node.batch, first, end, start, until)]
+            return [ChartBox(node.layer, sample, sample + node.batch, first, end, start, until)]
         drawn = []
         for part in range(node.subbatches):
             at = sample + part * (node.batch // node.subbatches)

@@ -8,8 +8,8 @@ from random import Random
 
 from solvers.budget import InTime, always_in_time
 from solvers.schedule.kapla.chains import likely_schemes
-from solvers.schedule.kapla.costing import Costing, Limit
-from solvers.schedule.kapla.estimate import Cost, Estimate, Estimates
+from solvers.schedule.kapla.costing import Costing, CostingLimit
+from solvers.schedule.kapla.estimate import BatchCost, Estimates, SchemeEstimate
 from solvers.schedule.kapla.pareto import undominated
 from solvers.schedule.kapla.segments import Scheme, Segment, Slicing
 
@@ -18,7 +18,7 @@ from solvers.schedule.kapla.segments import Scheme, Segment, Slicing
 class Pruned:
     """The schemes that are left, with their estimates, and how many there were after each pass."""
 
-    schemes: Mapping[Scheme, Estimate]
+    schemes: Mapping[Scheme, SchemeEstimate]
     segments: int
     sliced: int
     fitting: int
@@ -48,7 +48,7 @@ def pruned_schemes(
     When ``in_time()`` says that the time is up, the segments not looked at yet are left out.
     """
     params = slicing.params
-    fitting: dict[Scheme, Estimate] = {}
+    fitting: dict[Scheme, SchemeEstimate] = {}
     segments = sliced = 0
     complete = True
     for segment in slicing.segments():
@@ -71,7 +71,9 @@ def pruned_schemes(
     )
 
 
-def _drawn(schemes: Mapping[Scheme, Estimate], probability: float, seed: int) -> dict[Scheme, Estimate]:
+def _drawn(
+    schemes: Mapping[Scheme, SchemeEstimate], probability: float, seed: int
+) -> dict[Scheme, SchemeEstimate]:
     """Each scheme with this probability."""
     random = Random(seed)
     return {scheme: least for scheme, least in schemes.items() if random.random() < probability}
@@ -89,7 +91,7 @@ class Candidates:
     costing: Costing
     _costed: set[Scheme] = field(default_factory=set)
 
-    def cost_likely(self, limit: Limit) -> None:
+    def cost_likely(self, limit: CostingLimit) -> None:
         """Cost the last schemes of the best chains; then rank chains anew with what that showed, and again.
 
         It ends when no scheme of theirs is new, with the rounds, or with the limit, at which a ranking under
@@ -105,11 +107,11 @@ class Candidates:
             if rounds == 0:
                 break
 
-    def _cost(self, schemes: list[Scheme], limit: Limit) -> None:
+    def _cost(self, schemes: list[Scheme], limit: CostingLimit) -> None:
         self.costing.cost(schemes, limit)
         self._costed.update(schemes)
 
-    def _likely(self, limit: Limit) -> list[Scheme]:
+    def _likely(self, limit: CostingLimit) -> list[Scheme]:
         """Schemes not yet costed in full; all of them if chains are not ranked, none if time is up."""
         chosen, problem = list(self.pruned.schemes), self.slicing.problem
         if most := self.slicing.params.chains:
@@ -117,7 +119,7 @@ class Candidates:
             chosen = likely_schemes(self._costs(), layers, problem.objective, most, limit.in_time)
         return [scheme for scheme in chosen if scheme not in self._costed]
 
-    def _costs(self) -> dict[Segment, dict[int, Cost]]:
+    def _costs(self) -> dict[Segment, dict[int, BatchCost]]:
         """Of every scheme what is known: counted in full, else estimated; none if it is not possible."""
         costs = {segment: dict(found) for segment, found in self.costing.found.items()}
         for (segment, subbatches), estimate in self.pruned.schemes.items():

@@ -8,18 +8,18 @@ from heapq import nsmallest
 from typing import NamedTuple
 
 from solvers.budget import InTime, always_in_time
-from solvers.schedule.kapla.estimate import Cost
+from solvers.schedule.kapla.estimate import BatchCost
 from solvers.schedule.kapla.segments import Scheme, Segment
 from solvers.schedule.objective import Objective
 
-NOTHING = Cost(0.0, 0.0)
+NOTHING = BatchCost(0.0, 0.0)
 
 
 @dataclass(frozen=True)
 class Chain:
     """Schemes one after the other, and their costs together."""
 
-    cost: Cost
+    cost: BatchCost
     last: Scheme | None = None
     before: Chain | None = None
 
@@ -35,7 +35,7 @@ class Chain:
 
 
 def likely_schemes(
-    costs: Mapping[Segment, Mapping[int, Cost]],
+    costs: Mapping[Segment, Mapping[int, BatchCost]],
     layers: int,
     objective: Objective,
     most: int,
@@ -61,7 +61,7 @@ def likely_schemes(
 
 
 def best_chain(
-    costs: Mapping[Segment, Mapping[int, Cost]], layers: int, objective: Objective
+    costs: Mapping[Segment, Mapping[int, BatchCost]], layers: int, objective: Objective
 ) -> Chain | None:
     """The chain of least objective, of all chains of the segments with each of their sub-batches; exactly.
 
@@ -81,7 +81,7 @@ class Link(NamedTuple):
 
     before: Chain
     scheme: Scheme
-    cost: Cost
+    cost: BatchCost
 
     @property
     def chain(self) -> Chain:
@@ -94,7 +94,7 @@ class Link(NamedTuple):
 
 def _links(
     segments: Iterable[Segment],
-    costs: Mapping[Segment, Mapping[int, Cost]],
+    costs: Mapping[Segment, Mapping[int, BatchCost]],
     before: Sequence[Sequence[Chain]],
 ) -> Iterator[Link]:
     """The chains ``before`` each of the segments, and it with each of its sub-batches."""
@@ -116,7 +116,7 @@ def _corners(chains: Iterable[Chain]) -> list[Chain]:
     return hull
 
 
-def _turns(one: Cost, middle: Cost, other: Cost) -> bool:
+def _turns(one: BatchCost, middle: BatchCost, other: BatchCost) -> bool:
     """Whether ``middle`` is below the line from ``one`` to ``other``."""
     across = (middle.cycles - one.cycles) * (other.energy_pj - one.energy_pj)
     down = (middle.energy_pj - one.energy_pj) * (other.cycles - one.cycles)

@@ -9,14 +9,14 @@ from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.tile_cost import TileCosts
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Deadline
-from solvers.schedule.kapla.estimate import Cost
+from solvers.schedule.kapla.estimate import BatchCost
 from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import Scheme, Segment, Slicing
 from solvers.schedule.tiles.cost_table import need
 
 
 @dataclass
-class Limit:
+class CostingLimit:
     """How long segments may be costed, and how many (None: no limit): ``count`` of them were.
 
     ``kept``: the last wall seconds before the deadline, in which the answer has to be counted again.
@@ -50,10 +50,10 @@ class Costing:
         self._slicing: Slicing = regions.slicing
         self._known: set[Scheme] = set()
         self._complete = True
-        self.found: dict[Segment, dict[int, Cost]] = {}
+        self.found: dict[Segment, dict[int, BatchCost]] = {}
         self.reason = "too few were costed"
 
-    def cost(self, wanted: Sequence[Scheme], limit: Limit) -> None:
+    def cost(self, wanted: Sequence[Scheme], limit: CostingLimit) -> None:
         """Cost one after the other, none twice, as far as the limit goes.
 
         What they need is asked for at once, so that it can be solved side by side.
@@ -74,7 +74,9 @@ class Costing:
         except NotPossibleError as reason:
             self.reason = str(reason)
             return
-        self.found.setdefault(scheme.segment, {})[scheme.subbatches] = Cost(sum(cost.parts_pj), cost.cycles)
+        self.found.setdefault(scheme.segment, {})[scheme.subbatches] = BatchCost(
+            sum(cost.parts_pj), cost.cycles
+        )
 
     @property
     def note(self) -> str:

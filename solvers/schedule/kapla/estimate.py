@@ -17,17 +17,17 @@ from solvers.schedule.kapla.segments import Scheme, Segment, Slicing
 
 
 @dataclass(frozen=True)
-class Cost:
+class BatchCost:
     """Energy and cycles of a segment or chain for the whole batch."""
 
     energy_pj: float
     cycles: float
 
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(self.energy_pj + other.energy_pj, self.cycles + other.cycles)
+    def __add__(self, other: BatchCost) -> BatchCost:
+        return BatchCost(self.energy_pj + other.energy_pj, self.cycles + other.cycles)
 
 
-class Accesses(NamedTuple):
+class SegmentAccesses(NamedTuple):
     """Bytes that a segment moves at least: of each layer from and to DRAM and into buffers; over the NoC."""
 
     read: tuple[int, ...]
@@ -41,11 +41,11 @@ class Accesses(NamedTuple):
         return (*self.read, *self.written, *self.filled, self.sent)
 
 
-class Estimate(NamedTuple):
+class SchemeEstimate(NamedTuple):
     """The least that a scheme may cost, and the accesses behind it."""
 
-    cost: Cost
-    accesses: Accesses
+    cost: BatchCost
+    accesses: SegmentAccesses
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Estimates:
         free = [one - own for one, own in zip(held, pinned, strict=True)]
         return sum(pinned) + max(map(sum, pairwise(free)) if together else free)
 
-    def least(self, segment: Segment, subbatches: Sequence[int]) -> Iterator[tuple[int, Estimate]]:
+    def least(self, segment: Segment, subbatches: Sequence[int]) -> Iterator[tuple[int, SchemeEstimate]]:
         """What the segment costs with so many sub-batches if every byte moves as little as can be.
 
         DRAM and NoC move each byte once, buffers take in what the best way to cut each layer needs, and the
@@ -141,8 +141,8 @@ class Estimates:
                 cycles = max((1 + max(flow.stages[0]) / parts) * slowest, sum(busy.values()))
             energy_pj = transfers_pj + sum(leaf.energy_pj for leaf in leaves.values())
             filled = tuple(leaf.filled_bytes for leaf in leaves.values())
-            accesses = Accesses(tuple(read.values()), tuple(written.values()), filled, sent)
-            yield parts, Estimate(Cost(energy_pj, cycles), accesses)
+            accesses = SegmentAccesses(tuple(read.values()), tuple(written.values()), filled, sent)
+            yield parts, SchemeEstimate(BatchCost(energy_pj, cycles), accesses)
 
     def _of_leaves(self, scheme: Scheme) -> Iterator[tuple[int, LeafFloor]]:
         """The floors of a scheme's leaves, of all partitions where none fits."""

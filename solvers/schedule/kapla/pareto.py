@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.budget import InTime, always_in_time
-from solvers.schedule.kapla.estimate import Estimate
+from solvers.schedule.kapla.estimate import SchemeEstimate
 from solvers.schedule.kapla.segments import Scheme
 
 
 def undominated(
-    estimates: Mapping[Scheme, Estimate], margin: float, in_time: InTime = always_in_time
-) -> dict[Scheme, Estimate]:
+    estimates: Mapping[Scheme, SchemeEstimate], margin: float, in_time: InTime = always_in_time
+) -> dict[Scheme, SchemeEstimate]:
     """The schemes that no other of the same layers equals in accesses of all tensors in clearly less time.
 
     Section IV-B's second pass of pruning. Counts are of each layer's reads and writes of DRAM and of what its
@@ -25,7 +25,7 @@ def undominated(
     Schemes that were not compared when the time is up all stay.
     """
     by_layers = sorted(estimates, key=_layers)
-    kept: dict[Scheme, Estimate] = {}
+    kept: dict[Scheme, SchemeEstimate] = {}
     for _, group in groupby(by_layers, key=_layers):
         schemes = list(group)
         if not in_time():

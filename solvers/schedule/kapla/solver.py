@@ -15,7 +15,7 @@ from solvers.outcome import Outcome, noting_limits
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.kapla.candidates import Candidates, Pruned, pruned_schemes
 from solvers.schedule.kapla.chains import Chain, best_chain
-from solvers.schedule.kapla.costing import Costing, Limit
+from solvers.schedule.kapla.costing import Costing, CostingLimit
 from solvers.schedule.kapla.estimate import Estimates
 from solvers.schedule.kapla.floors import LayerFloor
 from solvers.schedule.kapla.params import Params
@@ -23,7 +23,7 @@ from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import Scheme, Slicing
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
 from solvers.schedule.set.solving import MOST_FOR_RECOUNT
-from solvers.schedule.tiles.cost_table import need, offers_alone
+from solvers.schedule.tiles.cost_table import need, offers_whole_chip
 from solvers.schedule.tiles.layer_parts import Request
 
 VERSION = "5"
@@ -51,10 +51,10 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
     layers = range(len(problem.graph.layers))
     need(model.tile_costs, (Request(number, 1, 1) for number in layers))
     evaluator = model.evaluator(problem.graph, problem.batch, problem.objective)
-    first = _one_by_one(Slicing(problem, params), model, evaluator, Limit(deadline, budget.iterations))
+    first = _one_by_one(Slicing(problem, params), model, evaluator, CostingLimit(deadline, budget.iterations))
     # The judge, who remembers nothing, takes about as long for the answer as the first chain took.
     kept = min(deadline.watch.wall_seconds, deadline.wall_seconds * MOST_FOR_RECOUNT)
-    limit = Limit(deadline, budget.iterations, kept)
+    limit = CostingLimit(deadline, budget.iterations, kept)
     # The bound is prepared before the time is spent: its costs of leaves are those of segments, too.
     problem.bound(Deadline(limit.left * SHARE_OF_BOUND).in_time)
     found = []
@@ -79,7 +79,7 @@ def _checked(problem: ScheduleProblem) -> ChipModel:
         remedy = "Take the chip model, or one of set, layer_sequential, layer_pipeline"
         raise InputError("kapla_schedule", "the chip model", model.name, remedy, key="model")
     alone = [layer.name for layer in problem.graph.layers if layer.runs_alone]
-    if alone and not offers_alone(model.tile_costs):
+    if alone and not offers_whole_chip(model.tile_costs):
         expected = f"layers that may run alone from DRAM, as {alone[0]} must"
         remedy = (
             "Offer it (--alone, or alone: true in a study's schedule block) with a mapping solver for tiles"
@@ -105,7 +105,9 @@ class Searched:
         return self.slicing.problem.objective.value(passes * cost.energy_pj, passes * cost.cycles)
 
 
-def _one_by_one(slicing: Slicing, model: ChipModel, evaluator: ChipEvaluator, limit: Limit) -> Searched:
+def _one_by_one(
+    slicing: Slicing, model: ChipModel, evaluator: ChipEvaluator, limit: CostingLimit
+) -> Searched:
     """Every layer by itself, in as few sub-batches as are possible: the first chain, with no preparation.
 
     It is costed apart from the search, whose rankings and counts do not depend on it; the evaluator remembers
@@ -126,7 +128,7 @@ def _one_by_one(slicing: Slicing, model: ChipModel, evaluator: ChipEvaluator, li
 
 
 def _searched(
-    slicing: Slicing, model: ChipModel, evaluator: ChipEvaluator, limit: Limit, seed: int
+    slicing: Slicing, model: ChipModel, evaluator: ChipEvaluator, limit: CostingLimit, seed: int
 ) -> Searched:
     """Prune, prioritise and cost the segments of one number of passes; chain up what is possible."""
     problem, costs = slicing.problem, model.tile_costs

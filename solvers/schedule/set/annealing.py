@@ -39,7 +39,7 @@ class Cooling:
 
 
 @dataclass(frozen=True)
-class Progress:
+class AnnealingProgress:
     """An annealing between two rounds, complete: continued from here it goes on as if it had not stopped.
 
     ``random_state`` is that of :class:`random.Random`. ``counts`` are in the order of the operators' names.
@@ -66,17 +66,19 @@ class Annealing:
     rounds: int
     cooling: Cooling
 
-    def begin(self, tree: Node, random: Random) -> Progress:
+    def begin(self, tree: Node, random: Random) -> AnnealingProgress:
         """Raises NotPossibleError where the first tree is not possible."""
         value = self.value_of(tree)
         counts = tuple(OperatorCount(name) for name in self.operators.names)
-        return Progress(tree, value, tree, value, 0, random.getstate(), counts, ((0, value),))
+        return AnnealingProgress(tree, value, tree, value, 0, random.getstate(), counts, ((0, value),))
 
     def value_of(self, tree: Node) -> float:
         cost: TreeCost = self.evaluator.evaluate(tree)
         return self.objective.value(cost.energy_pj, cost.cycles)
 
-    def advance(self, progress: Progress, until: int, stop: Callable[[], bool] = lambda: False) -> Progress:
+    def advance(
+        self, progress: AnnealingProgress, until: int, stop: Callable[[], bool] = lambda: False
+    ) -> AnnealingProgress:
         """Rounds up to number ``until``, or till ``stop`` says so."""
         return _Run(self, progress).until(min(until, self.rounds), stop)
 
@@ -84,7 +86,7 @@ class Annealing:
 class _Run:
     """The moving parts of :meth:`Annealing.advance`."""
 
-    def __init__(self, annealing: Annealing, progress: Progress) -> None:
+    def __init__(self, annealing: Annealing, progress: AnnealingProgress) -> None:
         self._annealing, self._start = annealing, progress
         self._current, self._value = Current(progress.tree), progress.value
         self._best, self._best_value = progress.best, progress.best_value
@@ -96,7 +98,7 @@ class _Run:
         }
         self._trajectory = list(progress.trajectory)
 
-    def until(self, end: int, stop: Callable[[], bool]) -> Progress:
+    def until(self, end: int, stop: Callable[[], bool]) -> AnnealingProgress:
         watch, annealing, done = Stopwatch(), self._annealing, self._start.round
         jump = round(annealing.cooling.jump_at * annealing.rounds)
         every = max(1, annealing.rounds // TRAJECTORY_POINTS)

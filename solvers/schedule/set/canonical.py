@@ -10,7 +10,7 @@ from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, Node
 
 
 @dataclass(frozen=True)
-class Segment:
+class PatternSegment:
     """Consecutive layers that run together, their samples in ``subbatches`` parts."""
 
     layers: tuple[str, ...]
@@ -29,25 +29,25 @@ def sequential_tree(order: Sequence[str], batch: int, subbatches: int = 1) -> Cu
     ``order`` is a topological order of the layers; InputError where ``subbatches`` do not divide ``batch``.
     The released search starts from this tree, with the fewest sub-batches for which it is valid.
     """
-    return layer_sequential([Segment((layer,)) for layer in order], batch, subbatches)
+    return layer_sequential([PatternSegment((layer,)) for layer in order], batch, subbatches)
 
 
-def layer_sequential(segments: Sequence[Segment], batch: int, subbatches: int = 1) -> Cut:
+def layer_sequential(segments: Sequence[PatternSegment], batch: int, subbatches: int = 1) -> Cut:
     """LS: a segment's layers take turns on the whole chip and pass data on without DRAM."""
     return _segmented("T", segments, batch, subbatches)
 
 
-def layer_pipeline(segments: Sequence[Segment], batch: int, subbatches: int = 1) -> Cut:
+def layer_pipeline(segments: Sequence[PatternSegment], batch: int, subbatches: int = 1) -> Cut:
     """LP: a segment's layers have tiles of their own and run as a pipeline."""
     return _segmented("S", segments, batch, subbatches)
 
 
-def _segmented(kind: CutKind, segments: Sequence[Segment], batch: int, subbatches: int) -> Cut:
+def _segmented(kind: CutKind, segments: Sequence[PatternSegment], batch: int, subbatches: int) -> Cut:
     share = _divided(batch, subbatches)
     return Cut("T", batch, subbatches, tuple(_child(kind, segment, share) for segment in segments))
 
 
-def _child(kind: CutKind, segment: Segment, batch: int) -> Node:
+def _child(kind: CutKind, segment: PatternSegment, batch: int) -> Node:
     """A segment of one layer is its leaf."""
     if len(segment.layers) == 1 and segment.subbatches == 1:
         return Leaf(segment.layers[0], batch)

@@ -10,7 +10,7 @@ from solvers.budget import Budget, Deadline, OutOfTimeError
 from solvers.outcome import Outcome, noting_limits
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
 from solvers.schedule.set.exchange import exchanged, rounds_of_epoch
-from solvers.schedule.set.search import Plan, Search, SearchState
+from solvers.schedule.set.search import AnnealingPlan, SearchState, TreeSearch
 from solvers.schedule.set.solving import stop_for_answer
 
 
@@ -28,14 +28,18 @@ class EpochOf:
 
 
 def solve_epoch(
-    problem: ScheduleProblem, budget: Budget, plan: Plan, epoch: EpochOf, before: Sequence[SearchState]
+    problem: ScheduleProblem,
+    budget: Budget,
+    plan: AnnealingPlan,
+    epoch: EpochOf,
+    before: Sequence[SearchState],
 ) -> tuple[Outcome[ScheduleSolution], SearchState | None]:
     """The best tree so far and the state after the epoch; None where the problem has no first tree.
 
     ``before``: the states of all seeds after the epoch before, which are exchanged first; none for the first.
     The epoch has its share of the budget's wall seconds.
     """
-    deadline, search = Deadline(budget.wall_seconds / epoch.count), Search(problem, plan)
+    deadline, search = Deadline(budget.wall_seconds / epoch.count), TreeSearch(problem, plan)
     state: SearchState | None = None
 
     @noting_limits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from solvers.schedule.set.search import Plan, SearchState
+from solvers.schedule.set.search import AnnealingPlan, SearchState
 
 
 def rounds_of_epoch(total: int, number: int, epochs: int) -> int:
@@ -13,7 +13,7 @@ def rounds_of_epoch(total: int, number: int, epochs: int) -> int:
     return total * (number + 1) // epochs - total * number // epochs
 
 
-def exchanged(states: Sequence[SearchState], plan: Plan) -> list[SearchState]:
+def exchanged(states: Sequence[SearchState], plan: AnnealingPlan) -> list[SearchState]:
     """Restarts: the worse half of the seeds, by their best trees, goes on from the best tree of all.
 
     Only once all are in the last phase: trees of one space may not belong to another.

@@ -13,7 +13,7 @@ from costmodel.schedule.tree.tree import Node
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.divisors import divisors
 from solvers.schedule.problem import Evaluator, OperatorCount, Phase, ScheduleProblem
-from solvers.schedule.set.annealing import Annealing, Progress
+from solvers.schedule.set.annealing import Annealing, AnnealingProgress
 from solvers.schedule.set.canonical import sequential_tree
 from solvers.schedule.set.operators import WEIGHTS, Operators
 from solvers.schedule.set.params import PatternParams
@@ -21,7 +21,7 @@ from solvers.schedule.set.space import SpaceName, TreeSpace
 
 
 @dataclass(frozen=True)
-class Plan:
+class AnnealingPlan:
     """The ``spaces`` that are annealed one after the other; the last one starts from the best tree so far.
 
     All others start from the layers one after the other. ``deepest`` limits the last one's trees.
@@ -43,7 +43,7 @@ class SearchState:
     first: Node
     done: tuple[Phase, ...]
     found: tuple[Node, ...]
-    progress: Progress
+    progress: AnnealingProgress
 
     @property
     def best(self) -> tuple[float, Node]:
@@ -77,7 +77,7 @@ class SearchState:
             parse_tree(content["first"]),
             tuple(_phase(phase) for phase in content["done"]),
             tuple(parse_tree(text) for text in content["found"]),
-            Progress(
+            AnnealingProgress(
                 **{
                     **progress,
                     "tree": parse_tree(progress["tree"]),
@@ -99,10 +99,12 @@ def _points(content: list[Any]) -> tuple[tuple[int, float], ...]:
     return tuple((at, value) for at, value in content)
 
 
-class Search:
+class TreeSearch:
     """Runs searches of one problem by one plan; states come in and go out, so any of them can be resumed."""
 
-    def __init__(self, problem: ScheduleProblem, plan: Plan, evaluator: Evaluator | None = None) -> None:
+    def __init__(
+        self, problem: ScheduleProblem, plan: AnnealingPlan, evaluator: Evaluator | None = None
+    ) -> None:
         self._problem, self._plan = problem, plan
         self._evaluator = evaluator or problem.evaluator()
 

@@ -9,7 +9,7 @@ from solvers.budget import Budget, Deadline, OutOfTimeError
 from solvers.outcome import Outcome
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
 from solvers.schedule.set.params import PatternParams
-from solvers.schedule.set.search import Plan, Search
+from solvers.schedule.set.search import AnnealingPlan, TreeSearch
 from solvers.schedule.set.space import SpaceName
 
 MOST_FOR_RECOUNT = 0.25
@@ -33,7 +33,7 @@ def solve_by_annealing(
     rounds = params.rounds(len(problem.graph.layers))
     if budget.iterations is not None:
         rounds = max(1, min(rounds, budget.iterations // len(spaces)))
-    search = Search(problem, Plan(spaces, params, rounds, deepest))
+    search = TreeSearch(problem, AnnealingPlan(spaces, params, rounds, deepest))
     try:
         state = search.begin(budget.seed, deadline.check)
     except NotPossibleError as reason:

@@ -10,28 +10,28 @@ from typing import Any
 
 from costmodel.hardware.chip import Chip, Tile
 from costmodel.limits import Reached, recording
-from costmodel.schedule.alone import AloneCost
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.leaf.geometry import same_shapes
 from costmodel.schedule.tile_cost import TileCosts, TileFloor, TileRows, table_floor
+from costmodel.schedule.whole_chip_cost import WholeChipCost
 from solvers.budget import InTime, always_in_time
-from solvers.schedule.layers_alone import LayersAlone
 from solvers.schedule.tiles.layer_parts import (
-    Demand,
     Pruning,
     Request,
-    Share,
-    requested_shares,
+    TileCostDemand,
+    TilePart,
+    requested_parts,
     useful_partitions,
     vector_operations,
 )
-from solvers.schedule.tiles.mapper import ShareCost, TileMapper, architecture_of, tile_solver
+from solvers.schedule.tiles.mapper import TileMapper, TilePartCost, architecture_of, tile_solver
+from solvers.schedule.whole_chip_costs import WholeChipCosts
 
-ShareCosts = Mapping[Share, ShareCost | None]
+TilePartCosts = Mapping[TilePart, TilePartCost | None]
 """None: proven or found to have no mapping on the tile."""
 
 
-class MissingShareError(LookupError):
+class MissingTilePartError(LookupError):
     """A share that the table lacks: it was made for another network, batch, chip or pruning."""
 
 
@@ -49,17 +49,17 @@ class TabledTileCosts:
     :class:`costmodel.schedule.tile_cost.TileCosts`.
 
     All tiles are charged as the one with the largest share, as in the paper's evaluator. A share that is not
-    in ``known`` is asked of ``solve`` and remembered; without it MissingShareError is raised, or, by
-    :meth:`need`, TileCostsNeeded. ``layers_alone``: what layers cost alone from DRAM; None: not offered.
+    in ``known`` is asked of ``solve`` and remembered; without it MissingTilePartError is raised, or, by
+    :meth:`need`, TileCostsNeeded. ``whole_chip``: what layers cost alone from DRAM; None: not offered.
     ``solve_floors``: floors solve all they lack, for solvers of microseconds; else they rest on the work.
     """
 
     graph: LayerGraph
     tile: Tile
-    known: ShareCosts
-    solve: Callable[[Share], ShareCost | None] | None = None
+    known: TilePartCosts
+    solve: Callable[[TilePart], TilePartCost | None] | None = None
     pruning: Pruning = field(default_factory=Pruning)
-    layers_alone: LayersAlone | None = None
+    whole_chip: WholeChipCosts | None = None
     solve_floors: bool = False
 
     def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
@@ -76,17 +76,17 @@ class TabledTileCosts:
             return it.operations / self.tile.vector_units
         if it.runs_alone:
             return it.operations / self.tile.macs
-        cost = self._cost(Share.of(it, (1, 1, 1, 1), 1))
+        cost = self._cost(TilePart.of(it, (1, 1, 1, 1), 1))
         return float(cost.cycles) if cost else it.operations / self.tile.macs
 
     @property
-    def offers_alone(self) -> bool:
+    def offers_whole_chip(self) -> bool:
         """Whether layers may run alone from DRAM."""
-        return self.layers_alone is not None
+        return self.whole_chip is not None
 
-    def alone(self, layer: int, batch: int) -> AloneCost | None:
+    def on_whole_chip(self, layer: int, batch: int) -> WholeChipCost | None:
         """What the layer takes alone from DRAM; None where that is not offered, or no mapping was found."""
-        return None if self.layers_alone is None else self.layers_alone.cost(self.graph.layers[layer], batch)
+        return None if self.whole_chip is None else self.whole_chip.cost(self.graph.layers[layer], batch)
 
     def need(self, requests: Iterable[Request]) -> None:
         """Raises TileCostsNeeded for those of ``requests`` that are not known and cannot be solved here.
@@ -130,7 +130,7 @@ class TabledTileCosts:
         operation_pj = tile.mac_pj if it.has_weights else tile.vector_operation_pj
         energy_pj = it.operations * operation_pj
         tile_cycles = it.operations / (tile.macs if it.has_weights else tile.vector_units)
-        return TileFloor(energy_pj, tile_cycles, energy_pj if self.offers_alone else inf)
+        return TileFloor(energy_pj, tile_cycles, energy_pj if self.offers_whole_chip else inf)
 
     def _complete(self, batches: tuple[int, ...], tiles: int, in_time: InTime) -> bool:
         """Whether everything is known of all layers, for these batches on up to so many tiles.
@@ -160,27 +160,27 @@ class TabledTileCosts:
     @property
     def _solves(self) -> int:
         """How many costs were solved in this process so far."""
-        return len(self._solved) + (0 if self.layers_alone is None else self.layers_alone.solves)
+        return len(self._solved) + (0 if self.whole_chip is None else self.whole_chip.solves)
 
     def _answered(self, request: Request) -> bool:
         """Whether what is requested is known, or can be had in this process."""
-        if request.alone:
-            alone = self.layers_alone
+        if request.on_whole_chip:
+            alone = self.whole_chip
             return alone is None or alone.solve is not None or self._knows_alone(request.layer, request.batch)
         return self.solve is not None or self._tabled(request)
 
     def _knows_alone(self, layer: int, batch: int) -> bool:
-        alone = self.layers_alone
+        alone = self.whole_chip
         return alone is None or alone.knows(self.graph.layers[layer], batch)
 
     def _tabled(self, request: Request) -> bool:
         """Whether all shares of a request are known by now."""
-        shares = requested_shares(self.graph, request, self.tile, self.pruning)
+        shares = requested_parts(self.graph, request, self.tile, self.pruning)
         return all(share in self.known or share in self._solved for share in shares)
 
     def _same(self, request: Request) -> int:
         """The first layer whose costs answer a request."""
-        return (self._nests if request.alone else self._ids)[request.layer]
+        return (self._nests if request.on_whole_chip else self._ids)[request.layer]
 
     @cached_property
     def _nests(self) -> list[int]:
@@ -206,7 +206,7 @@ class TabledTileCosts:
         return {}
 
     @cached_property
-    def _solved(self) -> dict[Share, ShareCost | None]:
+    def _solved(self) -> dict[TilePart, TilePartCost | None]:
         return {}
 
     @cached_property
@@ -228,15 +228,15 @@ class TabledTileCosts:
             operations = vector_operations(layer, parts, batch)
             energy_pj = operations * self.tile.vector_operation_pj * tiles
             return TileRows(parts, energy_pj, -(-operations // self.tile.vector_units))
-        costs = ((part, self._cost(Share.of(layer, part, batch))) for part in map(tuple, parts.tolist()))
+        costs = ((part, self._cost(TilePart.of(layer, part, batch))) for part in map(tuple, parts.tolist()))
         return TileRows.of([(part, cost.energy_pj * tiles, cost.cycles) for part, cost in costs if cost])
 
-    def _cost(self, share: Share) -> ShareCost | None:
+    def _cost(self, share: TilePart) -> TilePartCost | None:
         if share in self.known:
             return self.known[share]
         if share not in self._solved:
             if self.solve is None:
-                raise MissingShareError(f"no cost of {share}")
+                raise MissingTilePartError(f"no cost of {share}")
             self._solved[share] = self.solve(share)
         return self._solved[share]
 
@@ -252,21 +252,21 @@ def limits_of(costs: TileCosts) -> Reached:
     return costs.limits if isinstance(costs, TabledTileCosts) else {}
 
 
-def offers_alone(costs: TileCosts) -> bool:
+def offers_whole_chip(costs: TileCosts) -> bool:
     """Whether layers may run alone from DRAM; only tables offer that."""
-    return isinstance(costs, TabledTileCosts) and costs.offers_alone
+    return isinstance(costs, TabledTileCosts) and costs.offers_whole_chip
 
 
-def solved_costs(demand: Demand, mapper: TileMapper, chip: Chip | None = None) -> TabledTileCosts:
+def solved_costs(demand: TileCostDemand, mapper: TileMapper, chip: Chip | None = None) -> TabledTileCosts:
     """Tile costs that are solved in this process when they are first asked for.
 
     With a ``chip`` its layers may run alone, too.
     """
     architecture = architecture_of(demand.tile)
 
-    def solve(share: Share) -> ShareCost | None:
+    def solve(share: TilePart) -> TilePartCost | None:
         return mapper.cost(architecture, share)
 
-    alone = None if chip is None else LayersAlone(chip, {}, partial(mapper.alone, chip))
+    alone = None if chip is None else WholeChipCosts(chip, {}, partial(mapper.whole_chip_cost, chip))
     quick = tile_solver(mapper.solver).family == "tile"
     return TabledTileCosts(demand.graph, demand.tile, {}, solve, demand.pruning, alone, quick)

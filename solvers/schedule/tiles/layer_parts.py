@@ -23,7 +23,7 @@ Array = NDArray[Any]
 Four = tuple[int, int, int, int]
 
 
-class Share(NamedTuple):
+class TilePart(NamedTuple):
     """What one tile computes: ``groups`` times C x K x P x Q x R x S products for ``b`` samples.
 
     C and K are those of one group. Shares of equal numbers cost the same, whatever layer they are of.
@@ -41,13 +41,13 @@ class Share(NamedTuple):
     groups: int
 
     @staticmethod
-    def of(layer: NetworkLayer, parts: Parts, batch: int) -> Share:
+    def of(layer: NetworkLayer, parts: Parts, batch: int) -> TilePart:
         """The largest share of ``layer`` (with weights) for ``batch`` samples cut into ``parts``."""
         k, b, h, w = (-(-size // part) for size, part in zip(layer.sizes(batch), parts, strict=True))
-        return Share.of_part(layer, (k, b, h, w))
+        return TilePart.of_outputs(layer, (k, b, h, w))
 
     @staticmethod
-    def of_part(layer: NetworkLayer, part: Four) -> Share:
+    def of_outputs(layer: NetworkLayer, part: Four) -> TilePart:
         """The share of a part of ``layer``: so many K, samples, rows and columns of its outputs.
 
         With activations as weights no two samples have the same ones: each is a group of its own.
@@ -58,7 +58,7 @@ class Share(NamedTuple):
         if layer.weight_producers:
             groups, b = groups * b, 1
         strides = layer.stride_h, layer.stride_w
-        return Share(layer.group_c, k, h, w, layer.r, layer.s, *strides, b, groups)
+        return TilePart(layer.group_c, k, h, w, layer.r, layer.s, *strides, b, groups)
 
     def layer(self) -> Layer:
         """The share as a loop nest for mapping solvers."""
@@ -150,20 +150,21 @@ class Request(NamedTuple):
     tiles: int
 
     @property
-    def alone(self) -> bool:
+    def on_whole_chip(self) -> bool:
+        """Whether the whole chip is meant, and not a partition among tiles."""
         return self.tiles == 0
 
 
-def requested_shares(graph: LayerGraph, request: Request, tile: Tile, pruning: Pruning) -> list[Share]:
+def requested_parts(graph: LayerGraph, request: Request, tile: Tile, pruning: Pruning) -> list[TilePart]:
     """The distinct shares that answer a request; none of layers without weights, or alone."""
     layer = graph.layers[request.layer]
-    if request.alone or layer.runs_alone or not layer.has_weights:
+    if request.on_whole_chip or layer.runs_alone or not layer.has_weights:
         return []
     partitions = useful_partitions(layer, request.batch, request.tiles, tile, pruning)
     if request.tiles == 1:  # what is asked for normalized cycles need not fit
         partitions = factorization_array(1)
     largest = np.unique(-(-np.array(layer.sizes(request.batch)) // partitions), axis=0)
-    return [Share.of_part(layer, part) for part in map(tuple, largest.tolist())]
+    return [TilePart.of_outputs(layer, part) for part in map(tuple, largest.tolist())]
 
 
 def batches_of(batch: int) -> tuple[int, ...]:
@@ -172,7 +173,7 @@ def batches_of(batch: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class Demand:
+class TileCostDemand:
     """All tile costs that RA trees of ``graph`` for ``batch`` samples may ask for on ``tiles`` tiles."""
 
     graph: LayerGraph
@@ -181,18 +182,18 @@ class Demand:
     batch: int
     pruning: Pruning = field(default_factory=Pruning)
 
-    def shares(self) -> tuple[Share, ...]:
+    def tile_parts(self) -> tuple[TilePart, ...]:
         """The distinct shares of layers with weights, those of a sample on one tile included, sorted."""
         return self._shares
 
     @cached_property
-    def _shares(self) -> tuple[Share, ...]:
-        found: set[Share] = set()
+    def _shares(self) -> tuple[TilePart, ...]:
+        found: set[TilePart] = set()
         for index in dict.fromkeys(same_shapes(self.graph)):
             layer = self.graph.layers[index]
             if layer.has_weights and not layer.runs_alone:
                 parts = np.unique(self._parts(layer), axis=0).tolist()
-                found |= {Share.of_part(layer, part) for part in [*parts, layer.sizes(1)]}
+                found |= {TilePart.of_outputs(layer, part) for part in [*parts, layer.sizes(1)]}
         return tuple(sorted(found))
 
     def _parts(self, layer: NetworkLayer) -> Array:

@@ -12,17 +12,17 @@ from costmodel.hardware.chip import Chip, Tile
 from costmodel.hardware.whole_chip import whole_architecture
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.uneven import AnyMapping
-from costmodel.schedule.alone import AloneCost, alone_cost
+from costmodel.schedule.whole_chip_cost import WholeChipCost, whole_chip_cost
 from costmodel.workload.network import Layer
 from solvers.budget import Budget
 from solvers.catalogue import Entry, solver, solver_names
 from solvers.mapping.problem import MappingProblem, Objective, executed_layer
 from solvers.outcome import Outcome, Status
-from solvers.schedule.tiles.layer_parts import Share
+from solvers.schedule.tiles.layer_parts import TilePart
 
 
 @dataclass(frozen=True)
-class ShareCost:
+class TilePartCost:
     """Energy (pJ) and cycles of one tile for its share; ``proven``: no mapping is better by the objective."""
 
     energy_pj: float
@@ -35,7 +35,7 @@ class TileProblem:
     """Compute ``share`` on a tile with the least ``objective``, energy in pJ, cycles, or their product."""
 
     architecture: Architecture
-    share: Share
+    share: TilePart
     objective: Objective = "edp"
 
 
@@ -51,21 +51,21 @@ class TileMapper:
     params: Any = None
     budget: Budget = field(default_factory=lambda: Budget(wall_seconds=10.0))
 
-    def cost(self, architecture: Architecture, share: Share) -> ShareCost | None:
+    def cost(self, architecture: Architecture, share: TilePart) -> TilePartCost | None:
         """The cost model's numbers of the mapping found, or the tile solver's; None where there is none."""
         entry = tile_solver(self.solver)
         if entry.family == "tile":
             problem = TileProblem(architecture, share, self.objective)
-            found: Outcome[ShareCost] = entry.load().solve(problem, self.budget, self._params(entry))
+            found: Outcome[TilePartCost] = entry.load().solve(problem, self.budget, self._params(entry))
             return found.solution
         mapped = self._mapped(entry, architecture, share.layer())
         if mapped is None:
             return None
         executed, mapping, proven = mapped
         evaluation = evaluate(architecture, executed, mapping)
-        return ShareCost(evaluation.energy_pj, evaluation.cycles, proven)
+        return TilePartCost(evaluation.energy_pj, evaluation.cycles, proven)
 
-    def alone(self, chip: Chip, nest: Layer) -> AloneCost | None:
+    def whole_chip_cost(self, chip: Chip, nest: Layer) -> WholeChipCost | None:
         """A layer alone from DRAM by the mapping found for the whole chip; None where there is none.
 
         InputError for a tile solver, and for a chip whose tiles no mapping solver can use.
@@ -75,7 +75,7 @@ class TileMapper:
             expected = "a mapping solver and tiles with an architecture, for layers alone from DRAM"
             raise InputError(f"chip {chip.name}", expected, self.solver, key="alone")
         mapped = self._mapped(entry, whole, nest)
-        return None if mapped is None else alone_cost(chip, *mapped[:2])
+        return None if mapped is None else whole_chip_cost(chip, *mapped[:2])
 
     def _mapped(
         self, entry: Entry, architecture: Architecture, layer: Layer
@@ -90,7 +90,9 @@ class TileMapper:
     def _params(self, entry: Entry) -> Any:
         return entry.load().Params() if self.params is None else self.params
 
-    def costs(self, architecture: Architecture, shares: Iterable[Share]) -> dict[Share, ShareCost | None]:
+    def costs(
+        self, architecture: Architecture, shares: Iterable[TilePart]
+    ) -> dict[TilePart, TilePartCost | None]:
         return {share: self.cost(architecture, share) for share in shares}
 
 

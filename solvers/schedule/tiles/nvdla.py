@@ -11,12 +11,12 @@ from math import inf
 
 from costmodel.errors import InputError
 from costmodel.hardware.architecture import ALL_ROLES, LARGEST, Architecture, StorageLevel
-from costmodel.schedule.nvdla_tile.hardware import Buffer, Tile
-from costmodel.schedule.nvdla_tile.mapper import TileMapper
+from costmodel.schedule.nvdla_tile.hardware import NvdlaBuffer, NvdlaTile
+from costmodel.schedule.nvdla_tile.mapper import NvdlaMapper
 from solvers.budget import Budget, Stopwatch
 from solvers.checks import check, check_counts, is_number
 from solvers.outcome import Outcome, Status, noting_limits
-from solvers.schedule.tiles.mapper import ShareCost, TileProblem
+from solvers.schedule.tiles.mapper import TilePartCost, TileProblem
 
 VERSION = "2"
 
@@ -42,24 +42,24 @@ class Params:
 
 
 @noting_limits
-def solve(problem: TileProblem, budget: Budget, params: Params = Params()) -> Outcome[ShareCost]:
+def solve(problem: TileProblem, budget: Budget, params: Params = Params()) -> Outcome[TilePartCost]:
     """The cheapest of the mapper's loop nests; InputError for an architecture of another form.
 
     ``budget`` is not used: all nests of a share take microseconds.
     """
     watch = Stopwatch()
-    mapper = TileMapper(nvdla_tile(problem.architecture, params), EXPONENTS[problem.objective])
+    mapper = NvdlaMapper(nvdla_tile(problem.architecture, params), EXPONENTS[problem.objective])
     found = mapper.searched(tuple(problem.share))
     if found is None:
         note = "no loop nest fits the buffers of a PE: they must hold all channels of a vector of outputs"
         return Outcome(Status.INFEASIBLE, None, None, None, watch.cpu_seconds, watch.wall_seconds, note)
-    cost = ShareCost(found.energy_pj, found.cycles)
+    cost = TilePartCost(found.energy_pj, found.cycles)
     value = {"energy": cost.energy_pj, "cycles": float(cost.cycles), "edp": cost.energy_pj * cost.cycles}
     times = watch.cpu_seconds, watch.wall_seconds
     return Outcome(Status.FEASIBLE, cost, value[problem.objective], None, *times)
 
 
-def nvdla_tile(architecture: Architecture, params: Params = Params()) -> Tile:
+def nvdla_tile(architecture: Architecture, params: Params = Params()) -> NvdlaTile:
     """The tile that an architecture in the form of ``chips/tiles/nvdla.yaml`` describes.
 
     What the architecture leaves unlimited is unlimited for the mapper, too. InputError for an architecture of
@@ -74,7 +74,7 @@ def nvdla_tile(architecture: Architecture, params: Params = Params()) -> Tile:
     _check_counted(architecture)
     accumulators, weights, activations, outputs, shared = levels
     lanes = activations.fanout
-    return Tile(
+    return NvdlaTile(
         vector=accumulators.fanout,
         lanes=lanes,
         grid=outputs.fanout_x,
@@ -124,8 +124,8 @@ def _check_number(
         raise InputError(where, str(expected), found, remedy, key=f"{level.name}.{key}")
 
 
-def _buffer(level: StorageLevel, instances: int = 1) -> Buffer:
+def _buffer(level: StorageLevel, instances: int = 1) -> NvdlaBuffer:
     """So many instances of a level as one buffer; its words are bytes, and its energies those of one."""
     size = UNLIMITED if level.size_words is None else level.size_words
     pj = level.read_energy_pj / level.block_size, level.write_energy_pj / level.block_size
-    return Buffer(size * instances, *pj)
+    return NvdlaBuffer(size * instances, *pj)

@@ -20,7 +20,7 @@ from solvers.mapping.problem import OBJECTIVES as MAPPING_OBJECTIVES
 from solvers.schedule.fitting import fitted
 from solvers.schedule.objective import Objective
 from solvers.schedule.tiles.cost_table import solved_costs
-from solvers.schedule.tiles.layer_parts import Demand, Pruning
+from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper, tile_solver
 
 KEYS = ("chip", "network", "objective_name", "tile_solver", "tree")
@@ -48,7 +48,7 @@ class ScheduleCase:
         Raises InputError for a tree that is not one of the network.
         """
         names = ("energy_pj", "latency_cycles", "dram_bytes", "noc_hop_bytes")
-        demand = Demand(self.graph, self.chip.tile, self.chip.tiles, self.tree.batch, self.pruning)
+        demand = TileCostDemand(self.graph, self.chip.tile, self.chip.tiles, self.tree.batch, self.pruning)
         costs = solved_costs(demand, self.mapper, self.chip if self.alone else None)
         try:
             judge = ChipEvaluator(self.graph, self.chip, self.tree.batch, costs, self.objective.exponents)

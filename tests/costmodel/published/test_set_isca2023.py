@@ -18,17 +18,22 @@ from costmodel.formats.safe_json import load_json
 from costmodel.published.set_isca2023 import tile_tables as tables_module
 from costmodel.published.set_isca2023.allocation import allocate
 from costmodel.published.set_isca2023.cases import TreeCase, evaluated_line, is_tree_file, read_trees
-from costmodel.published.set_isca2023.evaluator import ENERGY_PARTS, NodeCost, TreeEvaluator, spatial_temporal
+from costmodel.published.set_isca2023.evaluator import (
+    ENERGY_PARTS,
+    ReleasedNodeCost,
+    TreeEvaluator,
+    spatial_temporal,
+)
 from costmodel.published.set_isca2023.hardware import PLATFORMS, Platform
-from costmodel.published.set_isca2023.leaf import LeafCost, LeafSearch
+from costmodel.published.set_isca2023.leaf import ReleasedLeafCost, ReleasedLeafSearch
 from costmodel.published.set_isca2023.partitions import admitted
 from costmodel.published.set_isca2023.tile_tables import TileTables
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.training import training_graph
 from costmodel.schedule.leaf.partitions import factorizations
-from costmodel.schedule.leaf.streams import Place
-from costmodel.schedule.nvdla_tile.hardware import Tile
-from costmodel.schedule.nvdla_tile.mapper import Share, TileMapper
+from costmodel.schedule.leaf.streams import Placement
+from costmodel.schedule.nvdla_tile.hardware import NvdlaTile
+from costmodel.schedule.nvdla_tile.mapper import NvdlaMapper, OutputPart
 from costmodel.schedule.tree.text import format_tree, parse_tree
 from costmodel.schedule.tree.tree import Cut, Leaf
 from costmodel.schedule.tree.validity import NotPossibleError
@@ -62,7 +67,7 @@ def test_every_node_as_the_released_program_counts_it(case: TreeCase) -> None:
     compare_node(case.evaluate(), case.content["eval"]["tree"])
 
 
-def compare_node(cost: NodeCost, counted: dict[str, Any]) -> None:
+def compare_node(cost: ReleasedNodeCost, counted: dict[str, Any]) -> None:
     exact = ("time", "hops", "dram", "tile_first", "tile_end", "max_link", "buf_max", "wgt_max", "ifm_max")
     held = cost.held
     found = (
@@ -104,13 +109,13 @@ def test_an_allocation_that_the_released_program_aborts_on() -> None:
 
 
 def test_intra_tile_mappings_as_the_released_program_finds_them() -> None:
-    mapper = TileMapper(Tile(), 1)
+    mapper = NvdlaMapper(NvdlaTile(), 1)
     cases = load_json(DATA / "intra_tile.json.gz")
     assert len(cases) > 200
     assert any(not case["valid"] for case in cases)
     for case in cases:
         layer = load_graph(case["net"]).layers[case["layer"]]
-        cost = mapper.cost(layer, Share.of(layer, tuple(case["part"]), case["B"]))
+        cost = mapper.cost(layer, OutputPart.of(layer, tuple(case["part"]), case["B"]))
         if not case["valid"]:
             assert cost is None
             continue
@@ -184,7 +189,7 @@ class PlainCount:
 
 
 def plain_conv(
-    graph: LayerGraph, number: int, cost: LeafCost, producer: Place | None, batch: int
+    graph: LayerGraph, number: int, cost: ReleasedLeafCost, producer: Placement | None, batch: int
 ) -> PlainCount:
     """A conv layer without padding or stride whose input is the previous layer's output."""
     layer, place, count = graph.layers[number], cost.place, PlainCount(EDGE)
@@ -224,7 +229,7 @@ def plain_conv(
 @pytest.mark.parametrize(("tiles", "direct"), [(16, False), (16, True), (7, True), (5, False), (12, True)])
 def test_a_leaf_against_plain_counting(tiles: int, direct: bool) -> None:
     graph = two_convolutions()
-    search = LeafSearch(TileTables(graph, EDGE, 4, 2))
+    search = ReleasedLeafSearch(TileTables(graph, EDGE, 4, 2))
     before = search.search(0, (4, 2, 6), {}, False)
     assert before is not None
     producers = {0: before.place} if direct else {}
@@ -245,14 +250,16 @@ def test_the_search_finds_the_first_of_the_cheapest_partitions(
 ) -> None:
     """One partition at a time, so that no bound can leave any out."""
     graph = load_graph("resnet")
-    before = LeafSearch(TileTables(graph, EDGE, 2, 2)).search(number - 1, (2, 0, 4), {}, False)
+    before = ReleasedLeafSearch(TileTables(graph, EDGE, 2, 2)).search(number - 1, (2, 0, 4), {}, False)
     assert before is not None
     place, producers = (2, 16 - tiles, tiles), {number - 1: before.place} if direct else {}
-    found = LeafSearch(TileTables(graph, EDGE, 2, 2)).search(number, place, producers, bool(to_dram))
+    found = ReleasedLeafSearch(TileTables(graph, EDGE, 2, 2)).search(number, place, producers, bool(to_dram))
     least, best = np.inf, None
     for parts in admitted(graph.layers[number], 2, tiles, EDGE):
         monkeypatch.setattr(tables_module, "admitted", lambda *_, parts=parts: (parts,))
-        cost = LeafSearch(TileTables(graph, EDGE, 2, 2)).search(number, place, producers, bool(to_dram))
+        cost = ReleasedLeafSearch(TileTables(graph, EDGE, 2, 2)).search(
+            number, place, producers, bool(to_dram)
+        )
         if cost is not None and cost.energy_pj**2 * cost.cycles < least:
             least, best = cost.energy_pj**2 * cost.cycles, cost
     assert found is not None
@@ -347,7 +354,7 @@ def test_why_a_tree_cannot_run() -> None:
     many = Cut("T", 1, 1, (Cut("S", 1, 1, tuple(Leaf(layer.name, 1) for layer in graph.layers)),))
     with pytest.raises(NotPossibleError, match=r"S cut 1/1: 16 tiles cannot be shared by its 72 children"):
         TreeEvaluator(TileTables(graph, EDGE, 1, 2)).evaluate(many)
-    small = replace(EDGE, tile=replace(Tile(), shared=replace(Tile().shared, size_bytes=64 * 1024)))
+    small = replace(EDGE, tile=replace(NvdlaTile(), shared=replace(NvdlaTile().shared, size_bytes=64 * 1024)))
     leaves = Cut("T", 1, 1, tuple(Leaf(layer.name, 1) for layer in graph.layers))
     with pytest.raises(NotPossibleError, match=r"no partition among 16 tiles fits the buffers"):
         TreeEvaluator(TileTables(graph, small, 1, 2)).evaluate(leaves)

@@ -13,11 +13,11 @@ from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
 from costmodel.hardware.chip import Chip, Dram, Noc, Tile, TileBuffer
 from costmodel.hardware.whole_chip import whole_architecture
 from costmodel.mapping.mapping import LevelMapping, Loop, Mapping, violations
-from costmodel.schedule.alone import AloneCost, alone_cost, local_alone_cost
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.leaf.partitions import factorizations
 from costmodel.schedule.tile_cost import TileFloor, TileRows, table_floor
 from costmodel.schedule.tree.tree import Cut, Leaf, Node
+from costmodel.schedule.whole_chip_cost import WholeChipCost, streamed_layer_cost, whole_chip_cost
 from costmodel.workload.network import Layer
 
 
@@ -97,7 +97,7 @@ class FormulaCosts:
     def normalized_cycles(self, layer: int) -> float:
         return self.graph.layers[layer].operations / 4
 
-    def alone(self, layer: int, batch: int) -> AloneCost | None:
+    def on_whole_chip(self, layer: int, batch: int) -> WholeChipCost | None:
         return None
 
     def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
@@ -110,24 +110,24 @@ class MappedCosts(FormulaCosts):
     def __init__(self, graph: LayerGraph, on: Chip, random: Random) -> None:
         super().__init__(graph)
         self.on, self.random = on, random
-        self.known: dict[tuple[int, int], AloneCost | None] = {}
+        self.known: dict[tuple[int, int], WholeChipCost | None] = {}
 
     def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
         return TileRows.of([]) if self.graph.layers[layer].runs_alone else super().rows(layer, batch, tiles)
 
-    def alone(self, layer: int, batch: int) -> AloneCost | None:
+    def on_whole_chip(self, layer: int, batch: int) -> WholeChipCost | None:
         if (layer, batch) not in self.known:
             self.known[layer, batch] = self._drawn(self.graph.layers[layer], batch)
         return self.known[layer, batch]
 
-    def _drawn(self, layer: NetworkLayer, batch: int) -> AloneCost | None:
+    def _drawn(self, layer: NetworkLayer, batch: int) -> WholeChipCost | None:
         if not layer.has_weights:
-            return local_alone_cost(self.on, layer, batch)
+            return streamed_layer_cost(self.on, layer, batch)
         whole, nest = whole_architecture(self.on), layer.nest(batch)
         assert whole is not None
         mappings = (random_mapping(self.random, whole, nest) for _ in range(100))
         fitting = islice((mapping for mapping in mappings if mapping is not None), 4)
-        found = [alone_cost(self.on, nest, mapping) for mapping in fitting]
+        found = [whole_chip_cost(self.on, nest, mapping) for mapping in fitting]
         by_energy = self.random.random() < 0.5
         return min(found, key=lambda one: one.energy_pj if by_energy else one.cycles, default=None)
 

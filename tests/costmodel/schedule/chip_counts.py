@@ -17,7 +17,7 @@ from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.segment import NodeCost
 from costmodel.schedule.tile_cost import TileCosts
 from costmodel.schedule.tree.data_flow import DataFlow
-from costmodel.schedule.tree.spatial_temporal import Rectangle
+from costmodel.schedule.tree.spatial_temporal import ChartBox
 from costmodel.schedule.tree.tree import Cut, Leaf, leaves
 
 Element = tuple[int, int, int, int]
@@ -289,7 +289,7 @@ def cycles(counts: Counts, cost: NodeCost, stages: dict[int, int], groups: int =
     return max(ceil(running), waiting)
 
 
-def most_held(counts: Counts, rectangles: list[Rectangle], flow: DataFlow, fetched: set[str]) -> int:
+def most_held(counts: Counts, rectangles: list[ChartBox], flow: DataFlow, fetched: set[str]) -> int:
     """The most that any tile's buffer holds at any moment while one segment runs once.
 
     ``rectangles`` are the segment's in the S-T graph; inputs from DRAM are fetched during the rectangle
@@ -317,7 +317,7 @@ def most_held(counts: Counts, rectangles: list[Rectangle], flow: DataFlow, fetch
     return max(_peak(one) for one in held.values())
 
 
-def _before(rectangles: list[Rectangle], now: Rectangle, tile: int) -> int:
+def _before(rectangles: list[ChartBox], now: ChartBox, tile: int) -> int:
     """When the rectangle before on the same tile begins; there may be none."""
     before = [
         one.start for one in rectangles if one.first_tile <= tile < one.end_tile and one.end <= now.start
@@ -326,7 +326,7 @@ def _before(rectangles: list[Rectangle], now: Rectangle, tile: int) -> int:
 
 
 def _arrivals(
-    counts: Counts, rectangles: list[Rectangle], flow: DataFlow, now: Rectangle, out: tuple[range, ...]
+    counts: Counts, rectangles: list[ChartBox], flow: DataFlow, now: ChartBox, out: tuple[range, ...]
 ) -> Iterator[tuple[int | None, int]]:
     """When inputs begin to arrive (None: fetched from DRAM), and how many bytes."""
     number = counts.graph.index[now.layer]

@@ -17,13 +17,13 @@ from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping
 from costmodel.published.nn_dataflow.multi_node.derived import architecture
 from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
-from costmodel.schedule.alone import AloneCost, alone_cost, local_alone_cost
 from costmodel.schedule.compulsory import layers_traffic
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.training import training_graph
 from costmodel.schedule.tile_cost import TileRows
 from costmodel.schedule.tree.tree import Leaf
+from costmodel.schedule.whole_chip_cost import WholeChipCost, streamed_layer_cost, whole_chip_cost
 from costmodel.workload.network import Layer, convolution, gemm
 from tests.costmodel.schedule.alone_counts import AloneCounts, all_placements
 from tests.costmodel.schedule.chip_cases import (
@@ -79,7 +79,7 @@ def test_words_and_links_one_by_one(nest: Layer, on: Chip) -> None:
     assert whole is not None
     for mapping in mappings(Random(1), on, nest):
         placed = [AloneCounts(on, nest, mapping, sides) for sides in all_placements(on, mapping)]
-        found, words = alone_cost(on, nest, mapping), placed[0]
+        found, words = whole_chip_cost(on, nest, mapping), placed[0]
         fewest = min(sum(one.links.values()) for one in placed)
         assert (found.dram_read_bytes, found.dram_write_bytes) == (words.read, words.written)
         assert found.hop_bytes == pytest.approx(float(fewest), rel=1e-12)
@@ -121,7 +121,7 @@ def test_a_layer_that_is_fetched_once_costs_alone_what_it_costs_pinned(link: int
     inner = (_level({}, nest), _level({"K": 2}, nest, C=4, P=4, Q=4))
     pinned = ChipEvaluator(graph, on, 2, OneRow(graph, on, Mapping(inner))).evaluate(Leaf("layer0", 2))
     split = LevelMapping((), (("K", 2),), (("N", 2),), inner[0].keep)
-    found = alone_cost(on, nest, Mapping((*inner, split)))
+    found = whole_chip_cost(on, nest, Mapping((*inner, split)))
     assert found.parts_pj == pytest.approx(tuple(pinned.parts_pj.values()))
     assert found.cycles == pinned.cycles
     assert (found.dram_read_bytes, found.dram_write_bytes) == (
@@ -137,7 +137,7 @@ def test_no_layer_of_a_training_step_beats_its_work_or_its_data(number: int) -> 
     graph, on = training_graph(strided()), mapped_chip(2, 2, 256)
     costs = MappedCosts(graph, on, Random(number))
     for index, least in enumerate(layers_traffic(graph, 4)):
-        found = costs.alone(index, 4)
+        found = costs.on_whole_chip(index, 4)
         assert found is not None
         # four tiles of two PEs, or of two vector units
         assert found.cycles * 8 >= 4 * graph.layers[index].operations
@@ -149,7 +149,7 @@ def test_halos_are_sent_to_each_tile() -> None:
     """Two tiles of a window of three, one step apart: each gets its own three inputs, weights go to both."""
     nest, on = convolution("window", K=1, C=1, P=2, Q=1, R=3, S=1), mapped_chip(2, 1)
     mapping = Mapping((_level({}, nest, R=3), _level({}, nest), _level({"P": 2}, nest)))
-    found = alone_cost(on, nest, mapping)
+    found = whole_chip_cost(on, nest, mapping)
     assert (found.dram_read_bytes, found.dram_write_bytes) == (3 + 2 * 3, 2)
     # a link between the two tiles, a port at each: weights pass it both ways, half of the rest does
     assert found.hop_bytes == 3 + (6 + 2) / 2
@@ -222,7 +222,7 @@ def test_tiles_without_architecture_have_no_loops() -> None:
     assert whole_architecture(bare) is None
     nest = gemm("one", M=1, N=1, K=1)
     with pytest.raises(InputError, match="an architecture to map layers on"):
-        alone_cost(bare, nest, Mapping(()))
+        whole_chip_cost(bare, nest, Mapping(()))
 
 
 def test_a_layer_without_products_streams_through_the_tiles() -> None:
@@ -231,7 +231,7 @@ def test_a_layer_without_products_streams_through_the_tiles() -> None:
         "pooled", "pool", c=3, k=3, h=2, w=2, r=2, s=2, stride_h=2, stride_w=2, input_h=4, input_w=4
     )
     on = mapped_chip(2, 2, dram=100, link=100)
-    found = local_alone_cost(on, pooled, 2)
+    found = streamed_layer_cost(on, pooled, 2)
     assert found is not None
     assert (found.dram_read_bytes, found.dram_write_bytes) == (6 * 16, 6 * 4)
     assert found.cycles == 2 * 16 // 2
@@ -240,7 +240,7 @@ def test_a_layer_without_products_streams_through_the_tiles() -> None:
     assert found.hop_bytes == 6 * 20 * (0 + 1 + 1 + 2) / 4
     noc, dram = found.hop_bytes * 5.0, 60.0 * 6 * 16 + 70.0 * 6 * 4
     assert found.parts_pj == (0.25 * 6 * 16, 2.0 * 6 * 16 + 1.0 * 6 * 4, noc, dram)
-    assert local_alone_cost(mapped_chip(buffer=16), pooled, 2) is None
+    assert streamed_layer_cost(mapped_chip(buffer=16), pooled, 2) is None
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_a_layer_without_products_streams_through_the_tiles() -> None:
     ],
 )
 def test_no_such_cost(change: dict[str, object]) -> None:
-    cost = AloneCost((1.0, 1.0, 1.0, 1.0), 1, 0, 0, 0, 0.0)
+    cost = WholeChipCost((1.0, 1.0, 1.0, 1.0), 1, 0, 0, 0, 0.0)
     assert cost.energy_pj == 4.0
     with pytest.raises(InputError, match="layer alone"):
         replace(cost, **change)  # type: ignore[arg-type]

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from costmodel.schedule.alone import AloneCost
 from costmodel.schedule.evaluate import ChipEvaluator
 from costmodel.schedule.evaluation import ChipEvaluation
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.training import training_graph
 from costmodel.schedule.tree.tree import Cut, Leaf, Node
 from costmodel.schedule.tree.validity import NotPossibleError
+from costmodel.schedule.whole_chip_cost import WholeChipCost
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, chip, strided
 
 BATCH = 4
@@ -21,17 +21,17 @@ BATCH = 4
 class OfferedCosts(FormulaCosts):
     """Formulas, and the same costs alone for any layer and batch."""
 
-    def __init__(self, graph: LayerGraph, offered: AloneCost | None) -> None:
+    def __init__(self, graph: LayerGraph, offered: WholeChipCost | None) -> None:
         super().__init__(graph)
         self.offered = offered
 
-    def alone(self, layer: int, batch: int) -> AloneCost | None:
+    def on_whole_chip(self, layer: int, batch: int) -> WholeChipCost | None:
         return self.offered
 
 
 def evaluated(
     tree: Node,
-    offered: AloneCost | None,
+    offered: WholeChipCost | None,
     exponents: tuple[float, float] = (1.0, 1.0),
     graph: LayerGraph | None = None,
     buffer: int = 1 << 20,
@@ -41,10 +41,10 @@ def evaluated(
     return evaluator.evaluate(tree)
 
 
-def half_the_energy_thrice_the_cycles() -> AloneCost:
+def half_the_energy_thrice_the_cycles() -> WholeChipCost:
     pinned = evaluated(Leaf("layer0", BATCH), None, graph=chain(1)).segments[0]
     tiles, transfers, noc, dram = (part / 2 for part in pinned.parts_pj)
-    return AloneCost((tiles, transfers, noc, dram), 3 * pinned.cycles, 2 * pinned.busy, 7, 5, 11.5)
+    return WholeChipCost((tiles, transfers, noc, dram), 3 * pinned.cycles, 2 * pinned.busy, 7, 5, 11.5)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def half_the_energy_thrice_the_cycles() -> AloneCost:
 def test_a_layer_runs_as_the_objective_says(exponents: tuple[float, float], alone: bool) -> None:
     offered = half_the_energy_thrice_the_cycles()
     found = evaluated(Leaf("layer0", BATCH), offered, exponents, chain(1))
-    assert (found.segments[0].alone is offered) == alone
+    assert (found.segments[0].whole_chip is offered) == alone
     assert (found.segments[0].leaf is None) == alone
 
 
@@ -63,7 +63,7 @@ def test_a_schedule_adds_up_layers_alone_and_pinned() -> None:
     turns = Cut("T", 2, 1, (Leaf("layer1", 2), Leaf("layer2", 2)))
     found = evaluated(Cut("T", BATCH, 2, (Leaf("layer0", 2), turns)), offered, (1.0, 0.0))
     alone, pinned = found.segments
-    assert alone.alone is offered
+    assert alone.whole_chip is offered
     assert all(child.leaf is not None for child in pinned.children)
     assert found.cycles == 2 * (1 + pinned.cycles)
     assert found.energy_pj == pytest.approx(2 * (6.0 + sum(pinned.parts_pj)))
@@ -79,7 +79,9 @@ def test_weights_that_fit_no_buffer_are_streamed() -> None:
     offered = half_the_energy_thrice_the_cycles()
     with pytest.raises(NotPossibleError, match="layer0: no partition of 4 samples"):
         evaluated(Leaf("layer0", BATCH), None, graph=chain(1), buffer=16)
-    assert evaluated(Leaf("layer0", BATCH), offered, graph=chain(1), buffer=16).segments[0].alone is offered
+    assert (
+        evaluated(Leaf("layer0", BATCH), offered, graph=chain(1), buffer=16).segments[0].whole_chip is offered
+    )
 
 
 def test_layers_that_only_run_alone_are_segments_of_their_own() -> None:
@@ -90,7 +92,7 @@ def test_layers_that_only_run_alone_are_segments_of_their_own() -> None:
     found = evaluated(single, offered, (0.0, 1.0), graph)
     only = {layer.name for layer in graph.layers if layer.runs_alone}
     assert {one.part for one in graph.layers if one.runs_alone} == {"error", "update"}
-    assert only == {segment.node.layer for segment in found.segments if segment.alone}  # type: ignore[union-attr]
+    assert only == {segment.node.layer for segment in found.segments if segment.whole_chip}  # type: ignore[union-attr]
     with pytest.raises(
         NotPossibleError, match="runs alone on the chip only, and has no mapping of 4 samples"
     ):

@@ -69,7 +69,7 @@ def test_trees_with_layers_alone_are_not_below(graph: LayerGraph, on: Chip) -> N
                 except NotPossibleError:
                     continue
                 fitting += 1
-                alone += sum(segment.alone is not None for segment in found.segments)
+                alone += sum(segment.whole_chip is not None for segment in found.segments)
                 assert found.energy_pj >= bounds.energy_pj
                 assert found.cycles >= bounds.cycles
     assert fitting > 8

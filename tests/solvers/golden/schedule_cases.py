@@ -13,7 +13,7 @@ from costmodel.formats.chips import load_chip
 from costmodel.formats.layer_graph_json import load_graph
 from costmodel.formats.tiles import load_tile
 from costmodel.published.set_isca2023.hardware import load_platform
-from costmodel.published.set_isca2023.tile_costs import NvdlaTileCosts, chip_of
+from costmodel.published.set_isca2023.nvdla_tile_costs import NvdlaTileCosts, chip_of
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.training import training_graph
 from costmodel.workload.network import batched_matmul, convolution, gemm
@@ -27,7 +27,7 @@ from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem
 from solvers.schedule.tiles.cost_table import solved_costs
-from solvers.schedule.tiles.layer_parts import Demand, Pruning, Share
+from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand, TilePart
 from solvers.schedule.tiles.mapper import TileMapper, TileProblem
 from tests.costmodel.schedule.chip_cases import FormulaCosts, chain, chip, every_kind, layer, strided
 from tests.solvers.golden.problems import ENOUGH, Answer, Case, digest, nine_digits, numbers
@@ -75,7 +75,7 @@ def by_formula(graph: LayerGraph, columns: int, rows: int, batch: int, buffer: i
 def with_layers_alone(graph: LayerGraph, batch: int) -> ScheduleProblem:
     """On tiles with an architecture, by a mapping solver; layers may run alone from DRAM, some must."""
     of_nodes = load_chip("kapla-16x16-released", {"mesh": [2, 2], "stripe": 2})
-    demand = Demand(graph, of_nodes.tile, of_nodes.tiles, batch, Pruning(most=2))
+    demand = TileCostDemand(graph, of_nodes.tile, of_nodes.tiles, batch, Pruning(most=2))
     mapper = TileMapper("random_search", budget=Budget(ENOUGH, 40))
     return ScheduleProblem(graph, ChipModel(of_nodes, solved_costs(demand, mapper, of_nodes)), batch)
 
@@ -163,10 +163,10 @@ def tile_cases(entry: Entry) -> Iterator[Case]:
         weighty = [it for it in graph.layers if it.has_weights][:3]
         for number, (it, parts) in enumerate(product(weighty, divisions)):
             objective = OBJECTIVES[(number + number // 3) % 3]
-            problem = TileProblem(tile, Share.of(it, parts, 2), objective)
+            problem = TileProblem(tile, TilePart.of(it, parts, 2), objective)
             name = f"{it.name} of {network} in {parts}, {objective}"
             yield Case(name, problem, Budget(ENOUGH), {}, share_cost)
-    share = Share.of(first_layers("resnet", 1).layers[0], (1, 1, 1, 1), 1)
+    share = TilePart.of(first_layers("resnet", 1).layers[0], (1, 1, 1, 1), 1)
     for params in ({"bus_pj_per_byte": 1.5}, {"bus_bytes_per_cycle": 3}):
         name = ", ".join(f"{key} {value}" for key, value in params.items())
         yield Case(name, TileProblem(tile, share), Budget(ENOUGH), params, share_cost)

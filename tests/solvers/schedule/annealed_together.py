@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from solvers.schedule.problem import Evaluator, ScheduleProblem
 from solvers.schedule.set.exchange import exchanged, rounds_of_epoch
-from solvers.schedule.set.search import Plan, Search, SearchState
+from solvers.schedule.set.search import AnnealingPlan, SearchState, TreeSearch
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Epoch:
     """So many more rounds of one seed's search; ``state`` None: it begins."""
 
     problem: ScheduleProblem
-    plan: Plan
+    plan: AnnealingPlan
     seed: int
     rounds: int
     state: SearchState | None = None
@@ -27,7 +27,7 @@ RunAll = Callable[[Sequence[Epoch]], Iterable[SearchState]]
 
 def run_epoch(epoch: Epoch, evaluator: Evaluator | None = None) -> SearchState:
     """The state after the epoch; NotPossibleError where the problem has no first tree."""
-    search = Search(epoch.problem, epoch.plan, evaluator)
+    search = TreeSearch(epoch.problem, epoch.plan, evaluator)
     return search.advance(epoch.state or search.begin(epoch.seed), epoch.rounds)
 
 
@@ -38,7 +38,11 @@ def run_here(epochs: Sequence[Epoch]) -> list[SearchState]:
 
 
 def anneal_together(
-    problem: ScheduleProblem, plan: Plan, seeds: Sequence[int], epochs: int, run_all: RunAll = run_here
+    problem: ScheduleProblem,
+    plan: AnnealingPlan,
+    seeds: Sequence[int],
+    epochs: int,
+    run_all: RunAll = run_here,
 ) -> list[SearchState]:
     """Finished searches of all seeds, which exchange their best tree between ``epochs``.
 

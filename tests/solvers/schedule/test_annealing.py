@@ -31,7 +31,7 @@ from solvers.schedule.set.canonical import sequential_tree
 from solvers.schedule.set.exchange import exchanged
 from solvers.schedule.set.operators import WEIGHTS, Current, Operators
 from solvers.schedule.set.params import PatternParams, SetParams
-from solvers.schedule.set.search import Plan, Search, SearchState
+from solvers.schedule.set.search import AnnealingPlan, SearchState, TreeSearch
 from solvers.schedule.set.space import TreeSpace
 from tests.solvers.schedule.annealed_together import anneal_together, run_epoch
 from tests.solvers.schedule.small_trees import every_tree
@@ -115,14 +115,14 @@ def test_the_wider_space_begins_with_the_better_pattern(problem: ScheduleProblem
 
 
 def test_an_interrupted_search_ends_as_if_it_had_not_been(problem: ScheduleProblem) -> None:
-    plan = Plan(set_annealing.spaces_of(SHORT), SHORT, 40)
-    search = Search(problem, plan)
+    plan = AnnealingPlan(set_annealing.spaces_of(SHORT), SHORT, 40)
+    search = TreeSearch(problem, plan)
     whole = search.advance(search.begin(3), 10_000)
     state = search.begin(3)
     steps = 0
     while not search.finished(state):
         stored = json.dumps(state.to_json())
-        state = Search(problem, plan).advance(SearchState.from_json(json.loads(stored)), 17)
+        state = TreeSearch(problem, plan).advance(SearchState.from_json(json.loads(stored)), 17)
         steps += 1
     assert steps == 8
     assert timeless(state) == timeless(whole)
@@ -155,12 +155,14 @@ def test_small_problems_are_solved_to_the_enumerated_optimum() -> None:
 
 
 def test_seeds_exchange_trees_and_stay_reproducible(problem: ScheduleProblem) -> None:
-    plan = Plan(("paper",), SHORT, 60)
+    plan = AnnealingPlan(("paper",), SHORT, 60)
     apart = anneal_together(problem, plan, [1, 2, 3, 4], epochs=1)
     together = anneal_together(problem, plan, [1, 2, 3, 4], epochs=3)
     elsewhere = anneal_together(problem, plan, [1, 2, 3, 4], 3, lambda epochs: map(run_epoch, epochs))
     assert [timeless(state) for state in together] == [timeless(state) for state in elsewhere]
-    alone = [Search(problem, plan).advance(Search(problem, plan).begin(seed), 60) for seed in (1, 2, 3, 4)]
+    alone = [
+        TreeSearch(problem, plan).advance(TreeSearch(problem, plan).begin(seed), 60) for seed in (1, 2, 3, 4)
+    ]
     assert [timeless(state) for state in apart] == [timeless(state) for state in alone]
     assert all(state.progress.round == 60 for state in together)
     after = exchanged(apart, plan)

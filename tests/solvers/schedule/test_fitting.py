@@ -11,7 +11,7 @@ from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.tree.tree import Cut, Leaf
 from solvers.schedule.fitting import fitted
 from solvers.schedule.tiles.cost_table import solved_costs
-from solvers.schedule.tiles.layer_parts import Demand
+from solvers.schedule.tiles.layer_parts import TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper
 
 EDGE = load_chip("set-edge")
@@ -53,7 +53,7 @@ def test_large_products_are_cut_into_as_few_parts_as_fit() -> None:
 
 def test_a_graph_that_was_cut_can_be_scheduled() -> None:
     graph = fitted(load_layer_graph("alexnet"), EDGE)
-    costs = solved_costs(Demand(graph, EDGE.tile, EDGE.tiles, 1), TileMapper("nvdla"))
+    costs = solved_costs(TileCostDemand(graph, EDGE.tile, EDGE.tiles, 1), TileMapper("nvdla"))
     tree = Cut("T", 1, 1, tuple(Leaf(layer.name, 1) for layer in graph.layers))
     evaluation = ChipEvaluator(graph, EDGE, 1, costs, (1, 1)).evaluate(tree)
     weights = sum(one.k * one.group_c * one.r * one.s for one in graph.layers if one.has_weights)

@@ -12,24 +12,24 @@ import pytest
 from costmodel.errors import InputError
 from costmodel.formats.chips import load_chip
 from costmodel.mapping.sharing import largest_product
-from costmodel.schedule.alone import AloneCost
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.layer_graph.training import training_graph
 from costmodel.schedule.tile_cost import TileCosts
 from costmodel.schedule.tree.tree import Cut, Leaf
+from costmodel.schedule.whole_chip_cost import WholeChipCost
 from solvers.budget import Budget
 from solvers.outcome import Outcome
 from solvers.schedule import kapla
 from solvers.schedule.chip_model import ChipModel
-from solvers.schedule.kapla.estimate import Accesses, Cost, Estimate
+from solvers.schedule.kapla.estimate import BatchCost, SchemeEstimate, SegmentAccesses
 from solvers.schedule.kapla.pareto import undominated
 from solvers.schedule.kapla.segments import Scheme, Segment
-from solvers.schedule.layers_alone import LayersAlone, NestShape
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, violations
 from solvers.schedule.tiles.cost_table import TabledTileCosts, TileCostsNeeded, solved_costs
-from solvers.schedule.tiles.layer_parts import Demand, Pruning, Request, Share, requested_shares
-from solvers.schedule.tiles.mapper import ShareCost, TileMapper, architecture_of
+from solvers.schedule.tiles.layer_parts import Pruning, Request, TileCostDemand, TilePart, requested_parts
+from solvers.schedule.tiles.mapper import TileMapper, TilePartCost, architecture_of
 from solvers.schedule.tiles.partition_ranking import busy_macs
+from solvers.schedule.whole_chip_costs import NestShape, WholeChipCosts
 
 CHIP = load_chip("kapla-16x16-released", {"mesh": [2, 2], "stripe": 2})
 MAPPER = TileMapper("random_search", budget=Budget(iterations=60))
@@ -55,7 +55,7 @@ def problem_of(graph: LayerGraph, costs: TileCosts) -> ScheduleProblem:
 
 
 def in_process(graph: LayerGraph, alone: bool = True) -> ScheduleProblem:
-    demand = Demand(graph, CHIP.tile, CHIP.tiles, BATCH, FEW)
+    demand = TileCostDemand(graph, CHIP.tile, CHIP.tiles, BATCH, FEW)
     return problem_of(graph, solved_costs(demand, MAPPER, CHIP if alone else None))
 
 
@@ -84,7 +84,7 @@ def test_layers_of_too_many_weights_run_alone_and_cost_what_they_cost_alone() ->
     assert outcome.solution is not None
     assert violations(problem, outcome.solution) == []
     assert isinstance(problem.model, ChipModel)
-    alone = problem.model.tile_costs.alone(1, BATCH)
+    alone = problem.model.tile_costs.on_whole_chip(1, BATCH)
     assert alone is not None
     assert segments(outcome)[-1] == Leaf("second", BATCH)
     cost = problem.model.evaluator(LARGE, BATCH, problem.objective).segment(Leaf("second", BATCH))
@@ -111,21 +111,21 @@ class Answers:
 
     def __init__(self, graph: LayerGraph) -> None:
         self.graph = graph
-        self.shares: dict[Share, ShareCost | None] = {}
-        self.alone: dict[NestShape, AloneCost | None] = {}
+        self.shares: dict[TilePart, TilePartCost | None] = {}
+        self.alone: dict[NestShape, WholeChipCost | None] = {}
         self.asked: list[Request] = []
 
     def table(self) -> TabledTileCosts:
-        alone = LayersAlone(CHIP, dict(self.alone))
+        alone = WholeChipCosts(CHIP, dict(self.alone))
         return TabledTileCosts(self.graph, CHIP.tile, dict(self.shares), None, FEW, alone)
 
     def answer(self, requests: tuple[Request, ...]) -> None:
         self.asked += requests
         for request in requests:
-            if request.alone:
+            if request.on_whole_chip:
                 nest = self.graph.layers[request.layer].nest(request.batch)
-                self.alone[nest.shape] = MAPPER.alone(CHIP, nest)
-            shares = requested_shares(self.graph, request, CHIP.tile, FEW)
+                self.alone[nest.shape] = MAPPER.whole_chip_cost(CHIP, nest)
+            shares = requested_parts(self.graph, request, CHIP.tile, FEW)
             self.shares |= MAPPER.costs(architecture_of(CHIP.tile), shares)
 
 
@@ -142,7 +142,7 @@ def test_asked_again_with_what_it_needs_it_ends_with_the_same_answer() -> None:
     assert outcome.note == here.note
     assert len(set(answers.asked)) == len(answers.asked)
     assert {request.layer for request in answers.asked} == {0}  # all layers are equal
-    whole = Demand(SMALL, CHIP.tile, CHIP.tiles, BATCH).shares()
+    whole = TileCostDemand(SMALL, CHIP.tile, CHIP.tiles, BATCH).tile_parts()
     assert set(answers.shares) < set(whole)
 
 
@@ -150,13 +150,13 @@ def test_floors_and_needs_solve_nothing() -> None:
     def solve(_: Any) -> None:
         raise AssertionError("solved")
 
-    costs = TabledTileCosts(SMALL, CHIP.tile, {}, solve, FEW, LayersAlone(CHIP, {}, solve))
+    costs = TabledTileCosts(SMALL, CHIP.tile, {}, solve, FEW, WholeChipCosts(CHIP, {}, solve))
     costs.need([Request(0, 1, 1), Request(2, BATCH, 4), Request(1, BATCH, 0)])
     floor = costs.floor(0, (1, 2, 4), 4)
     work = SMALL.layers[0].operations
     assert floor.tile_cycles == work / CHIP.tile.macs
-    assert floor.energy_pj == floor.alone_pj == work * CHIP.tile.mac_pj
-    asking = TabledTileCosts(SMALL, CHIP.tile, {}, None, FEW, LayersAlone(CHIP, {}))
+    assert floor.energy_pj == floor.whole_chip_pj == work * CHIP.tile.mac_pj
+    asking = TabledTileCosts(SMALL, CHIP.tile, {}, None, FEW, WholeChipCosts(CHIP, {}))
     with pytest.raises(TileCostsNeeded) as needed:
         asking.need([Request(3, 1, 1), Request(0, 1, 1), Request(2, BATCH, 0)])
     assert needed.value.requests == (Request(0, 1, 1), Request(0, BATCH, 0))
@@ -190,9 +190,11 @@ def test_pareto_pruning_keeps_what_no_other_scheme_beats(margin: float) -> None:
     """By its definition, pair by pair."""
     random = Random(margin)
     estimates = {
-        Scheme(Segment(0, end, "turns"), parts): Estimate(
-            Cost(1.0, float(random.randint(1, 9))),
-            Accesses((random.randint(0, 2),), (random.randint(0, 2),), (float(random.randint(0, 2)),), 0),
+        Scheme(Segment(0, end, "turns"), parts): SchemeEstimate(
+            BatchCost(1.0, float(random.randint(1, 9))),
+            SegmentAccesses(
+                (random.randint(0, 2),), (random.randint(0, 2),), (float(random.randint(0, 2)),), 0
+            ),
         )
         for end in (2, 3)
         for parts in range(1, 30)

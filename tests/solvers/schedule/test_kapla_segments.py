@@ -15,7 +15,7 @@ from released_model import ReleasedModel
 from costmodel.errors import InputError
 from costmodel.formats.layer_graph_json import load_graph
 from costmodel.published.set_isca2023.hardware import load_platform
-from costmodel.published.set_isca2023.tile_costs import NvdlaTileCosts, chip_of
+from costmodel.published.set_isca2023.nvdla_tile_costs import NvdlaTileCosts, chip_of
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget
@@ -23,7 +23,7 @@ from solvers.outcome import Status
 from solvers.schedule import kapla
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.kapla.chains import best_chain, likely_schemes
-from solvers.schedule.kapla.estimate import Cost, Estimates
+from solvers.schedule.kapla.estimate import BatchCost, Estimates
 from solvers.schedule.kapla.floors import LayerFloor
 from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import Scheme, Segment, Slicing
@@ -113,7 +113,7 @@ def test_the_best_chain_is_the_best_of_all(objective: Objective) -> None:
         segments = [Segment(first, end, "turns") for end in range(1, 6) for first in range(end)]
         costs = {
             segment: {
-                parts: Cost(random.randint(1, 30) * len(segment), random.randint(1, 30) * len(segment))
+                parts: BatchCost(random.randint(1, 30) * len(segment), random.randint(1, 30) * len(segment))
                 for parts in (1, 2)
             }
             for segment in random.sample(segments, 12)
@@ -135,7 +135,7 @@ def test_with_more_chains_more_schemes_are_likely_and_the_best_ones_are_among_th
     random = Random(7)
     segments = [Segment(first, end, "turns") for end in range(1, 7) for first in range(end)]
     costs = {
-        segment: {parts: Cost(random.randint(1, 50), random.randint(1, 50)) for parts in (1, 2)}
+        segment: {parts: BatchCost(random.randint(1, 50), random.randint(1, 50)) for parts in (1, 2)}
         for segment in segments
     }
     likely = [set(likely_schemes(costs, 6, Objective(1, 0), most)) for most in (1, 2, 1000)]

@@ -10,7 +10,7 @@ from costmodel.published.set_isca2023.evaluator import TreeEvaluator
 from costmodel.published.set_isca2023.hardware import PLATFORMS
 from costmodel.published.set_isca2023.tile_tables import TileTables
 from costmodel.schedule.tree.tree import Cut, Leaf, Node, leaves
-from solvers.schedule.set.canonical import Segment, layer_pipeline, layer_sequential, sequential_tree
+from solvers.schedule.set.canonical import PatternSegment, layer_pipeline, layer_sequential, sequential_tree
 from solvers.schedule.set.size import GROWTH, tree_count
 from solvers.schedule.set.space import SPACES, SpaceName, TreeSpace
 from tests.solvers.schedule.small_trees import every_tree
@@ -44,7 +44,12 @@ def test_segmented_spaces_have_the_papers_size() -> None:
 def test_canonical_trees_are_in_their_spaces() -> None:
     graph = load_graph("resnet")
     names = tuple(graph.producers)
-    segments = [Segment(names[:3], 4), Segment(names[3:4], 1), Segment(names[4:8]), Segment(names[8:], 2)]
+    segments = [
+        PatternSegment(names[:3], 4),
+        PatternSegment(names[3:4], 1),
+        PatternSegment(names[4:8]),
+        PatternSegment(names[8:], 2),
+    ]
     for build, name in ((layer_sequential, "layer_sequential"), (layer_pipeline, "layer_pipeline")):
         tree = build(segments, 8, 2)
         assert tuple(leaf.layer for leaf in leaves(tree)) == names
@@ -105,4 +110,4 @@ def test_what_is_no_space() -> None:
     with pytest.raises(InputError, match="subbatches"):
         sequential_tree(("a",), 8, 3)
     with pytest.raises(InputError, match="at least one layer"):
-        Segment(())
+        PatternSegment(())

@@ -21,10 +21,10 @@ from solvers.schedule.problem import ScheduleProblem, violations
 from solvers.schedule.set import solver as set_annealing
 from solvers.schedule.set.epochs import EpochOf, solve_epoch
 from solvers.schedule.set.params import SetParams
-from solvers.schedule.set.search import Plan
+from solvers.schedule.set.search import AnnealingPlan
 from solvers.schedule.tiles.cost_table import TabledTileCosts, solved_costs
-from solvers.schedule.tiles.layer_parts import Demand, Share
-from solvers.schedule.tiles.mapper import ShareCost, TileMapper
+from solvers.schedule.tiles.layer_parts import TileCostDemand, TilePart
+from solvers.schedule.tiles.mapper import TileMapper, TilePartCost
 
 CHIP = load_chip("set-edge")
 BUDGET = Budget(wall_seconds=5)
@@ -43,10 +43,12 @@ class Clock:
         self.left -= 1
         return 0.0 if self.left >= 0 else 1e9
 
-    def counting(self, solve: Callable[[Share], ShareCost | None]) -> Callable[[Share], ShareCost | None]:
+    def counting(
+        self, solve: Callable[[TilePart], TilePartCost | None]
+    ) -> Callable[[TilePart], TilePartCost | None]:
         """``solve``, with the shares counted that are solved when the time is up."""
 
-        def counted(share: Share) -> ShareCost | None:
+        def counted(share: TilePart) -> TilePartCost | None:
             self.solved_after += self.left < 0
             return solve(share)
 
@@ -58,7 +60,7 @@ ENDLESS = Clock(float("inf"))
 
 def problem_of(network: str, batch: int, clock: Clock) -> ScheduleProblem:
     graph = fitted(load_layer_graph(network), CHIP)
-    costs = solved_costs(Demand(graph, CHIP.tile, CHIP.tiles, batch), TileMapper("nvdla"))
+    costs = solved_costs(TileCostDemand(graph, CHIP.tile, CHIP.tiles, batch), TileMapper("nvdla"))
     assert costs.solve is not None
     return ScheduleProblem(graph, ChipModel(CHIP, replace(costs, solve=clock.counting(costs.solve))), batch)
 
@@ -122,7 +124,7 @@ def test_kapla_has_a_first_chain_and_prepares_nothing_after_the_end(
 def test_later_epochs_honour_it_too(looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their answer is a tree that is known already: it is counted, whatever the clock says, and no more."""
     params = SetParams(beta=1)
-    plan = Plan(set_annealing.spaces_of(params), params, 40)
+    plan = AnnealingPlan(set_annealing.spaces_of(params), params, 40)
     first, first_epoch = problem_of("set-googlenet", 64, ENDLESS), EpochOf(0, 2, 0)
     _, state = solve_epoch(first, Budget(wall_seconds=1e4), plan, first_epoch, ())
     assert state is not None

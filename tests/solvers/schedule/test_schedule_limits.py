@@ -16,10 +16,10 @@ from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.problem import ScheduleProblem
 from solvers.schedule.set import annealing
 from solvers.schedule.set.epochs import EpochOf, solve_epoch
-from solvers.schedule.set.search import Plan
+from solvers.schedule.set.search import AnnealingPlan
 from solvers.schedule.set.solver import Params, spaces_of
 from solvers.schedule.tiles.cost_table import TabledTileCosts, solved_costs
-from solvers.schedule.tiles.layer_parts import Demand, Pruning
+from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper
 
 GRAPH = LayerGraph("resnet3", load_graph("resnet").layers[:3])
@@ -29,7 +29,7 @@ DRAWS, CUTS = "draws of an operator that applies", "ways to cut a layer among ti
 
 
 def table(most: int | None) -> TabledTileCosts:
-    demand = Demand(GRAPH, CHIP.tile, CHIP.tiles, 2, Pruning(most=most))
+    demand = TileCostDemand(GRAPH, CHIP.tile, CHIP.tiles, 2, Pruning(most=most))
     return solved_costs(demand, TileMapper("nvdla"))
 
 
@@ -61,7 +61,7 @@ def test_the_note_says_that_no_operator_applied(name: str, monkeypatch: pytest.M
 def test_the_note_of_an_epoch_says_it_too() -> None:
     params = Params(beta=1)
     problem = ScheduleProblem(GRAPH, ChipModel(CHIP, table(1)), 2)
-    plan = Plan(spaces_of(params), params, params.rounds(len(GRAPH.layers)))
+    plan = AnnealingPlan(spaces_of(params), params, params.rounds(len(GRAPH.layers)))
     outcome, state = solve_epoch(problem, SHORT, plan, EpochOf(0, 2, 0), ())
     assert state is not None
     assert f"limit of 1 {CUTS} reached: " in outcome.note

@@ -18,21 +18,21 @@ from costmodel.formats.tiles import load_tile
 from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.chip import Tile
 from costmodel.published.set_isca2023.hardware import PLATFORMS
-from costmodel.published.set_isca2023.tile_costs import NvdlaTileCosts
+from costmodel.published.set_isca2023.nvdla_tile_costs import NvdlaTileCosts
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from costmodel.schedule.leaf.partitions import Parts, factorizations, utilization
 from solvers.budget import Budget
 from solvers.schedule.tiles.cost_table import TabledTileCosts, solved_costs
 from solvers.schedule.tiles.layer_parts import (
-    Demand,
     Pruning,
-    Share,
+    TileCostDemand,
+    TilePart,
     batches_of,
     held_bytes,
     useful_partitions,
     vector_operations,
 )
-from solvers.schedule.tiles.mapper import ShareCost, TileMapper, TileProblem
+from solvers.schedule.tiles.mapper import TileMapper, TilePartCost, TileProblem
 from solvers.schedule.tiles.nvdla import Params, nvdla_tile
 from solvers.schedule.tiles.partition_ranking import least_inputs
 
@@ -78,7 +78,7 @@ def test_the_largest_share_covers_its_part_of_the_work(
 ) -> None:
     work = one.operations * batch
     if one.has_weights:
-        share = Share.of(one, parts, batch)
+        share = TilePart.of(one, parts, batch)
         done = share.layer().macs
         assert share.layer().sizes["P"] == -(-one.h // parts[2])
     else:
@@ -127,10 +127,10 @@ def test_held_bytes_are_those_of_the_largest_part(
 def test_activations_as_weights_are_a_group_a_sample() -> None:
     scores = layer("groupconv", 64, 48, groups=4, input_w=1, w=1)
     product = replace(scores, external_c=0, producers=(0,), weight_producers=(1,))
-    whole = Share.of(product, (1, 1, 1, 1), 3)
+    whole = TilePart.of(product, (1, 1, 1, 1), 3)
     assert (whole.groups, whole.b, whole.c, whole.k) == (12, 1, 16, 12)
     assert whole.layer().macs == 3 * product.operations
-    assert Share.of(product, (4, 3, 1, 1), 3).groups == 1
+    assert TilePart.of(product, (4, 3, 1, 1), 3).groups == 1
 
 
 def test_useful_partitions_use_tiles_well_and_fit() -> None:
@@ -156,8 +156,8 @@ def test_useful_partitions_use_tiles_well_and_fit() -> None:
 
 def test_the_demand_has_every_share_that_rows_ask_for() -> None:
     graph = load_graph("trans_cell")
-    demand = Demand(graph, EDGE, 6, 4)
-    known = dict.fromkeys(demand.shares(), ShareCost(1.0, 1))
+    demand = TileCostDemand(graph, EDGE, 6, 4)
+    known = dict.fromkeys(demand.tile_parts(), TilePartCost(1.0, 1))
     costs = TabledTileCosts(graph, EDGE, known)
     asked = 0
     for index in range(len(graph.layers)):
@@ -172,7 +172,7 @@ def test_nvdla_is_the_released_programs_mapper() -> None:
     chip = load_chip("set-edge")
     assert replace(nvdla_tile(load_tile("nvdla")), shared=platform.tile.shared) == platform.tile
     for objective, exponent in (("edp", 1), ("energy", -1), ("cycles", 0)):
-        demand = Demand(graph, chip.tile, chip.tiles, 8)
+        demand = TileCostDemand(graph, chip.tile, chip.tiles, 8)
         ours = solved_costs(demand, TileMapper("nvdla", objective))  # type: ignore[arg-type]
         theirs = NvdlaTileCosts(graph, platform.tile, exponent)
         for index in range(0, len(graph.layers), 9):
@@ -187,7 +187,7 @@ def test_nvdla_is_the_released_programs_mapper() -> None:
 
 
 def test_a_mapping_solver_is_judged_by_the_cost_model() -> None:
-    share = Share.of(layer(c=16, k=16), (2, 1, 2, 1), 1)
+    share = TilePart.of(layer(c=16, k=16), (2, 1, 2, 1), 1)
     tile = load_tile("nvdla")
     cost = TileMapper("cosa", "energy", None, Budget(wall_seconds=20)).cost(tile, share)
     assert cost is not None
@@ -196,7 +196,7 @@ def test_a_mapping_solver_is_judged_by_the_cost_model() -> None:
     assert cost.energy_pj > macs * tile.compute.energy_pj
     assert cost.cycles >= macs / tile.mac_units
     assert (
-        solved_costs(Demand(LayerGraph("one", (layer(c=16, k=16),)), EDGE, 4, 1), TileMapper())
+        solved_costs(TileCostDemand(LayerGraph("one", (layer(c=16, k=16),)), EDGE, 4, 1), TileMapper())
         .rows(0, 1, 4)
         .cycles.min()
         >= 1
@@ -205,7 +205,7 @@ def test_a_mapping_solver_is_judged_by_the_cost_model() -> None:
 
 def test_floors_are_the_least_of_all_rows() -> None:
     one = layer("pool", 8, 8)
-    costs = solved_costs(Demand(LayerGraph("pool", (one,)), EDGE, 4, 4), TileMapper())
+    costs = solved_costs(TileCostDemand(LayerGraph("pool", (one,)), EDGE, 4, 4), TileMapper())
     floor = costs.floor(0, batches_of(4), 4)
     rows = [(b, n, costs.rows(0, b, n)) for b in batches_of(4) for n in range(1, 5)]
     assert floor.energy_pj == min(row.energy_pj.min() / b for b, _, row in rows)
@@ -215,7 +215,7 @@ def test_floors_are_the_least_of_all_rows() -> None:
 
 def test_what_a_tile_cannot_do_has_no_row() -> None:
     # all channels under a 6 x 6 window do not fit a lane's weights
-    share = Share.of(layer(c=4096, k=8, size=1, r=6, s=6, input_h=6, input_w=6), (1, 1, 1, 1), 1)
+    share = TilePart.of(layer(c=4096, k=8, size=1, r=6, s=6, input_h=6, input_w=6), (1, 1, 1, 1), 1)
     assert TileMapper("nvdla").cost(load_tile("nvdla"), share) is None
     with pytest.raises(InputError, match="an NVDLA-style tile"):
         TileMapper("nvdla").cost(load_tile("eyeriss"), share)
@@ -246,8 +246,8 @@ def test_a_level_without_a_size_costs_what_an_endless_one_does(unlimited: tuple[
         return replace(tile, levels=tuple(levels))
 
     shares = [
-        Share.of(layer(c=256, k=64), (1, 1, 1, 1), 2),
-        Share.of(layer(c=4096, k=8, size=1, r=6, s=6, input_h=6, input_w=6), (1, 1, 1, 1), 1),
+        TilePart.of(layer(c=256, k=64), (1, 1, 1, 1), 2),
+        TilePart.of(layer(c=4096, k=8, size=1, r=6, s=6, input_h=6, input_w=6), (1, 1, 1, 1), 1),
     ]
     mapper = TileMapper("nvdla")
     found = [mapper.cost(changed(None, None), share) for share in shares]

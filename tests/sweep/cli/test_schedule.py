@@ -18,7 +18,7 @@ from costmodel.schedule.tree.tree import leaves
 from results.report.data import RunData
 from results.report.page import build_page
 from results.store.folder import RunFolder
-from solvers.schedule.tiles.layer_parts import Share
+from solvers.schedule.tiles.layer_parts import TilePart
 from solvers.schedule.tiles.mapper import TileMapper
 from sweep.study.schedule_choice import ScheduleChoice
 
@@ -83,7 +83,7 @@ def test_what_tiles_are_mapped_for_follows_the_objective_or_an_option(
     (tmp_path / "one.yaml").write_text(text.replace("mesh: [4, 4]", "mesh: [1, 1]"))
     tile = load_chip(str(tmp_path / "one.yaml")).tile
     assert tile.architecture is not None
-    share = Share.of(load_layer_graph(str(tmp_path / "chain.json")).layers[0], (1, 1, 1, 1), 1)
+    share = TilePart.of(load_layer_graph(str(tmp_path / "chain.json")).layers[0], (1, 1, 1, 1), 1)
     costs = {TileMapper("nvdla", one).cost(tile.architecture, share) for one in ("energy", "cycles", "edp")}
     assert len(costs) == 3
     for options, asked in (((), objective), (("--tile-objective", "edp"), "edp")):

@@ -27,7 +27,7 @@ from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem
 from solvers.schedule.tiles.cost_table import solved_costs
-from solvers.schedule.tiles.layer_parts import Pruning, Request, Share, batches_of, requested_shares
+from solvers.schedule.tiles.layer_parts import Pruning, Request, TilePart, batches_of, requested_parts
 from solvers.schedule.tiles.mapper import TileMapper
 from sweep.forecast.plan import plan
 from sweep.forecast.prediction import predict
@@ -80,14 +80,14 @@ class Asking(Observer):
     def __init__(self, graph: LayerGraph, tile: Tile) -> None:
         every = [Request(n, b, t) for n in range(3) for b in batches_of(BATCH) for t in range(1, TILES + 1)]
         self.stages = [[Request(n, 1, 1) for n in range(3)], every[::2], every]
-        self.shares = {one: requested_shares(graph, one, tile, Pruning()) for one in every}
+        self.shares = {one: requested_parts(graph, one, tile, Pruning()) for one in every}
         self.told: list[int] = []
         self.announced = 0
         self.solved: list[Row] = []
 
     def work(self, content: Any) -> Any:
         if content["kind"] == "schedule":
-            known = {tuple(row[: len(Share._fields)]) for row in content["tile_costs"]}
+            known = {tuple(row[: len(TilePart._fields)]) for row in content["tile_costs"]}
             self.told.append(len(known))
             for stage in self.stages:
                 if any(share not in known for one in stage for share in self.shares[one]):
@@ -137,7 +137,7 @@ def test_asked_in_rounds_the_answers_are_those_of_the_whole_table(
     shares = [tuple(share) for row in lots for share, *_ in row["costs"]]
     assert len(shares) == len(set(shares)) == sizes[-1]
     for row in lots:
-        mine = {Share(*share) for share, *_ in row["costs"]}
+        mine = {TilePart(*share) for share, *_ in row["costs"]}
         assert any(mine <= set(shares) for shares in asking.shares.values())
     assert asking.announced == len(lots)
     assert len(asking.solved) == len(lots) + 2
@@ -269,7 +269,7 @@ def test_kapla_finds_what_it_finds_in_one_process_without_tasks(kapla: tuple[Stu
 def test_kapla_asks_for_a_part_of_the_table(kapla: tuple[Study, RunFolder]) -> None:
     study, folder = kapla
     every = (replace(task.demand, pruning=Pruning()) for task in schedule_tasks(study).values())
-    table = {share for demand in every for share in demand.shares()}
+    table = {share for demand in every for share in demand.tile_parts()}
     solved = [tuple(share) for row in folder.read_rows("tile_costs") for share, *_ in row["costs"]]
     assert len(solved) == len(set(solved))
     assert set(solved) < table

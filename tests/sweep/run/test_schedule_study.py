@@ -29,10 +29,10 @@ from results.store.folder import RunFolder, RunWriter
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.objective import Objective
 from solvers.schedule.problem import ScheduleProblem
-from solvers.schedule.set.search import Plan as Searching
+from solvers.schedule.set.search import AnnealingPlan
 from solvers.schedule.set.solver import Params
 from solvers.schedule.tiles.cost_table import solved_costs
-from solvers.schedule.tiles.layer_parts import Demand, Pruning
+from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper
 from sweep.cli.submit_job import stage_study
 from sweep.forecast.plan import plan
@@ -157,7 +157,7 @@ def test_every_row_is_what_its_tree_costs_counted_again(solved: Path, study: Stu
     graph, rows = load_layer_graph(tmp_path / "skip.json"), by_id(folder)
     for design in folder.read_rows("designs"):
         chip = load_chip("set-edge", design["axes"])
-        demand = Demand(graph, chip.tile, chip.tiles, 2, Pruning(most=1))
+        demand = TileCostDemand(graph, chip.tile, chip.tiles, 2, Pruning(most=1))
         judge = ChipEvaluator(graph, chip, 2, solved_costs(demand, TileMapper("nvdla")), (2.0, 1.0))
         for row in (rows[task_id] for task_id in design["networks"]["skip.json"]["seeds"]):
             cost = judge.evaluate(parse_tree(row["tree"]))
@@ -193,7 +193,7 @@ def test_tile_costs_are_solved_once_for_all_seeds_and_meshes(solved: Path, study
         for design in designs(study)
         for task in workload_of(study).tasks(design)
         if isinstance(task, ScheduleTask)
-        for share in task.demand.shares()
+        for share in task.demand.tile_parts()
     }
     assert set(shares) == needed
 
@@ -345,7 +345,7 @@ def test_what_is_bounded_before_tile_costs_are_known_is_below_what_is_found(
 ) -> None:
     mapped = study.model_copy(update={"mapping": MappingChoice(solver=solver)})
     task = next(t for t in workload_of(mapped).tasks(next(designs(mapped))) if isinstance(t, ScheduleTask))
-    row = answer_task(TileTask(task.on.source, task.demand.shares()).content)
+    row = answer_task(TileTask(task.on.source, task.demand.tile_parts()).content)
     ideal = list(ideal_costs(task.demand).values())
     for cost, (_, energy_pj, cycles, _) in zip(ideal, row["costs"], strict=True):
         assert cost.energy_pj < energy_pj
@@ -537,10 +537,14 @@ def test_seeds_that_exchange_their_trees_find_what_they_find_together(
     assert design["cpu_seconds"] == pytest.approx(sum(row["cpu_seconds"] for row in rows.values()))
 
     chip, graph = load_chip("set-edge", design["axes"]), load_layer_graph(tmp_path / "skip.json")
-    costs = solved_costs(Demand(graph, chip.tile, chip.tiles, 2, Pruning(most=1)), TileMapper("nvdla"))
+    costs = solved_costs(
+        TileCostDemand(graph, chip.tile, chip.tiles, 2, Pruning(most=1)), TileMapper("nvdla")
+    )
     problem = ScheduleProblem(graph, ChipModel(chip, costs), 2, Objective.named("e2d"))
     params = Params(beta=6, start="sequential")
-    states = anneal_together(problem, Searching(("paper",), params, params.rounds(4)), (0, 1, 2), epochs=3)
+    states = anneal_together(
+        problem, AnnealingPlan(("paper",), params, params.rounds(4)), (0, 1, 2), epochs=3
+    )
     assert [row["tree"] for row in seeds] == [format_tree(state.best[1]) for state in states]
     assert build_page(RunData.read(folder.path)).count("<option") >= 2
 

@@ -15,8 +15,8 @@ from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 from results.store.folder import RunFolder, RunWriter
 from results.store.known_answers import StoredAnswers
 from solvers.mapping.kapla import filling
-from solvers.schedule.tiles.cost_table import MissingShareError, solved_costs
-from solvers.schedule.tiles.layer_parts import Demand, Pruning
+from solvers.schedule.tiles.cost_table import MissingTilePartError, solved_costs
+from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper
 from sweep.run.tile_table import TileFiling, TileTable, fill, tile_source
 from sweep.tasks.kinds import answer_task
@@ -46,11 +46,13 @@ def chain(k: int = 8, name: str = "conv") -> LayerGraph:
     return LayerGraph("chain", layers)
 
 
-def demand(graph: LayerGraph | None = None, batch: int = 2, tiles: int = 2) -> Demand:
-    return Demand(graph or chain(), load_chip("set-edge").tile, tiles, batch, Pruning())
+def demand(graph: LayerGraph | None = None, batch: int = 2, tiles: int = 2) -> TileCostDemand:
+    return TileCostDemand(graph or chain(), load_chip("set-edge").tile, tiles, batch, Pruning())
 
 
-def run(table: TileTable, wanted: list[tuple[TileSource, Demand]], folder: Path) -> list[dict[str, Any]]:
+def run(
+    table: TileTable, wanted: list[tuple[TileSource, TileCostDemand]], folder: Path
+) -> list[dict[str, Any]]:
     runtime = InProcessRuntime(answer_task, RuntimeSettings())
     with RunWriter(folder) as writer, runtime:
         return list(fill(table, wanted, runtime, TileFiling(writer, folder.name)))
@@ -60,10 +62,10 @@ def test_the_table_is_what_solving_here_gives(tmp_path: Path) -> None:
     asked = demand()
     source = tile_source(asked, MAPPER)
     table = TileTable()
-    assert len(table.open_shares(source, asked.shares())) == len(asked.shares()) > 2
+    assert len(table.open_shares(source, asked.tile_parts())) == len(asked.tile_parts()) > 2
     rows = run(table, [(source, asked)], tmp_path / "one")
     assert [row["status"] for row in rows] == ["feasible"]
-    assert not table.open_shares(source, asked.shares())
+    assert not table.open_shares(source, asked.tile_parts())
     here, tabled = solved_costs(asked, MAPPER), table.tile_costs(source, asked)
     for layer in range(2):
         assert here.normalized_cycles(layer) == tabled.normalized_cycles(layer)
@@ -75,8 +77,8 @@ def test_the_table_is_what_solving_here_gives(tmp_path: Path) -> None:
                 assert one.cycles.tolist() == other.cycles.tolist()
     filed = RunFolder(tmp_path / "one").read_rows("tile_costs")
     assert [row["task_id"] for row in filed] == [row["task_id"] for row in rows]
-    assert filed[0]["shares"] == len(filed[0]["costs"]) == len(asked.shares())
-    assert set(table.share_costs(source, asked.shares())) == set(asked.shares())
+    assert filed[0]["shares"] == len(filed[0]["costs"]) == len(asked.tile_parts())
+    assert set(table.share_costs(source, asked.tile_parts())) == set(asked.tile_parts())
 
 
 def test_other_studies_find_the_costs_and_solve_only_what_is_new(tmp_path: Path) -> None:
@@ -86,36 +88,36 @@ def test_other_studies_find_the_costs_and_solve_only_what_is_new(tmp_path: Path)
     again = TileTable(StoredAnswers(tmp_path))
     assert run(again, [(source, asked)], tmp_path / "two") == []
     # another name, a smaller batch, fewer tiles: nothing new; more tiles: some
-    assert again.open_shares(source, demand(chain(name="other"), 1, 1).shares()) == []
+    assert again.open_shares(source, demand(chain(name="other"), 1, 1).tile_parts()) == []
     more = demand(tiles=4)
-    new = again.open_shares(source, more.shares())
-    assert 0 < len(new) < len(more.shares())
+    new = again.open_shares(source, more.tile_parts())
+    assert 0 < len(new) < len(more.tile_parts())
     rows = run(again, [(source, more)], tmp_path / "two")
     assert [tuple(cost[0]) for row in rows for cost in row["costs"]] == [tuple(share) for share in new]
     # another solver or budget is another table
     other = tile_source(asked, TileMapper("cosa", "energy"))
     assert other.id != source.id
-    assert len(again.open_shares(other, asked.shares())) == len(asked.shares())
+    assert len(again.open_shares(other, asked.tile_parts())) == len(asked.tile_parts())
 
 
 def test_what_two_demands_share_is_in_one_task() -> None:
     small, large = demand(batch=1), demand(batch=4)
     source = tile_source(small, MAPPER)
     table = TileTable()
-    first, second = table.tasks(source, small.shares()), table.tasks(source, large.shares())
+    first, second = table.tasks(source, small.tile_parts()), table.tasks(source, large.tile_parts())
     assert {task.id for task in first} < {task.id for task in second}
     shares = [share for task in second for share in task.shares]
-    assert sorted(shares) == sorted(set(shares) | set(small.shares())) == sorted(large.shares())
+    assert sorted(shares) == sorted(set(shares) | set(small.tile_parts())) == sorted(large.tile_parts())
 
 
 def test_a_failed_task_leaves_its_shares_open() -> None:
     asked = demand()
     source = tile_source(asked, MAPPER)
     table = TileTable()
-    (task,) = table.tasks(source, asked.shares())
+    (task,) = table.tasks(source, asked.tile_parts())
     table.record(task, {"status": "failed", "error": "lost"})
-    assert [again.id for again in table.tasks(source, asked.shares())] == [task.id]
-    with pytest.raises(MissingShareError):
+    assert [again.id for again in table.tasks(source, asked.tile_parts())] == [task.id]
+    with pytest.raises(MissingTilePartError):
         table.tile_costs(source, asked).rows(0, 1, 1)
 
 
@@ -134,13 +136,13 @@ def test_a_lot_says_which_limits_its_mapper_reached(tmp_path: Path, monkeypatch:
 def test_identity_is_the_content() -> None:
     asked = demand()
     source = tile_source(asked, MAPPER)
-    (task,) = TileTable().tasks(source, asked.shares())
-    (named,) = TileTable().tasks(source, demand(chain(name="other")).shares())
+    (task,) = TileTable().tasks(source, asked.tile_parts())
+    (named,) = TileTable().tasks(source, demand(chain(name="other")).tile_parts())
     assert task.id == named.id
     assert json.loads(json.dumps(task.content)) == task.content
     changed = load_chip("set-edge", {"tile.buffer.size": "512 KiB"}).tile
     # a smaller buffer costs less an access
-    assert tile_source(Demand(chain(), changed, 2, 2), MAPPER).id != source.id
+    assert tile_source(TileCostDemand(chain(), changed, 2, 2), MAPPER).id != source.id
 
 
 def test_shares_without_a_mapping_are_known_as_such(tmp_path: Path) -> None:
@@ -150,7 +152,7 @@ def test_shares_without_a_mapping_are_known_as_such(tmp_path: Path) -> None:
     asked, mapper = demand(graph, 1, 1), TileMapper("nvdla")
     source = tile_source(asked, mapper)
     (row,) = run(TileTable(StoredAnswers(tmp_path)), [(source, asked)], tmp_path / "one")
-    assert [cost[1:] for cost in row["costs"]] == [[None, None, False]] * len(asked.shares())
+    assert [cost[1:] for cost in row["costs"]] == [[None, None, False]] * len(asked.tile_parts())
     again = TileTable(StoredAnswers(tmp_path))
-    assert again.open_shares(source, asked.shares()) == []
+    assert again.open_shares(source, asked.tile_parts()) == []
     assert len(again.tile_costs(source, asked).rows(0, 1, 1).parts) == 0

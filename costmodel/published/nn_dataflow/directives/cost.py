@@ -9,7 +9,7 @@ from math import ceil, prod
 from costmodel.errors import InputError
 from costmodel.published.nn_dataflow.directives.counts import (
     INPUT_DIMS,
-    Accesses,
+    TensorAccesses,
     Transfers,
     accesses,
     cycles,
@@ -110,7 +110,7 @@ def cost(scheme: LayerScheme, device: MultiNode, operations: int) -> DirectiveCo
     return DirectiveCost(energy, compute, bus, dram)
 
 
-def _next(counted: Accesses) -> int:
+def _next(counted: TensorAccesses) -> int:
     return counted.next_reads + counted.next_writes
 
 
@@ -123,7 +123,7 @@ def _per_update(registers: LevelScheme) -> int:
     return max(products, *(tensor.words for tensor in registers.tensors))
 
 
-def _hops(to_nodes: dict[str, Accesses], nodes: int, device: MultiNode) -> float:
+def _hops(to_nodes: dict[str, TensorAccesses], nodes: int, device: MultiNode) -> float:
     """Word-hops from memory to nodes, from node to node, and back."""
     if device.nodes == 1:
         return 0

@@ -34,7 +34,7 @@ class Transfers:
 
 
 @dataclass(frozen=True)
-class Accesses:
+class TensorAccesses:
     """Words of one tensor between the buffers of a level and the next one, over the whole layer.
 
     ``filled`` and ``drained`` (outputs that go back) are those of one buffer, whose share of a shared tile is
@@ -105,7 +105,9 @@ def parallelism(layer: LayerScheme) -> int:
     return prod(level.parallelism for level in layer.levels)
 
 
-def accesses(layer: LayerScheme, level_name: str, transfers: Transfers | None = None) -> dict[str, Accesses]:
+def accesses(
+    layer: LayerScheme, level_name: str, transfers: Transfers | None = None
+) -> dict[str, TensorAccesses]:
     """What each tensor of a level asks of the next one, while the layer's last level holds what it does.
 
     That is all of the layer if the last level has its whole tensors. Raises InputError for the last level
@@ -131,7 +133,7 @@ def _accesses(
     updates: Sequence[tuple[Update, int]],
     inner: Sequence[tuple[Update, int]],
     transfers: Transfers | None,
-) -> Accesses:
+) -> TensorAccesses:
     transfers = transfers or Transfers()
     moves = [_Move(_along(tensor, update.steps), trips) for update, trips in updates]
     pieces = _offsets(tensor, level)
@@ -144,7 +146,7 @@ def _accesses(
     from_next = brought_words(_union(tensor, level, pieces), moves) if joined else words * asked
     passed = words * level.parallelism - from_next if joined else 0
     rotated = _rotated_words(tensor, level, words, inner, transfers)
-    return Accesses(
+    return TensorAccesses(
         held=tensor.held_words,
         filled=read_back,
         drained=words if tensor.output else 0,

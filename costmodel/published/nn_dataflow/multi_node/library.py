@@ -15,12 +15,12 @@ from costmodel.published.nn_dataflow.multi_node.derived import (
     chip_of_nodes,
     node,
 )
-from costmodel.published.nn_dataflow.multi_node.template import ArrayMapping, MultiNode, UnitCosts
+from costmodel.published.nn_dataflow.multi_node.template import ArrayMapping, EnergyTable, MultiNode
 
 __all__ = [
     "ArrayMapping",
+    "EnergyTable",
     "MultiNode",
-    "UnitCosts",
     "architecture",
     "array_constraints",
     "chip_of_nodes",

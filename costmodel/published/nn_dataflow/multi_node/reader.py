@@ -52,7 +52,7 @@ from costmodel.formats.yaml.architecture_document import (
 )
 from costmodel.formats.yaml.file_keys import Keys, check_keys
 from costmodel.formats.yaml.quantities import Quantity
-from costmodel.published.nn_dataflow.multi_node.template import ArrayMapping, MultiNode, UnitCosts
+from costmodel.published.nn_dataflow.multi_node.template import ArrayMapping, EnergyTable, MultiNode
 
 Sides = Annotated[list[AtLeastOne], Field(min_length=2, max_length=2)]
 
@@ -137,11 +137,11 @@ class _Reader:
         except InputError as error:
             raise error if error.where == self.where else error.at(self.where) from None
 
-    def _costs(self, name: str, keys: CostKeys) -> UnitCosts:
+    def _costs(self, name: str, keys: CostKeys) -> EnergyTable:
         idle = float(keys.idle.value)
         if keys.idle.unit == "pJ/s":
             idle /= self.keys.frequency.value
-        return UnitCosts(
+        return EnergyTable(
             name,
             mac_pj=float(keys.mac.value),
             dram_pj=float(keys.dram.value),

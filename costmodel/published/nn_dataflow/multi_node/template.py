@@ -13,7 +13,7 @@ ArrayMapping = Literal["row_stationary", "systolic"]
 
 
 @dataclass(frozen=True)
-class UnitCosts:
+class EnergyTable:
     """Energies in pJ: of a MAC, of a word's access per level and over a node's bus, of a word-hop.
 
     ``idle_pj_per_cycle`` is the whole chip's. ``dram_words_per_cycle`` comes with them, because the two
@@ -57,7 +57,7 @@ class MultiNode:
     buffer_words: int
     register_words: int
     bus_words_per_cycle: int
-    costs: UnitCosts
+    costs: EnergyTable
     array_mapping: ArrayMapping = "row_stationary"
     word_bits: int = 16
     frequency_hz: float = 500e6

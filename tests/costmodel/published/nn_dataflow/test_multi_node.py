@@ -13,7 +13,7 @@ from costmodel.formats.architectures import load_architecture
 from costmodel.formats.chips import load_chip
 from costmodel.mapping.mapping import LevelMapping, Mapping
 from costmodel.published.nn_dataflow.cases import read_schemes
-from costmodel.published.nn_dataflow.hardware import Hardware
+from costmodel.published.nn_dataflow.hardware import NnDataflowHardware
 from costmodel.published.nn_dataflow.multi_node.derived import (
     architecture,
     array_constraints,
@@ -66,7 +66,7 @@ def test_the_edge_device_scales_the_papers_costs_as_the_released_files_do() -> N
 
 def test_the_convention_sees_the_hardware_of_its_rows() -> None:
     rows = {case.record["hw"]["name"]: case for case in read_schemes(DATA / "layer_schemes.jsonl.gz")}
-    told, found = rows["edge"].hardware, Hardware.of(load_multi_node("kapla-edge", "released"))
+    told, found = rows["edge"].hardware, NnDataflowHardware.of(load_multi_node("kapla-edge", "released"))
     assert found.costs.levels == pytest.approx(told.costs.levels, rel=1e-12)
     same = ("nodes", "array", "register_words", "buffer_words", "dram_words_per_cycle", "bus_words_per_cycle")
     assert [getattr(found, key) for key in same] == [getattr(told, key) for key in same]

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.errors import InputError
-from costmodel.published.nn_dataflow.blocking import Blocking, Delivery, scheme_cost
-from costmodel.published.nn_dataflow.hardware import Hardware
+from costmodel.published.nn_dataflow.blocking import Blocking, DeliveryCosts, scheme_cost
+from costmodel.published.nn_dataflow.hardware import NnDataflowHardware
 from costmodel.published.nn_dataflow.hops import Layout, corner_layout, distance, tree_hops, unit_hops
 from costmodel.published.nn_dataflow.layers import LayerShape
 from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
@@ -188,7 +188,7 @@ def connects(edges: tuple[tuple[int, int, int], ...], count: int) -> bool:
 @pytest.mark.parametrize("forward", [False, True])
 def test_divided_layers_have_their_floors(forward: bool) -> None:
     """Operations are all done; DRAM moves each tensor once at least; one node alone needs no hops."""
-    hardware = Hardware.of(load_multi_node("kapla-4x4", "released"))
+    hardware = NnDataflowHardware.of(load_multi_node("kapla-4x4", "released"))
     layer, batch = LayerShape("convolution", 16, 32, 14, 14, 3, 3), 4
     source = Partition((0, 1, 2, 3), ((1, 1), (1, 1), (4, 4), (1, 1)))
     inputs = corner_layout(source, (batch, 16, 16, 16))
@@ -197,7 +197,7 @@ def test_divided_layers_have_their_floors(forward: bool) -> None:
         part = share(layer, batch, partition)
         outputs = corner_layout(partition, (batch, 32, 14, 14))
         hops = unit_hops(layer, batch, partition, inputs, outputs, forward)
-        delivery = Delivery(hops, partition.sharing() if forward else (1, 1, 1))
+        delivery = DeliveryCosts(hops, partition.sharing() if forward else (1, 1, 1))
         for unit in processing_passes(part.layer, part.batch, hardware.array, part.occupied):
             blocking = Blocking((unit.loop_counts, (1, 1, 1), (1, 1, 1)), ((0, 1, 2), (0, 1, 2)))
             cost = scheme_cost(unit, blocking, hardware, delivery)

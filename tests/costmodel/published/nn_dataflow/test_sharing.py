@@ -7,16 +7,16 @@ from math import inf, prod
 
 import pytest
 
-from costmodel.published.nn_dataflow.blocking import Blocking, Delivery, NotFittingError, scheme_cost
-from costmodel.published.nn_dataflow.hardware import Hardware
+from costmodel.published.nn_dataflow.blocking import Blocking, DeliveryCosts, NotFittingError, scheme_cost
+from costmodel.published.nn_dataflow.hardware import NnDataflowHardware
 from costmodel.published.nn_dataflow.layers import LayerShape
 from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
 from costmodel.published.nn_dataflow.partition import Partition, partitions, share
 from costmodel.published.nn_dataflow.row_stationary import ProcessingPass, processing_passes
-from costmodel.published.nn_dataflow.sharing import Group, _BufferNest, best_rotation, sharing_groups
+from costmodel.published.nn_dataflow.sharing import NodeGroup, _BufferNest, best_rotation, sharing_groups
 
 LAYER, BATCH = LayerShape("convolution", 16, 32, 14, 14, 3, 3), 4
-HARDWARE = Hardware.of(load_multi_node("kapla-4x4", "released"))
+HARDWARE = NnDataflowHardware.of(load_multi_node("kapla-4x4", "released"))
 
 
 def partition(**sizes: tuple[int, int]) -> Partition:
@@ -56,7 +56,7 @@ def snake(sides: tuple[int, int], near: int) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("steps", [(1.0, 1.0), (1.0, 2.0), (2.0, 1.0)])
 def test_rotation_hops_part_by_part(sides: tuple[int, int], steps: tuple[float, float]) -> None:
     """Every node ends up having seen every part; each passage of a part is its share of the words."""
-    group = Group(sides, steps)
+    group = NodeGroup(sides, steps)
     for parts in (count for count in range(2, group.size + 1) if group.size % count == 0):
         inner = group.subgroup_sides(parts)
         assert prod(inner) == parts
@@ -74,7 +74,7 @@ def test_rotation_hops_part_by_part(sides: tuple[int, int], steps: tuple[float, 
 
 
 def test_units_longer_than_a_part_stop_earlier_and_read_from_neighbours() -> None:
-    group = Group((1, 4), (inf, 1.0))
+    group = NodeGroup((1, 4), (inf, 1.0))
     assert group.rotation_hops(4, 4) == pytest.approx(6 / 4 * 3)
     # three units in four parts: the last one is reached after 8/3 steps
     assert group.rotation_hops(4, 3) == pytest.approx(6 / 4 * 8 / 3)
@@ -108,7 +108,7 @@ def test_sharing_makes_room_and_costs_hops() -> None:
     with pytest.raises(NotFittingError):
         scheme_cost(unit, blocking, tight)
     rotation = best_rotation(unit, blocking, groups, tight.buffer_words, 16)
-    delivery = Delivery((0, 0, 0), DIVIDED.sharing(), rotation.parts, rotation.hops)
+    delivery = DeliveryCosts((0, 0, 0), DIVIDED.sharing(), rotation.parts, rotation.hops)
     cost = scheme_cost(unit, blocking, tight, delivery)
     assert sum(cost.held_words[0]) <= tight.buffer_words
     assert cost.noc_energy == pytest.approx(rotation.hops * HARDWARE.costs.hop)

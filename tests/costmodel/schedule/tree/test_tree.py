@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from costmodel.errors import InputError
 from costmodel.schedule.tree.data_flow import DataFlow
-from costmodel.schedule.tree.spatial_temporal import Rectangle, spatial_temporal_graph
+from costmodel.schedule.tree.spatial_temporal import ChartBox, spatial_temporal_graph
 from costmodel.schedule.tree.text import format_tree, parse_tree
 from costmodel.schedule.tree.tree import Cut, Leaf, Node, depth, leaves
 from costmodel.schedule.tree.validity import least_tiles, violations
@@ -177,7 +177,7 @@ def _stages(cut: Cut, producers: dict[str, list[str]]) -> list[int]:
     return stages
 
 
-def figure_2_graph() -> list[Rectangle]:
+def figure_2_graph() -> list[ChartBox]:
     flow = DataFlow(parse_tree(FIGURE_2), FIGURE_2_PRODUCERS)
     # positions: 0 T 4/1, 1 S 4/2, 2 T 2/2, 3 L1, 4 L2, 5 L3, 6 L4
     cycles = {0: 100, 1: 60, 2: 30, 3: 10, 4: 5, 5: 20, 6: 40}

@@ -16,7 +16,7 @@ from costmodel.published.nn_dataflow.directives.text import parse_layers
 from costmodel.published.nn_dataflow.directives.values import LayerScheme
 from costmodel.published.nn_dataflow.multi_node.derived import architecture
 from costmodel.published.nn_dataflow.multi_node.library import load_multi_node
-from costmodel.published.nn_dataflow.multi_node.template import MultiNode, UnitCosts
+from costmodel.published.nn_dataflow.multi_node.template import EnergyTable, MultiNode
 
 CASES = read_schemes(Path(__file__).parents[4] / "data/kapla/layer_schemes.jsonl.gz")
 
@@ -43,7 +43,7 @@ def device_of(case: SchemeCase) -> MultiNode:
         hardware.buffer_words,
         hardware.register_words,
         int(hardware.bus_words_per_cycle),
-        UnitCosts(
+        EnergyTable(
             "row",
             costs.operation,
             dram,

@@ -11,8 +11,8 @@ from costmodel.published.set_isca2023.hardware import Platform
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.leaf.geometry import same_shapes
 from costmodel.schedule.leaf.partitions import factorizations, well_used
-from costmodel.schedule.nvdla_tile.hardware import Tile
-from costmodel.schedule.nvdla_tile.mapper import Share, TileMapper
+from costmodel.schedule.nvdla_tile.hardware import NvdlaTile
+from costmodel.schedule.nvdla_tile.mapper import NvdlaMapper, OutputPart
 from costmodel.schedule.tile_cost import TileFloor, TileRows, table_floor
 
 
@@ -22,9 +22,9 @@ class NvdlaTileCosts:
     ``exponent``: the objective's that loop nests are chosen by (see ``objective_value``).
     """
 
-    def __init__(self, graph: LayerGraph, tile: Tile, exponent: int = 1) -> None:
+    def __init__(self, graph: LayerGraph, tile: NvdlaTile, exponent: int = 1) -> None:
         self._graph, self._tile = graph, tile
-        self._mapper = TileMapper(tile, exponent)
+        self._mapper = NvdlaMapper(tile, exponent)
         self._rows: dict[tuple[int, int, int], TileRows] = {}
         self._floors: dict[tuple[int, tuple[int, ...], int], TileFloor] = {}
 
@@ -41,7 +41,7 @@ class NvdlaTileCosts:
     def _tabulated(self, number: int, batch: int, tiles: int) -> TileRows:
         layer, found = self._graph.layers[number], []
         for parts in well_used(layer.sizes(batch), factorizations(tiles)):
-            cost = self._mapper.cost(layer, Share.of(layer, parts, batch))
+            cost = self._mapper.cost(layer, OutputPart.of(layer, parts, batch))
             if cost is not None:
                 found.append((parts, cost.energy_pj * tiles, cost.cycles))
         return TileRows.of(found)
@@ -52,7 +52,7 @@ class NvdlaTileCosts:
             tile.vector, tile.lanes, tile.macs, tile.vector_units
         )
 
-    def alone(self, layer: int, batch: int) -> None:
+    def on_whole_chip(self, layer: int, batch: int) -> None:
         """Not offered: a tile's mapper has no loops around its buffer."""
 
     def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from costmodel.hardware.chip import Chip
-from costmodel.schedule.alone import AloneCost, local_alone_cost
 from costmodel.schedule.layer_graph.graph import NetworkLayer
+from costmodel.schedule.whole_chip_cost import WholeChipCost, streamed_layer_cost
 from costmodel.workload.network import Layer
 
 NestShape = tuple[Any, ...]
@@ -16,7 +16,7 @@ NestShape = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class LayersAlone:
+class WholeChipCosts:
     """Layers of one network alone on ``chip``, the single-layer segments of section IV-B.
 
     ``known``: costs by the shape of the loop nest, None where no mapping was found. Others are asked of
@@ -24,14 +24,14 @@ class LayersAlone:
     """
 
     chip: Chip
-    known: Mapping[NestShape, AloneCost | None]
-    solve: Callable[[Layer], AloneCost | None] | None = None
-    _solved: dict[NestShape, AloneCost | None] = field(default_factory=dict)
+    known: Mapping[NestShape, WholeChipCost | None]
+    solve: Callable[[Layer], WholeChipCost | None] | None = None
+    _solved: dict[NestShape, WholeChipCost | None] = field(default_factory=dict)
 
-    def cost(self, layer: NetworkLayer, batch: int) -> AloneCost | None:
+    def cost(self, layer: NetworkLayer, batch: int) -> WholeChipCost | None:
         """Of ``batch`` samples; None where no mapping was found."""
         if not layer.has_weights:
-            return local_alone_cost(self.chip, layer, batch)
+            return streamed_layer_cost(self.chip, layer, batch)
         nest = layer.nest(batch)
         for costs in (self.known, self._solved):
             if nest.shape in costs:

@@ -29,7 +29,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class AloneCost:
+class WholeChipCost:
     """What one batch of a layer costs alone on the chip, everything from DRAM and back.
 
     ``parts_pj`` [4]: energy within tiles, between their buffers and the NoC, on links, in DRAM.
@@ -55,7 +55,7 @@ class AloneCost:
         return sum(self.parts_pj)
 
 
-def alone_cost(chip: Chip, nest: Layer, mapping: AnyMapping) -> AloneCost:
+def whole_chip_cost(chip: Chip, nest: Layer, mapping: AnyMapping) -> WholeChipCost:
     """What a mapping of ``nest`` on the whole chip's architecture costs; a word is a byte.
 
     Of the placements of DRAM's spatial loops on the mesh the one with the fewest hops counts. Outputs are
@@ -81,7 +81,7 @@ def alone_cost(chip: Chip, nest: Layer, mapping: AnyMapping) -> AloneCost:
     )
 
 
-def local_alone_cost(chip: Chip, layer: NetworkLayer, batch: int) -> AloneCost | None:
+def streamed_layer_cost(chip: Chip, layer: NetworkLayer, batch: int) -> WholeChipCost | None:
     """A layer without products, streamed through the tiles: planes of its channels and samples, row by row.
 
     Inputs are read and outputs written once. None where a buffer cannot hold the rows under a window.
@@ -114,12 +114,12 @@ def _cost(
     cycles: tuple[int, int],
     dram_bytes: tuple[int, int],
     loads: Array,
-) -> AloneCost:
+) -> WholeChipCost:
     """Adds ``loads`` of links and DRAM to pJ of tiles and transfers, and to cycles, of all and of tiles."""
     read, written = dram_bytes
     hop_bytes = int(loads.sum()) / len(chip.ports)
     dram_pj = read * chip.dram.read_pj_per_byte + written * chip.dram.write_pj_per_byte
-    return AloneCost(
+    return WholeChipCost(
         parts_pj=(*in_tiles_pj, hop_bytes * chip.noc.hop_pj_per_byte, dram_pj),
         cycles=max(cycles[0], chip.least_cycles(read + written, int(loads.max()))),
         tile_cycles=cycles[1],
