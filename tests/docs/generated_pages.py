@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
 
+@cache
 def pages() -> dict[Path, str]:
     """Every generated file and its text."""
     schemas = {kind: file_schema(kind) for kind in FILES}
