@@ -1,4 +1,8 @@
-"""What is wrong with a KubeRay manifest: a check of our own, beside what Kubernetes itself refuses."""
+"""What is wrong with a KubeRay manifest that Kubernetes takes without a word.
+
+``kubectl apply --dry-run=server`` checks the shape: unknown and missing keys, types, names. The rules here
+are about manifests of sound shape that still fail, cost money or let strangers in.
+"""
 
 from __future__ import annotations
 
@@ -9,46 +13,10 @@ from typing import Any
 from clusters.deployment.findings import LOOPBACK, Finding, at, nearest
 
 KINDS = ["RayCluster", "RayJob"]
-CLUSTER_KEYS = [
-    "authOptions",
-    "autoscalerOptions",
-    "enableInTreeAutoscaling",
-    "gcsFaultToleranceOptions",
-    "headGroupSpec",
-    "headServiceAnnotations",
-    "historyServerOptions",
-    "managedBy",
-    "networkPolicy",
-    "rayVersion",
-    "suspend",
-    "tlsOptions",
-    "upgradeStrategy",
-    "workerGroupSpecs",
-]
-JOB_KEYS = [
-    "activeDeadlineSeconds",
-    "backoffLimit",
-    "clusterSelector",
-    "deletionStrategy",
-    "entrypoint",
-    "entrypointNumCpus",
-    "entrypointNumGpus",
-    "entrypointResources",
-    "jobId",
-    "managedBy",
-    "metadata",
-    "preRunningDeadlineSeconds",
-    "rayClusterSpec",
-    "runtimeEnvYAML",
-    "shutdownAfterJobFinishes",
-    "submissionMode",
-    "submitterConfig",
-    "submitterPodTemplate",
-    "suspend",
-    "ttlSecondsAfterFinished",
-]
 PLACEHOLDER = "registry.example.com/"
+"""Where the images of our files are until somebody names a real one."""
 OLDEST_WITH_TOKEN = (2, 52)
+"""The first release of Ray that knows token authentication."""
 
 
 def check_manifest(document: dict[str, Any]) -> list[Finding]:
@@ -61,62 +29,42 @@ def check_manifest(document: dict[str, Any]) -> list[Finding]:
     spec = document.get("spec")
     if not isinstance(spec, dict):
         return [Finding("spec", f"the {kind}'s specification", "none" if spec is None else spec)]
-    findings = list(_name(document))
-    if kind == "RayCluster":
-        return [*findings, *_cluster(spec, "spec", served=False)]
-    return [*findings, *_job(spec)]
-
-
-def _name(document: dict[str, Any]) -> Iterator[Finding]:
-    name = at(document, "metadata.name")
-    if not isinstance(name, str) or not re.fullmatch(r"[a-z]([-a-z0-9]{0,48}[a-z0-9])?", name):
-        expected = "at most 50 small letters, digits and hyphens, a letter first"
-        yield Finding("metadata.name", expected, "no such key" if name is None else name)
-
-
-def _unknown(value: dict[str, Any], known: list[str], place: str) -> Iterator[Finding]:
-    for key in value:
-        if key not in known:
-            yield Finding(f"{place}.{key}", "a key that KubeRay knows", key, nearest(key, known))
+    return list(_cluster(spec, "spec", follows_job=False) if kind == "RayCluster" else _job(spec))
 
 
 def _job(spec: dict[str, Any]) -> Iterator[Finding]:
-    yield from _unknown(spec, JOB_KEYS, "spec")
     if not str(spec.get("entrypoint") or "").strip():
         yield Finding("spec.entrypoint", "the command to run, as `archsweep run STUDY ...`", "none")
     cluster = spec.get("rayClusterSpec")
-    if isinstance(cluster, dict):
-        yield from _cluster(cluster, "spec.rayClusterSpec", served=True)
-    elif not spec.get("clusterSelector"):
-        yield Finding("spec.rayClusterSpec", "the cluster to make for the job", "none")
-    if isinstance(cluster, dict) and not spec.get("shutdownAfterJobFinishes"):
+    if not isinstance(cluster, dict):
+        return  # with a clusterSelector the job runs on a cluster of another manifest
+    yield from _cluster(cluster, "spec.rayClusterSpec", follows_job=True)
+    if not spec.get("shutdownAfterJobFinishes"):
         remedy = "Otherwise the cluster stays, and is paid for, when the study is done"
         yield Finding("spec.shutdownAfterJobFinishes", "true", "false", remedy)
 
 
-def _cluster(spec: dict[str, Any], place: str, *, served: bool) -> Iterator[Finding]:
-    """``served``: KubeRay itself uses the dashboard through the service, so it cannot be on loopback."""
-    yield from _unknown(spec, CLUSTER_KEYS, place)
-    yield from _version(spec.get("rayVersion"), f"{place}.rayVersion")
+def _cluster(spec: dict[str, Any], key: str, *, follows_job: bool) -> Iterator[Finding]:
+    """Findings for a cluster's specification, which the manifest has at ``key``.
+
+    ``follows_job``: KubeRay follows the job over the dashboard's service, so the dashboard cannot be on
+    loopback.
+    """
+    yield from _version(spec.get("rayVersion"), f"{key}.rayVersion")
     if at(spec, "authOptions.mode") != "token":
         remedy = "Without it whoever reaches the cluster's service runs code in its pods"
         found = at(spec, "authOptions.mode") or "none"
-        yield Finding(f"{place}.authOptions.mode", "token", found, remedy)
-    head = spec.get("headGroupSpec")
-    if not isinstance(head, dict):
-        yield Finding(f"{place}.headGroupSpec", "the head's pod", "none")
-    else:
-        yield from _head(head, f"{place}.headGroupSpec", served)
-        yield from _pod(head, f"{place}.headGroupSpec", "ray-head")
-    groups = spec.get("workerGroupSpecs")
-    if not isinstance(groups, list) or not groups:
-        yield Finding(f"{place}.workerGroupSpecs", "at least one group of workers", groups or "none")
-        return
+        yield Finding(f"{key}.authOptions.mode", "token", found, remedy)
+    if isinstance(head := spec.get("headGroupSpec"), dict):
+        yield from _head(head, f"{key}.headGroupSpec", follows_job)
+        yield from _pod(head, f"{key}.headGroupSpec", "ray-head")
+    groups = [group if isinstance(group, dict) else {} for group in _list(spec.get("workerGroupSpecs"))]
     for number, group in enumerate(groups):
-        yield from _group(group, f"{place}.workerGroupSpecs.{number}")
-    if not spec.get("enableInTreeAutoscaling") and any(_idle(group) for group in groups):
+        yield from _replicas(group, f"{key}.workerGroupSpecs.{number}")
+        yield from _pod(group, f"{key}.workerGroupSpecs.{number}", "ray-worker")
+    if not spec.get("enableInTreeAutoscaling") and not all(group.get("replicas") for group in groups):
         remedy = "These workers start only when Ray's autoscaler asks for them"
-        yield Finding(f"{place}.enableInTreeAutoscaling", "true, as a group has no replicas", "false", remedy)
+        yield Finding(f"{key}.enableInTreeAutoscaling", "true, as a group has no replicas", "false", remedy)
 
 
 def _version(version: object, key: str) -> Iterator[Finding]:
@@ -127,51 +75,35 @@ def _version(version: object, key: str) -> Iterator[Finding]:
         yield Finding(key, "2.52.0 or newer, which knows token authentication", version)
 
 
-def _head(head: dict[str, Any], place: str, served: bool) -> Iterator[Finding]:
+def _head(head: dict[str, Any], key: str, follows_job: bool) -> Iterator[Finding]:
     service = head.get("serviceType", "ClusterIP")
     if service != "ClusterIP":
         remedy = "Use kubectl port-forward: the dashboard runs what it is told to"
-        yield Finding(f"{place}.serviceType", "ClusterIP", service, remedy)
+        yield Finding(f"{key}.serviceType", "ClusterIP", service, remedy)
     if head.get("enableIngress"):
-        yield Finding(f"{place}.enableIngress", "false", "true", "Use kubectl port-forward instead")
-    key, address = f"{place}.rayStartParams.dashboard-host", at(head, "rayStartParams.dashboard-host")
-    if served and address in LOOPBACK:
-        yield Finding(key, "0.0.0.0", address, "The operator follows the job through the head's service")
-    elif not served and address not in LOOPBACK:
+        yield Finding(f"{key}.enableIngress", "false", "true", "Use kubectl port-forward instead")
+    host, address = f"{key}.rayStartParams.dashboard-host", at(head, "rayStartParams.dashboard-host")
+    if follows_job and address in LOOPBACK:
+        yield Finding(host, "0.0.0.0", address, "The operator follows the job through the head's service")
+    elif not follows_job and address not in LOOPBACK:
         remedy = "kubectl port-forward reaches it, the other pods of the Kubernetes cluster do not"
-        yield Finding(key, "127.0.0.1", address or "none, which KubeRay makes 0.0.0.0", remedy)
-    parameters = head.get("rayStartParams") or {}
-    if not isinstance(parameters, dict):
-        yield Finding(f"{place}.rayStartParams", "options of `ray start` and their values", parameters)
-        return
-    for name, value in parameters.items():
-        if not isinstance(value, str):
-            yield Finding(f"{place}.rayStartParams.{name}", "a text, in quotes", value)
+        yield Finding(host, "127.0.0.1", address or "none, which KubeRay makes 0.0.0.0", remedy)
 
 
-def _group(group: Any, place: str) -> Iterator[Finding]:
-    if not isinstance(group, dict):
-        yield Finding(place, "a group of workers", group)
-        return
-    if not group.get("groupName"):
-        yield Finding(f"{place}.groupName", "a name", "none")
+def _replicas(group: dict[str, Any], key: str) -> Iterator[Finding]:
     fewest, most = group.get("minReplicas", 0), group.get("maxReplicas")
-    if not isinstance(most, int) or not isinstance(fewest, int) or not 0 <= fewest <= most or most == 0:
+    if isinstance(fewest, int) and isinstance(most, int) and most < max(1, fewest):
         found = f"minReplicas {fewest}, maxReplicas {most}"
-        yield Finding(f"{place}.maxReplicas", "a number above 0 and not below minReplicas", found)
-    yield from _pod(group, place, "ray-worker")
+        yield Finding(f"{key}.maxReplicas", "a number above 0 and not below minReplicas", found)
 
 
-def _idle(group: Any) -> bool:
-    return isinstance(group, dict) and not group.get("replicas")
-
-
-def _pod(group: dict[str, Any], place: str, name: str) -> Iterator[Finding]:
-    containers = at(group, "template.spec.containers")
-    if not isinstance(containers, list) or not containers or not isinstance(containers[0], dict):
-        yield Finding(f"{place}.template.spec.containers", f"a container {name}, the first one", "none")
+def _pod(group: dict[str, Any], key: str, name: str) -> Iterator[Finding]:
+    """Findings for the pod of the head or of a group of workers, whose container is called ``name``."""
+    container = next(iter(_list(at(group, "template.spec.containers"))), None)
+    if not isinstance(container, dict):
+        yield Finding(f"{key}.template.spec.containers", f"a container {name}, the first one", "none")
         return
-    key, container = f"{place}.template.spec.containers.0", containers[0]
+    key = f"{key}.template.spec.containers.0"
     image = str(container.get("image") or "")
     if not image or image.startswith(PLACEHOLDER):
         expected = "an image with Ray and archsweep that the cluster can pull"
@@ -184,3 +116,7 @@ def _pod(group: dict[str, Any], place: str, name: str) -> Iterator[Finding]:
         if at(container, f"resources.limits.{resource}") is None:
             remedy = "KubeRay tells Ray how much a pod has from its limits"
             yield Finding(f"{key}.resources.limits.{resource}", "a quantity, as 8 or 16Gi", "none", remedy)
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -24,7 +24,7 @@ def check_launcher(document: dict[str, Any]) -> list[Finding]:
     if shape:
         return shape
     local = document["provider"]["type"] == "local"
-    findings = list(_hosts(document["provider"], document.get("max_workers"))) if local else []
+    findings = list(_hosts(document["provider"])) if local else []
     findings += _login(document) if local else _cloud(document)
     config, refused = prepared(document) if not findings else (document, [])
     return [
@@ -50,7 +50,7 @@ def _mounts(mounts: object) -> Iterator[Finding]:
             yield Finding(f"file_mounts.{there}", "a path here", "nothing" if here is None else here)
 
 
-def _hosts(provider: dict[str, Any], max_workers: int | None) -> Iterator[Finding]:
+def _hosts(provider: dict[str, Any]) -> Iterator[Finding]:
     if "coordinator_address" in provider:
         return
     head, workers = provider.get("head_ip"), provider.get("worker_ips")
@@ -66,9 +66,6 @@ def _hosts(provider: dict[str, Any], max_workers: int | None) -> Iterator[Findin
             yield Finding(key, "a host other than the head", worker, "Remove it: the head solves as well")
         elif worker in workers[:number]:
             yield Finding(key, "every host once", f"{worker} again")
-    if max_workers is not None and max_workers < len(workers):
-        found = f"{max_workers} for {len(workers)} workers"
-        yield Finding("max_workers", "as many as there are worker_ips", found, "Remove it: Ray counts them")
 
 
 def _address(key: str, address: object) -> Iterator[Finding]:
