@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +19,15 @@ PACKAGES = ("clusters", "costmodel", "results", "solvers", "sweep")
 PAGES = sorted(path for path in DOCS.rglob("*.md") if path.parent.name != "reference")
 _DOTTED = re.compile(rf"`((?:{'|'.join(PACKAGES)})(?:\.\w+)+)`")
 _FILE = re.compile(rf"`((?:{'|'.join((*PACKAGES, 'tests', 'benchmarks'))})/[\w./-]*)`")
+
+
+_NAME = re.compile(r"`([A-Za-z_][\w.]*)(?:\([^`]*\))?`")
+ELSEWHERE = {
+    "docs/kapla.md": {"spatial_layer_pipe", "temporal_layer_pipe"},
+    "docs/thistle.md": {"conv6_2"},
+    "docs/timeloop.md": {"C4", "factors_only", "maximize_dims", "no_reuse", "read_", "write_"},
+}
+"""Names of papers and of Timeloop, which no code of ours has."""
 
 
 def classes() -> set[str]:
@@ -55,6 +65,24 @@ def test_names_of_the_code_are_there(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert [name for name in _DOTTED.findall(text) if not (name.endswith(".py") or resolves(name))] == []
     assert [name for name in _FILE.findall(text) if not (ROOT / name).exists()] == []
+
+
+@cache
+def written() -> frozenset[str]:
+    """All words of the product, of its files and of benchmarks."""
+    patterns = [
+        f"{package}/**/*.{ending}" for package in (*PACKAGES, "benchmarks") for ending in ("py", "yaml")
+    ]
+    paths = [ROOT / "archsweep.py", *(path for pattern in patterns for path in ROOT.glob(pattern))]
+    paths += [*DOCS.glob("guides/*/*"), *ROOT.glob("tests/data/**/README.md")]
+    return frozenset(word for path in paths for word in re.findall(r"\w+", path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_single_words_in_code_are_of_the_code(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    names = {name.rpartition(".")[2] for name in _NAME.findall(text)}
+    assert names - written() == ELSEWHERE.get(page.relative_to(ROOT).as_posix(), set())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
