@@ -12,40 +12,11 @@ from typing import Any, get_args
 from costmodel.errors import InputError, did_you_mean
 from costmodel.formats.safe_json import load_json
 from costmodel.workload.attributes import Attributes
+from costmodel.workload.convolutions import Window, convolution_of
 from costmodel.workload.network import Network, Node, Pooling, Uncounted, Value, ValueKind
-from costmodel.workload.operators import Window, convolution_of
+from costmodel.workload.operators import UNKNOWN, Nest, kinds_of
 from costmodel.workload.products import Counted, attention_of, folded_matmul_of, linear_of, matmul_of
 from costmodel.workload.views import Shape, whole
-
-_WITHOUT_MACS = frozenset(
-    name
-    for line in (
-        # element-wise, one operand
-        "relu relu6 gelu silu mish elu selu celu leaky_relu prelu hardtanh hardswish hardsigmoid sigmoid",
-        "tanh softplus softsign exp exp2 log log2 sqrt rsqrt abs neg reciprocal erf sin cos floor ceil",
-        "round sign clamp clamp_min clamp_max pow square logical_not bitwise_not log1p expm1",
-        # element-wise, several operands
-        "add sub rsub mul div addcmul addcdiv maximum minimum where eq ne lt le gt ge logical_and",
-        "logical_or lerp masked_fill atan2 fmod remainder",
-        # normalisation and softmax
-        "_native_batch_norm_legit_no_training native_batch_norm batch_norm native_layer_norm layer_norm",
-        "native_group_norm group_norm instance_norm rms_norm local_response_norm softmax _softmax",
-        "log_softmax _log_softmax",
-        # pooling, reduction, resampling
-        "max_pool1d max_pool2d max_pool3d max_pool2d_with_indices max_pool3d_with_indices avg_pool1d",
-        "avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d",
-        "adaptive_max_pool2d mean sum amax amin max min prod var std argmax argmin cumsum topk sort norm",
-        "upsample_bilinear2d upsample_nearest2d upsample_bicubic2d upsample_trilinear3d",
-        "upsample_nearest3d grid_sampler_2d pixel_shuffle pixel_unshuffle",
-        # data movement
-        "cat stack pad constant_pad_nd reflection_pad2d replication_pad2d embedding gather index",
-        "index_select scatter roll flip repeat tile tril triu view reshape _unsafe_view flatten permute",
-        "transpose t unsqueeze squeeze expand slice select split split_with_sizes chunk unbind clone",
-        "contiguous copy to _to_copy dropout alias detach getitem identity full full_like zeros",
-        "zeros_like ones ones_like arange scalar_tensor",
-    )
-    for name in line.split()
-)
 
 
 def read_graph(path: str | Path, batch: int | None = None) -> Network:
@@ -104,6 +75,8 @@ _GRAPH_KEYS = ("name", "tensors", "ops", "source", "input_shape", "granularity")
 _TENSOR_KEYS = ("name", "shape", "kind", "bytes_int8")
 _OP_KEYS = ("name", "type", "inputs", "outputs", "attrs")
 _WINDOW = ("stride", "padding", "dilation", "fused_pad")
+_Counting = Callable[[str, list[Shape], Shape, Attributes], Counted]
+"""From an operator's name, its operands' shapes, its result's shape and its attributes to its layers."""
 _ATTRS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("conv1d", "conv2d", "conv3d", "convolution"),
@@ -185,8 +158,10 @@ def _node(data: Any, where: str, shapes: Mapping[str, Shape]) -> Node:
     for tensor in (*inputs, *outputs):
         if not isinstance(tensor, str) or tensor not in shapes:
             raise InputError(f"op {name}", "tensors that the graph declares", tensor)
+    kinds = kinds_of(operator)
+    count = _LAYERS.get(kinds[0].nest)
     head, *tail = operator.split("+")
-    if head in _LAYERS and not (inputs and outputs):
+    if count and not (inputs and outputs):
         raise InputError(f"op {name}", f"inputs and outputs for {head}", f"{inputs} -> {outputs}")
     attrs = {} if data.get("attrs") is None else data["attrs"]
     if not isinstance(attrs, dict):
@@ -197,20 +172,23 @@ def _node(data: Any, where: str, shapes: Mapping[str, Shape]) -> Node:
         raise error.at(f"op {name}") from None
     _check_spelling(attrs, _ATTRS.get(head, ()), f"op {name}: attrs")
     found, pooling = Counted(), None
-    if head in _LAYERS:
-        found = _counted(name, head, [shapes[i] for i in inputs], shapes[outputs[0]], attributes)
+    if count:
+        found = _counted(count, name, [shapes[i] for i in inputs], shapes[outputs[0]], attributes)
     else:
         pooling = _pooling(name, attributes)
-    strange = [part for part in (head, *tail) if part not in _LAYERS and part not in _WITHOUT_MACS]
-    strange += [part for part in tail if part in _LAYERS]
+    parts = list(zip((head, *tail), kinds, strict=True))
+    strange = [part for part, one in parts if one is UNKNOWN or (one.nest and one.nest not in _LAYERS)]
+    strange += [part for part, one in parts[1:] if one.nest]
     uncounted = found.uncounted or (Uncounted(f"{strange[0]} is not supported") if strange else None)
     return Node(name, operator, inputs, outputs, found.layers, pooling, attributes, uncounted, found.note)
 
 
-def _counted(name: str, head: str, inputs: list[Shape], output: Shape, attributes: Attributes) -> Counted:
+def _counted(
+    count: _Counting, name: str, inputs: list[Shape], output: Shape, attributes: Attributes
+) -> Counted:
     """The layers of an operator; what contradicts itself becomes a reason, for whoever needs the layers."""
     try:
-        return _LAYERS[head](name, inputs, output, attributes)
+        return count(name, inputs, output, attributes)
     except InputError as error:
         why = f"expected {error.expected}, found {error.found}"
         return Counted(uncounted=Uncounted(why, error=error.at(f"op {name}")))
@@ -298,10 +276,9 @@ def _heads_side_by_side(shape: Shape, batch: int, width: int) -> Shape:
     return (batch, shape[-1] // width, prod(shape) // (batch * shape[-1]), width)
 
 
-_LAYERS: dict[str, Callable[[str, list[Shape], Shape, Attributes], Counted]] = {
-    **dict.fromkeys(("conv1d", "conv2d", "conv3d", "convolution"), _convolution),
+_LAYERS: dict[Nest | None, _Counting] = {
+    "convolution": _convolution,
     "linear": _linear,
-    # addmm and baddbmm have the addend first, the two factors last
-    **dict.fromkeys(("matmul", "mm", "bmm", "addmm", "baddbmm"), _matmul),
-    "scaled_dot_product_attention": _attention,
+    "matmul": _matmul,
+    "attention": _attention,
 }

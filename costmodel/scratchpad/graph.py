@@ -13,20 +13,6 @@ from functools import cached_property
 from costmodel.errors import InputError
 from costmodel.workload.network import Network, Node, Value
 
-ELEMENTWISE = frozenset(
-    name
-    for line in (
-        "relu relu6 gelu silu mish elu selu celu leaky_relu hardtanh hardswish hardsigmoid sigmoid tanh",
-        "softplus softsign exp exp2 log log2 sqrt rsqrt abs neg reciprocal erf sin cos floor ceil round",
-        "sign clamp clip pow square add sub mul div maximum minimum max min mod prelu where",
-    )
-    for name in line.replace("_", "").split()
-)
-"""Operators that read an element before they write it, and so may write over an input of equal size.
-
-As PyTorch and ONNX call them, without underscores and capitals: see :func:`is_elementwise`.
-"""
-
 MOST_BYTES = 1 << 50
 """What all tensors and parameters of a graph stay below: solvers add up their bytes in 64 bits."""
 
@@ -209,11 +195,6 @@ def _operator(
     return Operator(node.name, inputs, outputs, held, _overwrites(node, inputs, outputs, tensors, settings))
 
 
-def is_elementwise(operator: str) -> bool:
-    """Whether all parts of a (fused) operator, such as ``Add+LeakyRelu``, are element-wise."""
-    return all(part in ELEMENTWISE for part in operator.replace("_", "").lower().split("+"))
-
-
 def _overwrites(
     node: Node,
     inputs: tuple[int, ...],
@@ -222,7 +203,8 @@ def _overwrites(
     settings: ScratchpadSettings,
 ) -> tuple[tuple[int, int], ...]:
     """Inputs of an element-wise operator whose place its output may take: those of the output's size."""
-    if not (settings.in_place and is_elementwise(node.operator) and len(outputs) == 1):
+    in_place = settings.in_place and all(kind.in_place for kind in node.kinds)
+    if not in_place or len(outputs) != 1:
         return ()
     size = tensors[outputs[0]].block_bytes
     return tuple((t, outputs[0]) for t in inputs if tensors[t].block_bytes == size)

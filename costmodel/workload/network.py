@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 from costmodel.errors import InputError
 from costmodel.workload.attributes import NO_ATTRIBUTES, Attributes
+from costmodel.workload.operators import OperatorKind, kinds_of
 
 Role = Literal["weights", "inputs", "outputs"]
 Axis = tuple[tuple[str, int], ...]
@@ -292,13 +293,18 @@ class Uncounted:
 
 @dataclass(frozen=True)
 class Node:
-    """An operator of a network: its kind (``conv2d``, ``add``, ...), the values it reads and writes.
+    """An operator of a network, and the values that it reads and writes.
 
-    ``layers`` are the loop nests it asks MACs for: one for most, two for fused attention (scores, values),
-    none for element-wise, pooling, concatenation and normalisation. ``pooling`` is the window where the
-    source states one. ``inputs`` are in the operator's order, one that it reads twice twice. ``attributes``
-    are all that the source states of it. ``uncounted`` says what ``layers`` lacks and why; None: nothing.
-    ``note`` says what is uncertain about the words that ``layers`` read; empty: nothing.
+    ``operator`` is what the file calls it (``conv2d+relu``, ``Conv``), for messages. ``kinds`` are the rows
+    of the table of operators that it stands for, one for each operator that is fused in it; left out, they
+    follow from ``operator`` as PyTorch's names.
+
+    ``inputs`` are in the operator's order; a value that it reads twice is there twice. ``layers`` are the
+    loop nests of its multiply-accumulates: one for most, two for fused attention (scores, weighted values),
+    none for element-wise operators, pooling, concatenation and normalisation. ``pooling`` is the window,
+    where the file states one. ``attributes`` are all that the file states of the operator. ``uncounted``
+    says which work is missing in ``layers``, and why; None: all is there. ``note`` says what is uncertain
+    about the words that ``layers`` read; empty: nothing.
     """
 
     name: str
@@ -310,6 +316,16 @@ class Node:
     attributes: Attributes = NO_ATTRIBUTES
     uncounted: Uncounted | None = None
     note: str = ""
+    kinds: tuple[OperatorKind, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.kinds:
+            object.__setattr__(self, "kinds", kinds_of(self.operator))
+
+    @property
+    def kind(self) -> OperatorKind:
+        """The first of :attr:`kinds`: what the operator is without what is fused to it."""
+        return self.kinds[0]
 
     @property
     def opaque(self) -> bool:
@@ -319,11 +335,16 @@ class Node:
 
 @dataclass(frozen=True)
 class Network:
-    """A DAG of nodes in topological order, over named values. Checked when built."""
+    """A DAG of nodes in topological order, over named values. Checked when built.
+
+    ``views_folded``: reshapes and transposes may be missing between a value and the nodes that read it, as
+    exporters of operator graphs in JSON leave them out; ONNX files have all of them.
+    """
 
     name: str
     nodes: tuple[Node, ...]
     values: tuple[Value, ...] = field(default=())
+    views_folded: bool = True
 
     def __post_init__(self) -> None:
         where = f"network {self.name}"

@@ -1,118 +1,275 @@
-"""From an operator's tensor shapes to the loop nests (layers) of its multiply-accumulates."""
+"""The one table of operators: what every part of the model needs to know of a kind of operator.
+
+The table's names are PyTorch's where it has the operator. :data:`ALSO_CALLED` has PyTorch's other names for
+the same operator, and every reader of a format translates that format's names into the table's (ONNX's in
+``formats/onnx/operators.py``). Nobody else keeps a list of operators: whoever asks what an operator is takes
+a column of its row, :class:`OperatorKind`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
+from types import MappingProxyType
+from typing import Literal
 
-from costmodel.errors import InputError
-from costmodel.workload.network import Axis, Layer, Tensor, convolution
-from costmodel.workload.products import Counted
-from costmodel.workload.views import Digits, Shape, View
+OperatorRole = Literal[
+    "products",
+    "attention",
+    "activation",
+    "normalisation",
+    "elementwise",
+    "pooling",
+    "reduction",
+    "view",
+    "cut",
+    "concatenation",
+    "lookup",
+    "resampling",
+    "rearrangement",
+    "search",
+    "source",
+    "random",
+    "numbers",
+    "unknown",
+]
+"""What an operator does, as a scheduler of layers sees it.
+
+- ``products``: multiply-accumulates of two operands.
+- ``attention``: several products in one, with operands (masks, past keys) that no schedule has.
+- ``activation``: a function of one operand's single elements, or of them and constants.
+- ``normalisation``: of one operand, where a result follows from other elements, too.
+- ``elementwise``: arithmetic on several operands.
+- ``pooling``, ``reduction``: one number for a window, or for all along some axes.
+- ``view``: the same data in another shape; ``cut``: a part of it; ``concatenation``: one after another.
+- ``lookup``: rows of a table.
+- ``resampling``: values between positions; ``rearrangement``: data moved in a way that is no view.
+- ``search``: results whose positions depend on values.
+- ``source``: constants made of nothing; ``random``: random numbers; ``numbers``: about shapes, not data.
+"""
+SCHEDULED: frozenset[OperatorRole] = frozenset(
+    {
+        "products",
+        "activation",
+        "normalisation",
+        "elementwise",
+        "pooling",
+        "reduction",
+        "view",
+        "cut",
+        "concatenation",
+        "lookup",
+        "numbers",
+    }
+)
+"""Roles that the schedule of a chip can have."""
+Nest = Literal["convolution", "matmul", "linear", "gemm", "einsum", "attention", "stated"]
+"""By which rule shapes become the loop nests of an operator; ``stated``: its node comes with its nest."""
+VectorWork = Literal["none", "element", "operand", "window"]
+"""For what a vector unit does one operation: each element of the result; each operand of each element; or
+each element of the window, or of the rows and columns, from which a result is computed."""
+Elements = Literal["pointwise", "moved", "computed"]
+"""How a result follows from elements of the operands: from one of each, which broadcast as NumPy has them; it
+is one of them, or a constant; or anything else."""
+Gradient = Literal["none", "products", "pointwise", "rows", "windows", "moved"]
+"""How errors go back: by the same products with the roles of their tensors exchanged; one element from one
+element; from all elements of a row; added into the windows that were read; moved back; or not at all."""
 
 
 @dataclass(frozen=True)
-class Window:
-    """How a filter slides: a stride and a dilation per spatial axis (padding shows in the output shape)."""
+class OperatorKind:
+    """A row of the table.
 
-    stride: tuple[int, ...]
-    dilation: tuple[int, ...]
-    groups: int = 1
-
-    @classmethod
-    def of(
-        cls, axes: int, stride: Sequence[int] = (), dilation: Sequence[int] = (), groups: int = 1
-    ) -> Window:
-        """A window over ``axes`` spatial axes; what is left out is 1, a single number holds for all axes."""
-        return cls(_spread(stride, axes), _spread(dilation, axes), groups)
-
-
-def _spread(numbers: Sequence[int], axes: int) -> tuple[int, ...]:
-    return tuple(numbers) * axes if len(numbers) == 1 else tuple(numbers) or (1,) * axes
-
-
-def convolution_of(name: str, inputs: Shape, weights: Shape, output: Shape, window: Window) -> Layer:
-    """The layer of a 1-D, 2-D or 3-D convolution.
-
-    ``inputs`` is (N, C, *rows), ``weights`` (K, C / groups, *filter) and ``output`` (N, K, *positions). A
-    1-D convolution runs along Q and S (P = R = 1); a 3-D one has two dims more: D, the output depth, and
-    T, the filter depth.
+    ``factors`` are the positions, among all operands, of those that its nest multiplies. ``in_place``: it
+    reads an element before it writes it, and results are as wide as operands, so that a scratchpad may hold
+    the result where an operand was.
     """
-    axes = len(weights) - 2
-    if not 1 <= axes <= 3 or len(output) != len(weights) or output[1] != weights[0]:
-        found = f"weights {weights} and output {output}"
-        raise InputError(f"layer {name}", "weights (K, C/groups, *filter) and output (N, K, *out)", found)
-    if len(inputs) != len(weights) or inputs[1] != weights[1] * window.groups:
-        found = f"input {inputs} with weights {weights} and groups {window.groups}"
-        raise InputError(f"layer {name}", "an input (N, C, *rows) with C = groups * weights[1]", found)
-    for key, numbers in (("stride", window.stride), ("dilation", window.dilation)):
-        if len(numbers) != axes:
-            raise InputError(f"layer {name}", f"{axes} whole numbers, one per spatial axis", numbers, key=key)
-    size = (1,) * (2 - axes) + output[2:]
-    filters = (1,) * (2 - axes) + weights[2:]
-    stride = (1,) * (2 - axes) + window.stride
-    dilation = (1,) * (2 - axes) + window.dilation
-    plane = convolution(
-        name,
-        N=output[0],
-        K=weights[0],
-        C=weights[1] * window.groups,
-        P=size[-2],
-        Q=size[-1],
-        R=filters[-2],
-        S=filters[-1],
-        stride=(stride[-2], stride[-1]),
-        dilation=(dilation[-2], dilation[-1]),
-        groups=window.groups,
-    )
-    if axes < 3:
-        return plane
-    return _deepened(plane, size[0], filters[0], (("T", dilation[0]), ("D", stride[0])))
+
+    name: str
+    role: OperatorRole
+    elements: Elements
+    vector_work: VectorWork
+    gradient: Gradient
+    in_place: bool = False
+    nest: Nest | None = None
+    factors: tuple[int, ...] = ()
 
 
-def _deepened(plane: Layer, positions: int, filter_depth: int, depth: Axis) -> Layer:
-    """A 2-D convolution with a depth axis added: dims D (output depth) and T (filter depth)."""
-    extra: dict[str, Axis] = {"weights": (("T", 1),), "inputs": depth, "outputs": (("D", 1),)}
-    tensors = tuple(Tensor(t.name, (*t.axes, extra[t.role]), t.role) for t in plane.tensors)
-    return Layer(plane.name, (("T", filter_depth), ("D", positions), *plane.dims), tensors)
+UNKNOWN = OperatorKind("unknown", "unknown", "computed", "none", "none")
+"""The kind of an operator that has no row."""
 
 
-_REPEATED = {"N": "B", "C": "E"}
-"""The dims along which a convolution's input repeats samples and channels, by those along which it moves."""
+def _products(names: str, nest: Nest, factors: tuple[int, ...] = (0, 1)) -> list[OperatorKind]:
+    return [
+        OperatorKind(name, "products", "computed", "none", "products", nest=nest, factors=factors)
+        for name in names.split()
+    ]
 
 
-def reading_once(layer: Layer, inputs: View) -> Counted:
-    """A convolution whose input may repeat samples or channels, as a grey image read as three colours.
+def _pointwise(
+    names: str,
+    role: Literal["activation", "elementwise"],
+    *,
+    in_place: bool = True,
+    gradient: Gradient = "pointwise",
+    elements: Elements = "pointwise",
+) -> list[OperatorKind]:
+    work: VectorWork = "operand" if role == "elementwise" else "element"
+    return [OperatorKind(name, role, elements, work, gradient, in_place) for name in names.split()]
 
-    The repeated positions become a dim of their own (B or E), which the input does not have. Of grouped
-    convolutions, and along rows and columns, repetitions are counted as read whole, with a note.
+
+def _others(
+    names: str, role: OperatorRole, elements: Elements, work: VectorWork, gradient: Gradient
+) -> list[OperatorKind]:
+    return [OperatorKind(name, role, elements, work, gradient) for name in names.split()]
+
+
+_ROWS = (
+    *_products("convolution", "convolution"),
+    *_products("quantized_convolution", "convolution", (0, 3)),  # scales and zero points in between
+    *_products("matmul", "matmul"),
+    *_products("quantized_matmul", "matmul", (0, 3)),
+    *_products("addmm", "matmul", (1, 2)),  # behind the addend
+    *_products("linear", "linear"),
+    *_products("gemm", "gemm"),
+    *_products("einsum", "einsum"),
+    *_products("scaled_dot_product_attention", "attention", (0, 1, 2)),
+    *_products("layer", "stated"),
+    # queries, keys and values, a mask at position 3, past keys and past values
+    OperatorKind(
+        "attention", "attention", "computed", "none", "products", False, "attention", (0, 1, 2, 4, 5)
+    ),
+    *_pointwise(
+        "relu relu6 gelu silu mish elu selu celu leaky_relu prelu hardtanh hardswish hardsigmoid sigmoid "
+        "tanh softplus softsign exp exp2 log log2 sqrt rsqrt abs neg reciprocal erf sin cos clamp square",
+        "activation",
+    ),
+    *_pointwise("floor ceil round sign", "activation", gradient="none"),
+    # not in place: nobody has yet looked at whether their results are as wide as their operands everywhere
+    *_pointwise(
+        "acos acosh asin asinh atan atanh cosh sinh tan shrink thresholded_relu swish log1p expm1 clamp_min "
+        "clamp_max cast masked_fill",
+        "activation",
+        in_place=False,
+    ),
+    *_pointwise("logical_not bitwise_not is_inf is_nan", "activation", in_place=False, gradient="none"),
+    # with a constant for each channel, or a mask of positions: no element follows from another
+    *_pointwise("batch_norm rotary_embedding", "activation", in_place=False, elements="computed"),
+    *_pointwise("tril triu", "activation", in_place=False, elements="moved"),
+    *_pointwise(
+        "quantize_linear dequantize_linear dynamic_quantize_linear",
+        "activation",
+        in_place=False,
+        gradient="none",
+        elements="computed",
+    ),
+    *_pointwise("add sub mul div pow maximum minimum where mod", "elementwise"),
+    *_pointwise(
+        "rsub addcmul addcdiv lerp atan2 fmod remainder sum_of_operands mean_of_operands",
+        "elementwise",
+        in_place=False,
+    ),
+    *_pointwise(
+        "eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor bit_shift",
+        "elementwise",
+        in_place=False,
+        gradient="none",
+    ),
+    *_others(
+        "softmax log_softmax layer_norm group_norm instance_norm rms_norm local_response_norm cumsum "
+        "lp_normalization mean_variance_normalization",
+        "normalisation",
+        "computed",
+        "element",
+        "rows",
+    ),
+    *_others("hardmax", "normalisation", "computed", "element", "none"),
+    *_others(
+        "max_pool avg_pool lp_pool adaptive_max_pool adaptive_avg_pool adaptive_lp_pool",
+        "pooling",
+        "computed",
+        "window",
+        "windows",
+    ),
+    *_others(
+        "mean sum amax amin prod var std norm log_sum logsumexp sum_square",
+        "reduction",
+        "computed",
+        "window",
+        "windows",
+    ),
+    # of two operands, PyTorch's max and min go element by element: only then sizes are equal, and one may
+    # write over the other
+    OperatorKind("max", "reduction", "computed", "window", "windows", in_place=True),
+    OperatorKind("min", "reduction", "computed", "window", "windows", in_place=True),
+    *_others("argmax argmin", "reduction", "computed", "window", "none"),
+    *_others("identity", "view", "pointwise", "none", "moved"),
+    *_others("dropout", "view", "computed", "none", "pointwise"),
+    *_others(
+        "reshape flatten squeeze unsqueeze permute transpose t expand repeat pad",
+        "view",
+        "moved",
+        "none",
+        "moved",
+    ),
+    *_others("slice select split", "cut", "moved", "none", "moved"),
+    *_others("cat", "concatenation", "moved", "none", "moved"),
+    *_others("embedding gather gather_nd index index_select", "lookup", "moved", "none", "moved"),
+    *_others("upsample resize", "resampling", "moved", "window", "windows"),
+    *_others("grid_sample roi_align max_roi_pool max_unpool", "resampling", "computed", "window", "windows"),
+    *_others(
+        "stack tile flip roll pixel_shuffle pixel_unshuffle reflection_pad replication_pad center_crop_pad "
+        "col2im reverse_sequence scatter scatter_nd tensor_scatter",
+        "rearrangement",
+        "moved",
+        "none",
+        "moved",
+    ),
+    *_others("compress", "search", "moved", "element", "moved"),
+    *_others("topk sort unique", "search", "computed", "element", "moved"),
+    *_others("non_zero non_max_suppression", "search", "computed", "element", "none"),
+    *_others("constant full arange eye_like one_hot", "source", "moved", "none", "none"),
+    *_others("bernoulli multinomial random_normal random_uniform", "random", "computed", "element", "none"),
+    *_others("shape size", "numbers", "moved", "none", "none"),
+)
+TABLE: Mapping[str, OperatorKind] = MappingProxyType({row.name: row for row in _ROWS})
+"""All rows by name."""
+
+_OTHER_NAMES = {
+    "convolution": "conv1d conv2d conv3d",
+    "matmul": "mm bmm",
+    "addmm": "baddbmm",
+    "clamp": "clip",
+    "batch_norm": "native_batch_norm _native_batch_norm_legit_no_training",
+    "layer_norm": "native_layer_norm",
+    "group_norm": "native_group_norm",
+    "softmax": "_softmax",
+    "log_softmax": "_log_softmax",
+    "max_pool": "max_pool1d max_pool2d max_pool3d max_pool2d_with_indices max_pool3d_with_indices",
+    "avg_pool": "avg_pool1d avg_pool2d avg_pool3d",
+    "adaptive_max_pool": "adaptive_max_pool2d",
+    "adaptive_avg_pool": "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d",
+    "identity": "clone contiguous copy to _to_copy alias detach",
+    "reshape": "view _unsafe_view getitem",
+    "pad": "constant_pad_nd",
+    "split": "split_with_sizes chunk unbind",
+    "upsample": (
+        "upsample_nearest2d upsample_nearest3d upsample_bilinear2d upsample_bicubic2d upsample_trilinear3d"
+    ),
+    "grid_sample": "grid_sampler_2d",
+    "reflection_pad": "reflection_pad2d",
+    "replication_pad": "replication_pad2d",
+    "full": "full_like zeros zeros_like ones ones_like scalar_tensor",
+}
+ALSO_CALLED: Mapping[str, str] = MappingProxyType(
+    {other: name for name, others in _OTHER_NAMES.items() for other in others.split()}
+)
+"""The table's name by PyTorch's other names for the operator."""
+
+
+def kinds_of(operator: str) -> tuple[OperatorKind, ...]:
+    """The kinds of an operator by PyTorch's name, and of those that are fused to it with ``+``.
+
+    ``conv2d+relu`` is a convolution, then a relu. What has no row is :data:`UNKNOWN`.
     """
-    samples, channels, *space = inputs.axes
-    note = inputs.lost
-    repeats = {"N": _repeats(samples)}
-    if "G" in layer.sizes and _repeats(channels) > 1:
-        note = note or "its input repeats channels across groups: counted as read whole"
-    elif "G" not in layer.sizes:
-        repeats["C"] = _repeats(channels)
-    if any(_repeats(axis) > 1 for axis in space):
-        note = note or "its input repeats rows or columns: counted as read whole"
-    for dim, times in repeats.items():
-        if times > 1:
-            layer = _split(layer, dim, times)
-    return Counted((layer,), note)
-
-
-def _repeats(axis: Digits) -> int:
-    return prod(digit.size for digit in axis if not digit.stride)
-
-
-def _split(layer: Layer, dim: str, times: int) -> Layer:
-    """The layer with a dim cut in two, the second of ``times`` steps, which do not move its input."""
-    extra = _REPEATED[dim]
-    dims = ((name, size // times if name == dim else size) for name, size in layer.dims)
-    tensors = tuple(
-        t if t.role == "inputs" or dim not in t.dims else Tensor(t.name, (*t.axes, ((extra, 1),)), t.role)
-        for t in layer.tensors
-    )
-    return Layer(layer.name, (*dims, (extra, times)), tensors)
+    return tuple(TABLE.get(ALSO_CALLED.get(name, name), UNKNOWN) for name in operator.split("+"))

@@ -1,7 +1,8 @@
-"""Which ONNX operators do multiply-accumulates, and the layers of those that do."""
+"""ONNX's operators by the names of the table of operators, and the layers of those that multiply."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
@@ -9,87 +10,69 @@ import onnx
 
 from costmodel.errors import InputError
 from costmodel.formats.onnx.constants import STANDARD_DOMAINS
+from costmodel.workload.convolutions import Window, convolution_of, reading_once
 from costmodel.workload.network import Pooling, Uncounted
-from costmodel.workload.operators import Window, convolution_of, reading_once
+from costmodel.workload.operators import TABLE, UNKNOWN, Nest, OperatorKind
 from costmodel.workload.products import Counted, attention_of, einsum_of, matmul_of
 from costmodel.workload.views import Shape, View, stacked
 
-ELEMENTWISE = frozenset(
-    name
-    for line in (
-        # one operand
-        "Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh Elu Erf",
-        "Exp Floor Gelu HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Log Mish Neg Not",
-        "Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Swish Tan",
-        "Tanh ThresholdedRelu",
-        # several operands
-        "Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less",
-        "LessOrEqual Max Mean Min Mod Mul Or PRelu Pow Sub Sum Where Xor",
-    )
-    for name in line.split()
-)
-"""Operators whose every result follows from one element of each operand, which broadcast as in NumPy."""
-MOVEMENT = frozenset(
-    name
-    for line in (
-        "CenterCropPad Col2Im Compress Concat Constant ConstantOfShape DepthToSpace Expand EyeLike",
-        "Flatten Gather GatherElements GatherND OneHot Pad Range Reshape ReverseSequence Scatter",
-        "ScatterElements ScatterND Shape Size Slice SpaceToDepth Split Squeeze TensorScatter Tile",
-        "Transpose Trilu Unsqueeze Resize Upsample",
-    )
-    for name in line.split()
-)
-"""Operators that move data, or say something about shapes."""
-_WITHOUT_MACS = (
-    ELEMENTWISE
-    | MOVEMENT
-    | frozenset(
-        name
-        for line in (
-            # normalisation, quantisation, dropout, rotation of pairs
-            "BatchNormalization DequantizeLinear Dropout DynamicQuantizeLinear GroupNormalization Hardmax",
-            "InstanceNormalization LRN LayerNormalization LogSoftmax LpNormalization QuantizeLinear",
-            "MeanVarianceNormalization RMSNormalization RotaryEmbedding Softmax",
-            # pooling, reduction, search, sampling
-            "ArgMax ArgMin AveragePool CumSum GlobalAveragePool GlobalLpPool GlobalMaxPool GridSample LpPool",
-            "MaxPool MaxRoiPool MaxUnpool NonMaxSuppression NonZero ReduceL1 ReduceL2 ReduceLogSum",
-            "ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare",
-            "RoiAlign TopK Unique",
-            # random numbers
-            "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike",
-        )
-        for name in line.split()
-    )
-)
+_IRREGULAR = {
+    **{"And": "logical_and", "Or": "logical_or", "Xor": "logical_xor", "Not": "logical_not"},
+    **{"Equal": "eq", "Greater": "gt", "GreaterOrEqual": "ge", "Less": "lt", "LessOrEqual": "le"},
+    **{"Max": "maximum", "Min": "minimum", "Mean": "mean_of_operands", "Sum": "sum_of_operands"},
+    **{"ReduceMax": "amax", "ReduceMin": "amin", "ReduceMean": "mean", "ReduceSum": "sum"},
+    **{"ReduceProd": "prod", "ReduceL1": "norm", "ReduceL2": "norm", "ReduceLogSum": "log_sum"},
+    **{"ReduceLogSumExp": "logsumexp", "ReduceSumSquare": "sum_square"},
+    **{"ArgMax": "argmax", "ArgMin": "argmin", "CumSum": "cumsum", "TopK": "topk"},
+    **{"PRelu": "prelu", "HardSwish": "hardswish", "HardSigmoid": "hardsigmoid", "Clip": "clamp"},
+    **{"IsNaN": "is_nan", "CastLike": "cast", "Trilu": "triu"},
+    **{"Conv": "convolution", "ConvInteger": "convolution", "QLinearConv": "quantized_convolution"},
+    **{"MatMul": "matmul", "MatMulInteger": "matmul", "QLinearMatMul": "quantized_matmul"},
+    **{"BatchNormalization": "batch_norm", "GroupNormalization": "group_norm", "LRN": "local_response_norm"},
+    **{"InstanceNormalization": "instance_norm", "LayerNormalization": "layer_norm"},
+    "RMSNormalization": "rms_norm",
+    **{"AveragePool": "avg_pool", "GlobalAveragePool": "adaptive_avg_pool"},
+    **{"GlobalMaxPool": "adaptive_max_pool", "GlobalLpPool": "adaptive_lp_pool"},
+    **{"Concat": "cat", "Tile": "repeat", "Transpose": "permute"},
+    **{"Gather": "index_select", "GatherElements": "gather", "GatherND": "gather_nd"},
+    **{"ScatterElements": "scatter", "ScatterND": "scatter_nd", "Col2Im": "col2im"},
+    **{"DepthToSpace": "pixel_shuffle", "SpaceToDepth": "pixel_unshuffle"},
+    **{"ConstantOfShape": "full", "Range": "arange"},
+    **{"RandomNormalLike": "random_normal", "RandomUniformLike": "random_uniform"},
+}
+"""The table's names of operators that ONNX calls otherwise. All others have the same name in both, but for
+capitals: ``LeakyRelu`` is ``leaky_relu``."""
+
+
+def kind_of(node: onnx.NodeProto) -> OperatorKind:
+    """The row of the table that a node stands for.
+
+    Unknown: what is not one of ONNX's own operators, and what has graphs inside (control flow).
+    """
+    has_graphs = any(attribute.type == onnx.AttributeProto.GRAPH for attribute in node.attribute)
+    if has_graphs or node.domain not in STANDARD_DOMAINS or not onnx.defs.has(node.op_type):
+        return UNKNOWN
+    if node.op_type == "Transpose" and all(attribute.name != "perm" for attribute in node.attribute):
+        return TABLE["t"]  # without an order of axes it turns them all round
+    name = _IRREGULAR.get(node.op_type) or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", node.op_type).lower()
+    return TABLE.get(name, UNKNOWN)
+
 
 Protos = Mapping[str, onnx.AttributeProto]
 
 
 def counted(node: onnx.NodeProto, name: str, operands: Sequence[View | None], output: Shape) -> Counted:
-    """The layers of a node of ONNX's own operators: none for those without multiply-accumulates.
+    """The layers of a node whose kind is known: none for those without multiply-accumulates.
 
     ``operands`` by position, None for one left out. InputError for shapes that contradict each other.
     """
-    if node.op_type in _WITHOUT_MACS:
+    kind = kind_of(node)
+    if kind.nest is None:
         return Counted()
     attributes = {attribute.name: attribute for attribute in node.attribute}
-    factors = [operands[i] for i in factors_of(node) if i < len(operands)]
-    found = _LAYERS[node.op_type](name, [view for view in factors if view], output, attributes)
+    factors = [operands[i] for i in kind.factors if i < len(operands)]
+    found = _LAYERS[kind.nest](name, [view for view in factors if view], output, attributes)
     return found or Counted(uncounted=Uncounted("an einsum that is no product of two operands"))
-
-
-def is_known(node: onnx.NodeProto) -> bool:
-    """Whether :func:`counted` takes the node: one of ONNX's own operators, without graphs inside."""
-    if node.domain not in STANDARD_DOMAINS or any(
-        a.type == onnx.AttributeProto.GRAPH for a in node.attribute
-    ):
-        return False
-    return node.op_type in _WITHOUT_MACS or node.op_type in _LAYERS
-
-
-def factors_of(node: onnx.NodeProto) -> tuple[int, ...]:
-    """The inputs that are multiplied, by position; scales and zero points may stand between them."""
-    return _FACTORS.get(node.op_type, (0, 1)) if node.op_type in _LAYERS else ()
 
 
 def pooling_of(node: onnx.NodeProto) -> Pooling | None:
@@ -172,11 +155,10 @@ def _number(attributes: Protos, key: str, default: int) -> int:
     return int(attributes[key].i) if key in attributes else default
 
 
-_LAYERS: dict[str, Callable[[str, Sequence[View], Shape, Protos], Counted | None]] = {
-    **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv"), _convolution),
-    **dict.fromkeys(("MatMul", "MatMulInteger", "QLinearMatMul"), _matmul),
-    "Gemm": _gemm,
-    "Einsum": _einsum,
-    "Attention": _attention,
+_LAYERS: dict[Nest, Callable[[str, Sequence[View], Shape, Protos], Counted | None]] = {
+    "convolution": _convolution,
+    "matmul": _matmul,
+    "gemm": _gemm,
+    "einsum": _einsum,
+    "attention": _attention,
 }
-_FACTORS = {"QLinearConv": (0, 3), "QLinearMatMul": (0, 3), "Attention": (0, 1, 2, 4, 5)}

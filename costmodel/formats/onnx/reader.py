@@ -11,11 +11,12 @@ import onnx
 from costmodel.errors import InputError
 from costmodel.formats.onnx.attributes import attributes_of
 from costmodel.formats.onnx.constants import UNKNOWN, constants_of, standard_opset
-from costmodel.formats.onnx.operators import counted, factors_of, is_known, pooling_of
+from costmodel.formats.onnx.operators import counted, kind_of, pooling_of
 from costmodel.formats.onnx.shapes import graph_inputs, load_model, shapes_of
 from costmodel.formats.onnx.uncounted import unsupported
 from costmodel.formats.onnx.views import Views
 from costmodel.workload.network import Network, Node, Uncounted, Value, ValueKind
+from costmodel.workload.operators import UNKNOWN as UNKNOWN_OPERATOR
 from costmodel.workload.products import Counted
 from costmodel.workload.views import Shape
 
@@ -61,7 +62,7 @@ def _network(path: Path, model: onnx.ModelProto, shapes: Mapping[str, Shape]) ->
             raise InputError(f"output {result}", "a tensor that some node makes", "none that does")
         kinds[result] = "parameter"
     values = tuple(Value(value, shapes.get(value, (0,)), kind) for value, kind in kinds.items())
-    return Network(path.stem, nodes, values)
+    return Network(path.stem, nodes, values, views_folded=False)
 
 
 def _names(graph: onnx.GraphProto) -> list[str]:
@@ -99,7 +100,7 @@ class _Reader:
         outputs = tuple(output for output in node.output if output)
         operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
         attributes = attributes_of(node, self._constants, self._opset)
-        made = Node(name, operator, inputs, outputs, (), pooling_of(node), attributes)
+        made = Node(name, operator, inputs, outputs, (), pooling_of(node), attributes, kinds=(kind_of(node),))
         found = self._counted(node, made)
         made = replace(made, layers=found.layers, uncounted=found.uncounted, note=found.note)
         self._views.add(made)
@@ -110,11 +111,11 @@ class _Reader:
 
     def _counted(self, node: onnx.NodeProto, made: Node) -> Counted:
         """The node's layers; what contradicts itself becomes a reason, for whoever needs the layers."""
-        if not is_known(node):
+        if made.kind is UNKNOWN_OPERATOR:
             return Counted(uncounted=unsupported(node, made, self._shapes))
         output = self._shapes.get(made.outputs[0], (UNKNOWN,)) if made.outputs else ()
         operands = [self._views.of(name) if name else None for name in node.input]
-        multiplied = [node.input[i] for i in factors_of(node) if i < len(node.input) and node.input[i]]
+        multiplied = [node.input[i] for i in made.kind.factors if i < len(node.input) and node.input[i]]
         for name in (*multiplied, *made.outputs[: len(multiplied)]):
             if UNKNOWN in self._shapes.get(name, (UNKNOWN,)):
                 why = self._unknown.get(name) or self._because(made)

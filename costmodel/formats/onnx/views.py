@@ -8,7 +8,6 @@ from math import prod
 
 from costmodel.errors import InputError
 from costmodel.formats.onnx.constants import Constants
-from costmodel.formats.onnx.operators import ELEMENTWISE, MOVEMENT
 from costmodel.workload.network import Node
 from costmodel.workload.views import Shape, View, chained, combined, stacked, whole
 
@@ -60,7 +59,7 @@ class Views:
                 return _VIEWS[node.operator](asked)
         except InputError:  # an axis or a bound that only the running network knows
             return None
-        if node.operator in ELEMENTWISE and len(asked.operands) == len(operands):
+        if node.kind.elements == "pointwise" and len(asked.operands) == len(operands):
             read = [self._uniform(name, view) for name, view in zip(node.inputs, asked.operands, strict=True)]
             return combined(node.outputs[result], read, shape)
         return None
@@ -89,7 +88,7 @@ class _Asked:
 
 def _lost(node: Node, operands: Sequence[View | None]) -> str:
     """What cannot be followed: what operators that move data, or that nobody knows, do to repetitions."""
-    if not (node.opaque or node.operator in MOVEMENT | ELEMENTWISE | _SCALING):
+    if not (node.opaque or node.kind.elements != "computed" or node.operator in _SCALING):
         return ""
     if earlier := next((view.lost for view in operands if view and view.lost), ""):
         return earlier

@@ -36,14 +36,16 @@ class Factors(NamedTuple):
     output: Shape
 
 
-def product(builder: Builder, node: Node, factors: Factors) -> Data:
-    """The layer of a node with one; its second operand is constant weights or activations."""
+def product(builder: Builder, node: Node, factors: Factors, views_folded: bool) -> Data:
+    """The layer of a node with one; its second operand is constant weights or activations.
+
+    ``views_folded`` as of the network.
+    """
     (layer,) = node.layers
-    head = node.operator.split("+")[0]
     if "P" in layer.sizes:
         return _convolution(builder, node, layer, factors)
     factors = _for_every_query_head(factors)
-    letters = _letters(head, node, factors)
+    letters = _letters(node, factors, views_folded)
     if letters is not None:
         _check_statements(node)
         left, right = (Operand(*one) for one in zip(letters[:2], factors.shapes, factors.data, strict=True))
@@ -88,28 +90,28 @@ def _for_every_query_head(factors: Factors, fewest: int = 2) -> Factors:
     return Factors((a, (*b[:i], a[i], *b[i + 1 :])), (left, right), factors.output)
 
 
-def _letters(head: str, node: Node, factors: Factors) -> tuple[str, str, str] | None:
+def _letters(node: Node, factors: Factors, views_folded: bool) -> tuple[str, str, str] | None:
     """A letter for every axis of both operands and of the result.
 
     None where views that the file folds away stand between the operands and the product.
     """
     a, b = factors.shapes
-    if any(data is not None and data.axes is None for data in factors.data) or head == "layer":
+    if any(data is not None and data.axes is None for data in factors.data) or node.kind.nest == "stated":
         return None
-    if head == "Gemm":
+    if node.kind.nest == "gemm":
         a_turned, b_turned = (node.attributes.flag(key) for key in ("transA", "transB"))
         return ("km" if a_turned else "mk"), ("nk" if b_turned else "kn"), "mn"
-    if head == "Einsum":
+    if node.kind.nest == "einsum":
         left, result = node.attributes.text("equation", "").replace(" ", "").split("->")
         first, second = left.split(",")
         return first, second, result
-    if head == "linear":
+    if node.kind.nest == "linear":
         rows = "".join(chr(ord("a") + i) for i in range(len(a) - 1))
         plain = len(a) > 0 and len(b) == 2 and a[-1] == b[-1] and (*a[:-1], b[0]) == factors.output
         return (f"{rows}y", "zy", f"{rows}z") if plain else None
     if not _as_numpy(a, b, factors.output):
         return None
-    if head[0].islower() and None not in factors.data and a[-1] == a[-2] == b[-1] == b[-2]:
+    if views_folded and None not in factors.data and a[-1] == a[-2] == b[-1] == b[-2]:
         return None  # a transpose that the file may fold away would not show in the shapes
     return letters_of_matmul(a, b)
 
@@ -192,7 +194,7 @@ def _pieces(operands: Sequence[Data], widths: Sequence[int]) -> list[Data]:
 def _convolution(builder: Builder, node: Node, layer: Layer, factors: Factors) -> Data:
     sizes = layer.sizes
     data, weights = factors.data
-    if node.operator == "layer":  # of a list of layers, whose tensors are in an order of their own
+    if node.kind.nest == "stated":  # of a list of layers, whose tensors are in an order of their own
         data, weights = (data if data is not None else weights), None
     if data is None or weights is not None:
         raise InputError("", "constant weights of a convolution of activations", "others")
@@ -204,11 +206,11 @@ def _convolution(builder: Builder, node: Node, layer: Layer, factors: Factors) -
     groups = sizes.get("G", 1) if "K" in sizes else sizes["C"]
     k = sizes["K"] * groups if "K" in sizes else groups
     c = sizes["C"] * groups if "K" in sizes else groups
-    axes = 2 if node.operator == "layer" else len(factors.output) - 2
+    axes = 2 if node.kind.nest == "stated" else len(factors.output) - 2
     names = (("P", "R"), ("Q", "S"))[-axes:]
     numbers = [_axis(layer, *pair) for pair in names]
     read = factors.shapes[0][2:]
-    if node.operator == "layer":
+    if node.kind.nest == "stated":
         read = tuple((count - 1) * stride + size for count, size, stride in numbers)
     data = as_image(data, (1, c, *read))
     counts, filters, strides = zip(*numbers, strict=True)

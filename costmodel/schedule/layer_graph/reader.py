@@ -36,7 +36,6 @@ from costmodel.schedule.layer_graph.layout import (
     side_by_side,
     spatial_dims,
 )
-from costmodel.schedule.layer_graph.operators import Role, role_of
 from costmodel.schedule.layer_graph.products import Factors, attention, product
 from costmodel.schedule.layer_graph.views import (
     ViewNode,
@@ -48,6 +47,7 @@ from costmodel.schedule.layer_graph.views import (
 )
 from costmodel.schedule.layer_graph.windows import Windows, each, even_window, stated_windows
 from costmodel.workload.network import Network, Node, Value
+from costmodel.workload.operators import SCHEDULED, OperatorKind, OperatorRole
 
 
 def layer_graph(network: Network) -> LayerGraph:
@@ -72,8 +72,6 @@ def layer_graph(network: Network) -> LayerGraph:
 
 _TAKE_STATISTICS = ("activation", "elementwise", "reduction", "view")
 _TAKE_SEVERAL = ("products", "elementwise", "concatenation")
-_FACTORS = {"QLinearConv": (0, 3), "QLinearMatMul": (0, 3), "addmm": (1, 2), "baddbmm": (1, 2)}
-"""Where the factors of a product are among its operands, if not first and second."""
 
 
 class _Reader:
@@ -101,28 +99,28 @@ class _Reader:
 
     def read(self, node: Node) -> None:
         """Make the node's layers, and say what its outputs are."""
-        head, *fused = node.operator.split("+")
         if unmade := [name for name in node.inputs if name not in self._data]:
             raise InputError("", "first outputs of other nodes", f"others, which no layer makes: {unmade}")
         operands = [data for name in node.inputs if (data := self._data[name]) is not None]
-        if not operands or head in ("shape", "Shape", "Size"):
+        if not operands or node.kind.role == "numbers":
             self._data.update(dict.fromkeys(node.outputs))
             return
-        role = self._role(node, head, operands)
-        if role == "cut" and head in ("split", "split_with_sizes", "chunk", "unbind", "Split"):
+        role = self._role(node, operands)
+        if node.kind.name == "split":
             self._split(node, operands[0])
             return
         made, extra = self._made(node, role, operands)
-        for step in self._with_operands(fused, extra):
+        for step in self._with_operands(node, extra):
             made = self._fused(node, step, made)
-        self._data[node.outputs[0]] = _checked(made, node, self._values[node.outputs[0]])
+        value, folded = self._values[node.outputs[0]], self._network.views_folded
+        self._data[value.name] = _checked(made, value, folded)
 
-    def _role(self, node: Node, head: str, operands: Sequence[Data]) -> Role:
+    def _role(self, node: Node, operands: Sequence[Data]) -> OperatorRole:
         """What the node is; InputError for one that no schedule can have."""
-        role = role_of(head)
+        role, head = node.kind.role, node.operator.split("+")[0]
         if node.uncounted:
             raise InputError("", "an operator whose work is known", node.uncounted.why)
-        if role is None:
+        if role not in SCHEDULED:
             raise InputError("", "an operator that a chip's schedule can have", head)
         for name in node.outputs if role == "cut" else node.outputs[:1]:
             if not self._values[name].elements:
@@ -130,11 +128,11 @@ class _Reader:
         if role not in _TAKE_STATISTICS and any(data.statistic for data in operands):
             raise InputError("", "numbers over all channels only within a normalisation", head)
         computed = {data.parts for data in operands if not data.external}
-        if role not in _TAKE_SEVERAL and "+" not in node.operator and len(computed) > 1:
+        if role not in _TAKE_SEVERAL and len(node.kinds) == 1 and len(computed) > 1:
             raise InputError("", "one operand that the network computes", len(computed))
         return role
 
-    def _made(self, node: Node, role: Role, operands: list[Data]) -> tuple[Data, list[str]]:
+    def _made(self, node: Node, role: OperatorRole, operands: list[Data]) -> tuple[Data, list[str]]:
         """What a node's first operator makes, and the operands that it leaves to those fused to it."""
         if role == "products":
             return self._products(node, operands)
@@ -144,11 +142,11 @@ class _Reader:
             return self._concatenated(node), []
         return self._of_one(node, role, operands[0]), self._others(node)
 
-    def _of_one(self, node: Node, role: Role, data: Data) -> Data:
+    def _of_one(self, node: Node, role: OperatorRole, data: Data) -> Data:
         """What an operator of one operand that is not constant makes."""
-        value, head = self._values[node.outputs[0]], node.operator.split("+")[0]
+        value = self._values[node.outputs[0]]
         first = next(name for name in node.inputs if self._data[name] is not None)
-        view = ViewNode(node.name, node.attributes, self._values[first].shape, value.shape)
+        view = ViewNode(node.name, node.kind, node.attributes, self._values[first].shape, value.shape)
         if 0 in view.read:
             raise InputError("", "an input of known shape", view.read, key=first)
         if role in ("activation", "normalisation"):
@@ -162,13 +160,13 @@ class _Reader:
         if data.statistic:
             return data
         if role in ("lookup", "cut"):
-            return part(self.builder, head, data, view)
-        return viewed(self.builder, head, data, view)
+            return part(self.builder, data, view)
+        return viewed(self.builder, data, view)
 
     def _others(self, node: Node) -> list[str]:
         """Operands behind the first that the network computes or is given: for fused operators."""
         found = [name for name in node.inputs if self._data[name] is not None]
-        return found[1:] if "+" in node.operator else []
+        return found[1:] if len(node.kinds) > 1 else []
 
     def _products(self, node: Node, operands: list[Data]) -> tuple[Data, list[str]]:
         output = self._values[node.outputs[0]].shape
@@ -176,8 +174,7 @@ class _Reader:
             names = [name for name in node.inputs if self._data[name] is not None]
             shapes = [self._values[name].shape for name in names]
             return attention(self.builder, node, operands, shapes, output), []
-        head = node.operator.split("+")[0]
-        first, second = _FACTORS.get(head, (0, 1))
+        first, second = node.kind.factors
         if len(node.inputs) == 1:  # x @ x, or two views of one tensor
             first = second = 0
         if max(first, second) >= len(node.inputs):
@@ -185,31 +182,35 @@ class _Reader:
         names = [node.inputs[place] for place in (first, second)]
         others = [name for i, name in enumerate(node.inputs) if i not in (first, second)]
         extra = [name for name in others if self._data[name] is not None]
-        if extra and "+" not in node.operator:
+        if extra and len(node.kinds) == 1:
             raise InputError("", "two factors, and constants", f"more that the network computes: {extra}")
         shapes, data = ([self._values[name].shape for name in names], [self._data[name] for name in names])
         factors = Factors((shapes[0], shapes[1]), (data[0], data[1]), output)
-        return product(self.builder, node, factors), extra
+        return product(self.builder, node, factors, self._network.views_folded), extra
 
-    def _with_operands(self, fused: Sequence[str], extra: Sequence[str]) -> list[tuple[str, Data | None]]:
-        """Fused operators and the operand that each takes besides what was made so far (None: constants)."""
-        takers = [i for i, one in enumerate(fused) if role_of(one) == "elementwise"]
+    def _with_operands(self, node: Node, extra: Sequence[str]) -> list[tuple[str, OperatorKind, Data | None]]:
+        """Fused operators, by the file's names, and the operand that each takes besides what was made so far
+        (None: constants).
+        """
+        names = node.operator.split("+")[1:]
+        fused = list(zip(names, node.kinds[1:], strict=True))
+        takers = [i for i, (_, kind) in enumerate(fused) if kind.role == "elementwise"]
         if extra and len(takers) != len(extra):
-            raise InputError("", f"{len(takers)} operands for the fused {' and '.join(fused)}", list(extra))
+            raise InputError("", f"{len(takers)} operands for the fused {' and '.join(names)}", list(extra))
         taken = dict(zip(takers, (self._data[name] for name in extra), strict=False))
-        return [(one, taken.get(i)) for i, one in enumerate(fused)]
+        return [(name, kind, taken.get(i)) for i, (name, kind) in enumerate(fused)]
 
-    def _fused(self, node: Node, step: tuple[str, Data | None], made: Data) -> Data:
+    def _fused(self, node: Node, step: tuple[str, OperatorKind, Data | None], made: Data) -> Data:
         """The next operator fused to a node: on what was made so far, and perhaps an operand of its own."""
-        (operator, operand), shape = step, self._values[node.outputs[0]].shape
-        role, name = role_of(operator), f"{node.name}.{operator}"
-        if role not in ("activation", "normalisation", "elementwise"):
+        (operator, kind, operand), shape = step, self._values[node.outputs[0]].shape
+        name = f"{node.name}.{operator}"
+        if kind.role not in ("activation", "normalisation", "elementwise"):
             expected = "element-wise operators, normalisations and softmax in a fused one"
             raise InputError("", expected, operator)
         if operand is not None and (not operand.external or operand.elements == prod(shape)):
             operand = self.builder.plain(name, operand)
             return self.builder.combined(name, _alike([made, operand]))
-        return self.builder.pointwise(name, made, foldable=role != "normalisation")
+        return self.builder.pointwise(name, made, foldable=kind.role != "normalisation")
 
     def _elementwise(self, node: Node, names: Sequence[str]) -> Data:
         """Arithmetic; operands that are broadcast from the network's input (masks) count as constants."""
@@ -252,7 +253,7 @@ class _Reader:
         if node.pooling is not None:
             sizes, strides = (each(one, len(counts)) for one in (node.pooling.size, node.pooling.stride))
             return stated_windows(node.attributes, lengths, counts, (sizes, strides))
-        if "adaptive" not in node.operator and "Global" not in node.operator:
+        if not node.kind.name.startswith("adaptive"):
             raise InputError("", "the size of its window", "none")
         return [even_window(count, length) for count, length in zip(counts, lengths, strict=True)]
 
@@ -308,7 +309,7 @@ class _Reader:
 
     def _split(self, node: Node, data: Data) -> None:
         shapes = [self._values[name].shape for name in node.outputs]
-        view = ViewNode(node.name, node.attributes, self._values[node.inputs[0]].shape, ())
+        view = ViewNode(node.name, node.kind, node.attributes, self._values[node.inputs[0]].shape, ())
         self._data.update(zip(node.outputs, split(self.builder, data, view, shapes), strict=True))
 
 
@@ -357,7 +358,7 @@ def _lies_as(data: Data, axes: tuple[Axis, ...]) -> bool:
     return len(own) == len(axes) and all(one in ((), other) for one, other in zip(own, axes, strict=True))
 
 
-def _checked(made: Data, node: Node, value: Value) -> Data:
+def _checked(made: Data, value: Value, views_folded: bool) -> Data:
     """``made`` if it is all of the value, else InputError, as where a network is of several samples.
 
     Where the file folds views away, a value of as many elements may have other axes.
@@ -368,7 +369,7 @@ def _checked(made: Data, node: Node, value: Value) -> Data:
         return replace(made, axes=None)
     if made.axes is not None and made.sizes == value.shape:
         return made
-    if made.elements == value.elements and (made.axes is None or node.operator[0].islower()):
+    if made.elements == value.elements and (made.axes is None or views_folded):
         return replace(made, axes=None)
     remedy = "Load it with a batch of 1: how many samples there are is the schedule's business"
     raise InputError("", f"an output of {made.elements} elements for one sample", value.shape, remedy)

@@ -22,59 +22,53 @@ from costmodel.schedule.layer_graph.layout import (
     reshaped,
 )
 from costmodel.workload.attributes import Attributes
+from costmodel.workload.operators import OperatorKind
 
 
 class ViewNode(NamedTuple):
     """A view as a node states it: of a value of shape ``read``, the result of shape ``made``."""
 
     name: str
+    kind: OperatorKind
     attributes: Attributes
     read: Shape
     made: Shape
 
 
-def viewed(builder: Builder, operator: str, data: Data, view: ViewNode) -> Data:
+def viewed(builder: Builder, data: Data, view: ViewNode) -> Data:
     """What a node that computes nothing makes of ``data``; InputError where it does not say enough."""
+    operator = view.kind.name
     if operator in _SAME or (view.read == view.made and operator not in _MOVING):
         return data
-    if (
-        data.external
-        and not data.repeats
-        and operator not in ("Expand", "expand", "Pad", "pad", "constant_pad_nd")
-    ):
+    if data.external and not data.repeats and operator not in ("expand", "pad"):
         return external(view.made)
-    if operator in ("Pad", "pad", "constant_pad_nd"):
-        return _padded(builder, operator, data, view)
+    if operator == "pad":
+        return _padded(builder, data, view)
     data = builder.plain(view.name, data)
     if operator in _RESHAPES:
         return reshaped(data, view.made)
-    if operator in ("Expand", "expand"):
+    if operator == "expand":
         return expanded(data, view.made)
-    if operator in ("Tile", "repeat"):
-        return _tiled(operator, data, view)
+    if operator == "repeat":
+        return _tiled(data, view)
     if operator in _PERMUTES:
-        return permuted(data, _permutation(operator, view))
+        return permuted(data, _permutation(view))
     raise InputError("", "a view whose meaning is known here", operator)
 
 
-_SAME = frozenset(
-    "Identity Dropout clone contiguous copy to _to_copy dropout alias detach identity".split()  # noqa: SIM905
-)
-_RESHAPES = frozenset(
-    "view reshape _unsafe_view flatten unsqueeze squeeze Reshape Flatten Squeeze Unsqueeze getitem".split()  # noqa: SIM905
-)
-_PERMUTES = ("permute", "transpose", "t", "Transpose")
-_MOVING = (*_PERMUTES, "Pad", "pad", "constant_pad_nd")
+_SAME = ("identity", "dropout")
+_RESHAPES = ("reshape", "flatten", "squeeze", "unsqueeze")
+_PERMUTES = ("permute", "transpose", "t")
+_MOVING = (*_PERMUTES, "pad")
 """Views that move elements although shapes may stay."""
 
 
-def _permutation(operator: str, view: ViewNode) -> tuple[int, ...]:
+def _permutation(view: ViewNode) -> tuple[int, ...]:
     """Which axis of the input each axis of the result is."""
-    attributes, axes = view.attributes, len(view.read)
-    if operator == "Transpose":
-        return _axes(attributes.numbers("perm", tuple(reversed(range(axes)))), axes)
-    if operator == "permute" and "dims" in attributes:
-        return _axes(attributes.numbers("dims"), axes)
+    attributes, axes, operator = view.attributes, len(view.read), view.kind.name
+    key = "perm" if "perm" in attributes else "dims"
+    if operator == "permute" and key in attributes:
+        return _axes(attributes.numbers(key), axes)
     order = list(range(axes))
     if operator == "transpose" and "dim0" in attributes:
         first, second = (_axis(attributes.number(key), axes) for key in ("dim0", "dim1"))
@@ -115,9 +109,8 @@ def _axes(numbers: Sequence[int], axes: int) -> tuple[int, ...]:
     return tuple(_axis(number, axes) for number in numbers)
 
 
-def _tiled(operator: str, data: Data, view: ViewNode) -> Data:
-    key = "repeats" if operator == "Tile" else "repeats" if "repeats" in view.attributes else "sizes"
-    repeats = view.attributes.numbers(key)
+def _tiled(data: Data, view: ViewNode) -> Data:
+    repeats = view.attributes.numbers("repeats" if "repeats" in view.attributes else "sizes")
     missing = len(repeats) - len(known_axes(data))
     if missing > 0:
         data = reshaped(data, (*(1,) * missing, *view.read))
@@ -127,17 +120,17 @@ def _tiled(operator: str, data: Data, view: ViewNode) -> Data:
 # ---- padding
 
 
-def _padded(builder: Builder, operator: str, data: Data, view: ViewNode) -> Data:
+def _padded(builder: Builder, data: Data, view: ViewNode) -> Data:
     """Constants around rows and columns wait for the window that reads them; negative ones cut off."""
     attributes, axes = view.attributes, len(view.read)
     if (mode := attributes.text("mode", "constant")) != "constant":
         raise InputError("", "padding with a constant", mode, key="mode")
     before, behind = [0] * axes, [0] * axes
-    if operator == "Pad":
+    if "pads" in attributes:  # as ONNX states them: all before the axes, then all behind them
         pads = attributes.numbers("pads")
         padded = _axes(attributes.numbers("axes", tuple(range(axes))), axes)
         pairs = list(zip(pads[: len(padded)], pads[len(padded) :], strict=False))
-    else:  # the last axis first
+    else:  # as PyTorch does: the last axis first, before and behind it
         pads = attributes.numbers("pad")
         padded = tuple(range(axes - 1, axes - 1 - len(pads) // 2, -1))
         pairs = list(zip(pads[::2], pads[1::2], strict=False))
@@ -184,16 +177,17 @@ def _with_padding(data: Data, axis: int, before: int, behind: int) -> Data:
 # ---- parts
 
 
-def part(builder: Builder, operator: str, data: Data, view: ViewNode) -> Data:
+def part(builder: Builder, data: Data, view: ViewNode) -> Data:
     """The part that a slice, a select or a gather with constant indices takes."""
     if data.external and not data.repeats:
         return external(view.made)
-    if view.read == view.made and operator in ("slice", "Slice") and not _turns(view.attributes):
+    is_slice = view.kind.name == "slice"
+    if view.read == view.made and is_slice and not _turns(view.attributes):
         return data
     data = builder.plain(view.name, data)
-    if operator in ("slice", "Slice"):
-        return builder.part(view.name, data, _chosen(operator, view), waits=len(view.made) == 4)
-    return reshaped(builder.part(view.name, data, _chosen(operator, view)), view.made)
+    if is_slice:
+        return builder.part(view.name, data, _chosen(view), waits=len(view.made) == 4)
+    return reshaped(builder.part(view.name, data, _chosen(view)), view.made)
 
 
 def _turns(attributes: Attributes) -> bool:
@@ -201,10 +195,10 @@ def _turns(attributes: Attributes) -> bool:
     return any(step < 0 for step in attributes.numbers("steps", ()))
 
 
-def _chosen(operator: str, view: ViewNode) -> list[tuple[int, list[int]]]:
+def _chosen(view: ViewNode) -> list[tuple[int, list[int]]]:
     """Indices along axes of the input."""
-    attributes, axes = view.attributes, len(view.read)
-    if operator == "Slice":
+    attributes, axes, operator = view.attributes, len(view.read), view.kind.name
+    if operator == "slice" and "starts" in attributes:  # as ONNX states it: several axes at once
         starts, ends = attributes.numbers("starts"), attributes.numbers("ends")
         along = _axes(attributes.numbers("axes", tuple(range(len(starts)))), axes)
         steps = attributes.numbers("steps", (1,) * len(starts))
@@ -220,10 +214,7 @@ def _chosen(operator: str, view: ViewNode) -> list[tuple[int, list[int]]]:
         axis = _axis(_stated(attributes, "dim", view), axes)
         return [(axis, [_axis(_stated(attributes, "index", view), view.read[axis])])]
     axis = _axis(attributes.number("axis", attributes.number("dim", 0)), axes)
-    if (
-        operator not in ("Gather", "index_select")
-        or attributes.get("indices", attributes.get("index")) is None
-    ):
+    if operator != "index_select" or attributes.get("indices", attributes.get("index")) is None:
         raise _unknown("indices", f"{view.read} -> {view.made}")
     key = "indices" if "indices" in attributes else "index"
     numbers = _flat(attributes[key])

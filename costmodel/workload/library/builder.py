@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from costmodel.workload.attributes import Attributes, Plain
+from costmodel.workload.convolutions import Window, convolution_of
 from costmodel.workload.network import Layer, Network, Node, Pooling, Value, batched_matmul
-from costmodel.workload.operators import Window, convolution_of
 from costmodel.workload.products import linear_of
 from costmodel.workload.views import Shape
 

@@ -127,7 +127,7 @@ def test_inputs_on_the_host_come_back_without_a_spill() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [("relu", "add"), ("LeakyRelu", "Add"), ("Clip", "Mul+HardSwish")]
+    ("first", "second"), [("relu", "add"), ("leaky_relu", "maximum"), ("clip", "mul+hardswish")]
 )
 def test_an_output_may_take_the_place_of_an_input_that_ends_there(first: str, second: str) -> None:
     settings = ScratchpadSettings(in_place=True)

@@ -14,8 +14,8 @@ from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.batch import BatchEvaluator
 from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import Mapping
+from costmodel.workload.convolutions import Window, convolution_of, reading_once
 from costmodel.workload.network import Layer, Tensor
-from costmodel.workload.operators import Window, convolution_of, reading_once
 from costmodel.workload.products import matmul_of
 from costmodel.workload.views import whole
 from solvers.budget import Budget

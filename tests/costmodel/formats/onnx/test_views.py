@@ -13,6 +13,7 @@ from onnx.reference import ReferenceEvaluator
 
 from costmodel.formats.onnx.attributes import attributes_of
 from costmodel.formats.onnx.constants import constants_of
+from costmodel.formats.onnx.operators import kind_of
 from costmodel.formats.onnx.shapes import shapes_of
 from costmodel.formats.onnx.views import Views
 from costmodel.workload.network import Node
@@ -94,7 +95,8 @@ def view_of(model: onnx.ModelProto, name: str) -> View | None:
     views = Views(shapes, constants)
     for node in model.graph.node:
         attributes = attributes_of(node, constants, OPSET)
-        views.add(Node(node.name, node.op_type, tuple(node.input), tuple(node.output), attributes=attributes))
+        read, made, kinds = tuple(node.input), tuple(node.output), (kind_of(node),)
+        views.add(Node(node.name, node.op_type, read, made, attributes=attributes, kinds=kinds))
     return views.of(name)
 
 

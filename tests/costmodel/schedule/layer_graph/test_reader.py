@@ -225,14 +225,12 @@ def test_a_normalisation_in_pieces_is_one_layer() -> None:
     tokens = (1, 6, 16)
     x = build.linear("fc", build.input("x", tokens), 16)
     one = (1, 6, 1)
-    mean = build.operator("mean", "ReduceMean", (x,), one)
-    shifted = build.operator("sub", "Sub", (x, mean), tokens)
-    variance = build.operator(
-        "variance", "ReduceMean", (build.operator("pow", "Pow", (shifted,), tokens),), one
-    )
-    scale = build.operator("sqrt", "Sqrt", (variance,), one)
-    y = build.operator("div", "Div", (shifted, scale), tokens)
-    y = build.operator("gain", "Mul", (y, build.parameter("gamma", (16,))), tokens)
+    mean = build.operator("mean", "mean", (x,), one)
+    shifted = build.operator("sub", "sub", (x, mean), tokens)
+    variance = build.operator("variance", "mean", (build.operator("pow", "pow", (shifted,), tokens),), one)
+    scale = build.operator("sqrt", "sqrt", (variance,), one)
+    y = build.operator("div", "div", (shifted, scale), tokens)
+    y = build.operator("gain", "mul", (y, build.parameter("gamma", (16,))), tokens)
     build.linear("next", y, 4)
     layers = by_name(build)
     assert {name: layer.kind for name, layer in layers.items()} == {
@@ -247,7 +245,7 @@ def test_poolings_and_means() -> None:
     build, x = start()
     build.max_pool("max", x, Pool(3, 2, padding=1))
     build.average_pool("average", x, 2)
-    build.operator("global", "GlobalAveragePool", (x,), (1, 8, 1, 1))
+    build.operator("global", "adaptive_avg_pool2d", (x,), (1, 8, 1, 1))
     build.operator("mean", "mean", (x,), (1, 8), dim=(2, 3))
     layers = by_name(build)
     window = {n: (lay.r, lay.stride_h, lay.pad_h, lay.input_h, lay.h) for n, lay in layers.items()}
@@ -334,10 +332,10 @@ def test_heads_that_share_keys() -> None:
     x = build.input("x", (1, 6, 16))
     q, k, v = build.linear("q", x, 16), build.linear("k", x, 8), build.linear("v", x, 8)
     scores = batched_matmul("scores", B=4, M=6, N=6, K=4)
-    s = build.operator("scores", "MatMul", (q, k), (1, 4, 6, 6), scores)
-    s = build.operator("softmax", "Softmax", (s,), (1, 4, 6, 6))
+    s = build.operator("scores", "matmul", (q, k), (1, 4, 6, 6), scores)
+    s = build.operator("softmax", "softmax", (s,), (1, 4, 6, 6))
     values = batched_matmul("values", B=4, M=6, N=4, K=6)
-    build.operator("values", "MatMul", (s, v), (1, 4, 6, 4), values)
+    build.operator("values", "matmul", (s, v), (1, 4, 6, 4), values)
     graph = layer_graph(build.network())
     layers = {layer.name: layer for layer in graph.layers}
     names = [[graph.layers[i].name for i in layers[one].weight_producers] for one in ("scores", "values")]
@@ -349,7 +347,7 @@ def test_products_across_tokens_read_a_transposed_input() -> None:
     build = NetworkBuilder("mixer")
     x = build.linear("fc", build.input("x", (1, 6, 16)), 16)
     weights = build.parameter("w", (10, 6))
-    build.operator("mix", "MatMul", (weights, x), (1, 10, 16), gemm("mix", M=10, N=16, K=6))
+    build.operator("mix", "matmul", (weights, x), (1, 10, 16), gemm("mix", M=10, N=16, K=6))
     layers = by_name(build)
     assert [layer.kind for layer in layers.values()] == ["conv", "transpose", "conv"]
     assert (layers["mix"].c, layers["mix"].h, layers["mix"].k) == (6, 16, 10)
@@ -393,12 +391,12 @@ def test_what_a_schedule_cannot_have_is_named() -> None:
     with pytest.raises(InputError, match=r"node conv1 .*one sample.*batch of 1"):
         layer_graph(load_network("resnet18", 2))
     build, x = start()
-    mean = build.operator("mean", "ReduceMean", (x,), (1, 1, 8, 8))
+    mean = build.operator("mean", "mean", (x,), (1, 1, 8, 8))
     build.convolution("attend", mean, Convolution(1))
     with pytest.raises(InputError, match=r"node attend .*only within a normalisation"):
         by_name(build)
     build, x = start()
-    build.operator("rows", "Gather", (build.parameter("table", (10, 4)), x), (1, 8, 8, 8, 4))
+    build.operator("rows", "index_select", (build.parameter("table", (10, 4)), x), (1, 8, 8, 8, 4))
     with pytest.raises(InputError, match=r"node rows .*indices that it computes"):
         by_name(build)
     build, x = start()

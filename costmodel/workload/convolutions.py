@@ -1,0 +1,118 @@
+"""From the shapes of a convolution's tensors to its loop nest (layer)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from costmodel.errors import InputError
+from costmodel.workload.network import Axis, Layer, Tensor, convolution
+from costmodel.workload.products import Counted
+from costmodel.workload.views import Digits, Shape, View
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a filter slides: a stride and a dilation per spatial axis (padding shows in the output shape)."""
+
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int = 1
+
+    @classmethod
+    def of(
+        cls, axes: int, stride: Sequence[int] = (), dilation: Sequence[int] = (), groups: int = 1
+    ) -> Window:
+        """A window over ``axes`` spatial axes; what is left out is 1, a single number holds for all axes."""
+        return cls(_spread(stride, axes), _spread(dilation, axes), groups)
+
+
+def _spread(numbers: Sequence[int], axes: int) -> tuple[int, ...]:
+    return tuple(numbers) * axes if len(numbers) == 1 else tuple(numbers) or (1,) * axes
+
+
+def convolution_of(name: str, inputs: Shape, weights: Shape, output: Shape, window: Window) -> Layer:
+    """The layer of a 1-D, 2-D or 3-D convolution.
+
+    ``inputs`` is (N, C, *rows), ``weights`` (K, C / groups, *filter) and ``output`` (N, K, *positions). A
+    1-D convolution runs along Q and S (P = R = 1); a 3-D one has two dims more: D, the output depth, and
+    T, the filter depth.
+    """
+    axes = len(weights) - 2
+    if not 1 <= axes <= 3 or len(output) != len(weights) or output[1] != weights[0]:
+        found = f"weights {weights} and output {output}"
+        raise InputError(f"layer {name}", "weights (K, C/groups, *filter) and output (N, K, *out)", found)
+    if len(inputs) != len(weights) or inputs[1] != weights[1] * window.groups:
+        found = f"input {inputs} with weights {weights} and groups {window.groups}"
+        raise InputError(f"layer {name}", "an input (N, C, *rows) with C = groups * weights[1]", found)
+    for key, numbers in (("stride", window.stride), ("dilation", window.dilation)):
+        if len(numbers) != axes:
+            raise InputError(f"layer {name}", f"{axes} whole numbers, one per spatial axis", numbers, key=key)
+    size = (1,) * (2 - axes) + output[2:]
+    filters = (1,) * (2 - axes) + weights[2:]
+    stride = (1,) * (2 - axes) + window.stride
+    dilation = (1,) * (2 - axes) + window.dilation
+    plane = convolution(
+        name,
+        N=output[0],
+        K=weights[0],
+        C=weights[1] * window.groups,
+        P=size[-2],
+        Q=size[-1],
+        R=filters[-2],
+        S=filters[-1],
+        stride=(stride[-2], stride[-1]),
+        dilation=(dilation[-2], dilation[-1]),
+        groups=window.groups,
+    )
+    if axes < 3:
+        return plane
+    return _deepened(plane, size[0], filters[0], (("T", dilation[0]), ("D", stride[0])))
+
+
+def _deepened(plane: Layer, positions: int, filter_depth: int, depth: Axis) -> Layer:
+    """A 2-D convolution with a depth axis added: dims D (output depth) and T (filter depth)."""
+    extra: dict[str, Axis] = {"weights": (("T", 1),), "inputs": depth, "outputs": (("D", 1),)}
+    tensors = tuple(Tensor(t.name, (*t.axes, extra[t.role]), t.role) for t in plane.tensors)
+    return Layer(plane.name, (("T", filter_depth), ("D", positions), *plane.dims), tensors)
+
+
+_REPEATED = {"N": "B", "C": "E"}
+"""The dims along which a convolution's input repeats samples and channels, by those along which it moves."""
+
+
+def reading_once(layer: Layer, inputs: View) -> Counted:
+    """A convolution whose input may repeat samples or channels, as a grey image read as three colours.
+
+    The repeated positions become a dim of their own (B or E), which the input does not have. Of grouped
+    convolutions, and along rows and columns, repetitions are counted as read whole, with a note.
+    """
+    samples, channels, *space = inputs.axes
+    note = inputs.lost
+    repeats = {"N": _repeats(samples)}
+    if "G" in layer.sizes and _repeats(channels) > 1:
+        note = note or "its input repeats channels across groups: counted as read whole"
+    elif "G" not in layer.sizes:
+        repeats["C"] = _repeats(channels)
+    if any(_repeats(axis) > 1 for axis in space):
+        note = note or "its input repeats rows or columns: counted as read whole"
+    for dim, times in repeats.items():
+        if times > 1:
+            layer = _split(layer, dim, times)
+    return Counted((layer,), note)
+
+
+def _repeats(axis: Digits) -> int:
+    return prod(digit.size for digit in axis if not digit.stride)
+
+
+def _split(layer: Layer, dim: str, times: int) -> Layer:
+    """The layer with a dim cut in two, the second of ``times`` steps, which do not move its input."""
+    extra = _REPEATED[dim]
+    dims = ((name, size // times if name == dim else size) for name, size in layer.dims)
+    tensors = tuple(
+        t if t.role == "inputs" or dim not in t.dims else Tensor(t.name, (*t.axes, ((extra, 1),)), t.role)
+        for t in layer.tensors
+    )
+    return Layer(layer.name, (*dims, (extra, times)), tensors)
