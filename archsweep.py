@@ -183,12 +183,12 @@ def run(
     _ready()
     from sweep.cli.compiling import said, said_of_workers
     from sweep.run.finished import run_to_report
-    from sweep.run.session import Place
+    from sweep.run.session import RuntimeChoice
     from sweep.study.study import Study
 
     chosen = study if isinstance(study, Study) else load_study(study)
     output = None if folder is None else str(folder)
-    place = Place(address, workers, in_process, memory_limit)
+    place = RuntimeChoice(address, workers, in_process, memory_limit)
     with said(), said_of_workers(not in_process), _tally(progress) as tally:
         return run_to_report(chosen, output, place, tally, resume=resume)
 
@@ -395,7 +395,7 @@ def solve_schedule(
     """
     _ready()
     from sweep.cli.compiling import said, said_of_workers
-    from sweep.run.session import Place
+    from sweep.run.session import RuntimeChoice
     from sweep.solve.schedule import ScheduleRequest
 
     schedule: dict[str, Any] = {
@@ -415,7 +415,7 @@ def solve_schedule(
         str(network),
         schedule | ({} if seeds is None else {"seeds": seeds}),
         {"solver": tile_solver} | ({} if tile_objective is None else {"objective": tile_objective}),
-        Place(in_process=True) if workers == 1 else Place(workers=workers),
+        RuntimeChoice(in_process=True) if workers == 1 else RuntimeChoice(workers=workers),
         None if folder is None else Path(folder),
         dims=dims or {},
     )

@@ -26,13 +26,13 @@ from clusters.ray.actors import RayRuntime
 from clusters.runtime import Runtime, RuntimeSettings, complete_all
 from results.store.folder import Buffering, RunWriter
 from sweep.forecast.plan import plan
-from sweep.forecast.simulated_run import Cluster, Costs
+from sweep.forecast.simulated_run import Cluster, DriverCosts
 from sweep.forecast.simulation import MEASURED, forecast
-from sweep.run.run import Observer, Run
+from sweep.run.run import StudyRun
 from sweep.search.search import ListedDesigns, designs
 from sweep.study.search_choice import RandomSearch
 from sweep.study.study import AxisChoices, NetworkChoice, Study
-from sweep.tasks.mapping import MappingTask, run_task
+from sweep.tasks.mapping import MappingTask, run_mapping_task
 
 LENGTHS = (0.02, 0.1, 0.5)
 """Mean seconds of an item; each takes between half and one and a half times that."""
@@ -44,7 +44,7 @@ def spread(mean: float) -> list[float]:
     return [mean * (0.5 + step / 20) for step in range(21)]
 
 
-def validate(workers: int, mean: float, items: int, costs: Costs) -> dict[str, Any]:
+def validate(workers: int, mean: float, items: int, costs: DriverCosts) -> dict[str, Any]:
     """One real run of sleeping items and its simulation, both from the moment the workers are up."""
     naps = Random(1).choices(spread(mean), k=items)
     with RayRuntime(nap, RuntimeSettings(workers=workers)) as runtime:
@@ -66,7 +66,7 @@ def validate(workers: int, mean: float, items: int, costs: Costs) -> dict[str, A
     }
 
 
-def project(mean: float, costs: Costs) -> Iterator[dict[str, Any]]:
+def project(mean: float, costs: DriverCosts) -> Iterator[dict[str, Any]]:
     for workers in PROJECTED:
         run = forecast(spread(mean), 200 * workers, Cluster(workers), costs)
         yield {**asdict(run), "item_seconds": mean, "bottleneck": run.bottleneck.partition(";")[0]}
@@ -106,15 +106,15 @@ def run_loop(tasks: int) -> dict[str, Any]:
     # parts by rows alone: on a busy machine the clock would write more of them, and memory with them
     by_rows = Buffering(seconds=86_400)
     with tempfile.TemporaryDirectory() as scratch, RunWriter(Path(scratch) / "scaling", by_rows) as writer:
-        run = Run(chosen, writer, Observer(), None)
         proposed = designs(chosen)
-        first = run.ledger.tasks(next(iter(planned.designs)))[0]
+        first = planned.workload.tasks(next(iter(planned.designs)))[0]
         assert isinstance(first, MappingTask)
-        with InProcessRuntime(Constant(run_task(first.content))) as runtime:
-            run.explore(ListedDesigns(islice(proposed, 500)), runtime)
-            memory, cpu, before = memory_mb(), time.process_time(), len(run.ledger.answers)
-            run.explore(ListedDesigns(proposed), runtime)
-            done = len(run.ledger.answers) - before
+        with InProcessRuntime(Constant(run_mapping_task(first.content))) as runtime:
+            StudyRun(chosen, ListedDesigns(islice(proposed, 500)), writer).explore(runtime)
+            memory, cpu = memory_mb(), time.process_time()
+            run = StudyRun(chosen, ListedDesigns(proposed), writer, workload=planned.workload)
+            run.explore(runtime)
+            done = len(run.ledger.answers)
         cpu = time.process_time() - cpu
         growth = memory_mb() - memory
     return {"tasks": done, "growth_mb": growth, "study_seconds": cpu / done, "planning_seconds": planning}
@@ -142,7 +142,7 @@ def _driver_cpu(runtime: Runtime, count: int) -> float:
     return time.process_time() - cpu
 
 
-def measured_costs(study_seconds: float) -> Costs:
+def measured_costs(study_seconds: float) -> DriverCosts:
     item, single = driver_costs(40_000)
     return replace(
         MEASURED,

@@ -25,16 +25,16 @@ import numpy as np
 import record
 
 from results.front.pareto import front_mask, hypervolume, reference_point
-from sweep.run.design_row import Row, objectives
-from sweep.run.layer_workload import Demand, LayerWork, demands, solve_settings
-from sweep.run.pruning import BoundsPruning, objective_bounds
+from sweep.design.design_row import Row, objective_bounds, objectives
+from sweep.design.mapping_workload import LayerDemand, MappingWorkload, layer_demands, mapping_settings
+from sweep.run.pruning import BoundsPruning
 from sweep.search.optuna_search import OptunaProposals, Point
 from sweep.search.search import design_space
 from sweep.search.warm_start import RelaxedStart
 from sweep.study.design_space import Design
 from sweep.study.identity import content_hash
 from sweep.study.study import Study
-from sweep.tasks.mapping import MappingTask, run_task
+from sweep.tasks.mapping import MappingTask, run_mapping_task
 
 SPACES: dict[str, tuple[str, dict[str, Any]]] = {
     "eyeriss": (
@@ -93,7 +93,7 @@ class Truth:
     kept: Path | None = None
     seconds: float = 0.0
     rows: dict[str, Row] = field(default_factory=dict)
-    demands: tuple[Demand, ...] = ()
+    demands: tuple[LayerDemand, ...] = ()
 
     def __post_init__(self) -> None:
         architecture, axes = SPACES[self.name]
@@ -101,9 +101,9 @@ class Truth:
             {"name": self.name, "networks": ["resnet18"], "architecture": architecture, "axes": axes}
         )
         self.space = design_space(self.study)
-        heaviest = sorted(demands(self.study), key=lambda demand: -demand.runs * demand.layer.macs)
+        heaviest = sorted(layer_demands(self.study), key=lambda demand: -demand.runs * demand.layer.macs)
         self.demands = tuple(heaviest[: self.layers])
-        self.work = LayerWork(self.study, self.demands)
+        self.work = MappingWorkload(self.study, self.demands)
         self.seconds, self.rows = self._answers()
         self._bounds: dict[str, tuple[float, float]] = {}
         self.reference = reference_point(self._points(self.rows.values()))
@@ -133,7 +133,7 @@ class Truth:
         return int(front_mask(self._points(self.rows.values())).sum())
 
     def tasks(self, design: Design) -> list[MappingTask]:
-        settings = solve_settings(self.study)
+        settings = mapping_settings(self.study)
         return [MappingTask(design.architecture, demand.named, settings) for demand in self.demands]
 
     def bounds(self, design: Design) -> tuple[float, float]:
@@ -149,7 +149,7 @@ class Truth:
     def _solved(self, design: Design) -> Row:
         energy_pj = cycles = 0.0
         for demand, task in zip(self.demands, self.tasks(design), strict=True):
-            answer = run_task(task.content)
+            answer = run_mapping_task(task.content)
             energy_pj += demand.runs * answer["energy_pj"]
             cycles += demand.runs * answer["cycles"]
         return {"status": "complete"} | objectives(design, energy_pj, round(cycles))

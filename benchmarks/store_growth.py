@@ -36,12 +36,12 @@ from results.report.page import write_report
 from results.store.folder import RunWriter
 from results.store.parts import to_arrow, write_part
 from results.store.schema.tables import LAYERS
-from sweep.run.run import Observer, Run
-from sweep.run.session import Place, run_study
+from sweep.run.run import StudyRun
+from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.search import search_of
 from sweep.study.lock import lock_content
 from sweep.study.study import load_study
-from sweep.tasks.mapping import run_task
+from sweep.tasks.mapping import run_mapping_task
 
 MOST_RATIO = 1.2
 MOST_SECONDS = 60.0
@@ -154,16 +154,16 @@ def run_again(scratch: Path, designs: int) -> Iterator[Measured]:
     def made_up(content: Any) -> dict[str, Any]:
         """The first task's answer, for all."""
         if not answer:
-            answer.update(run_task(content))
+            answer.update(run_mapping_task(content))
         return answer
 
     def first() -> None:
         with RunWriter(folder) as writer, InProcessRuntime(made_up, RuntimeSettings()) as runtime:
             writer.write_lock_file(lock_content(study))
-            Run(study, writer, Observer(), None).explore(search_of(study), runtime)
+            StudyRun(study, search_of(study), writer).explore(runtime)
 
     yield Measured(f"{designs:,} designs with made-up answers", spent_by(first))
-    again = spent_by(lambda: run_study(study, folder, Place(in_process=True)))
+    again = spent_by(lambda: run_study(study, folder, RuntimeChoice(in_process=True)))
     yield Measured(f"the same again, of {SCALE:,}", again, again * SCALE / designs, MOST_SECONDS)
     yield Measured(f"report of {designs:,} designs", spent_by(lambda: write_report(folder)))
 

@@ -19,8 +19,8 @@ from typing import Any
 import record
 
 from results.store.folder import RunFolder, RunWriter
-from sweep.run.run import Observer, Run
-from sweep.run.session import Place, run_study
+from sweep.run.run import StudyRun
+from sweep.run.session import RuntimeChoice, run_study
 from sweep.search import trial_journal
 from sweep.search.search import search_of
 from sweep.study.search_choice import RandomSearch
@@ -54,14 +54,14 @@ def measure(workers: int, chosen: Study) -> dict[str, Any]:
         with RunWriter(path) as writer:
             search = search_of(chosen, path / trial_journal.NAME)
             search_cpu, start = time.process_time() - cpu, time.perf_counter()
-            with Place(workers=workers).runtime(chosen) as runtime:
+            with RuntimeChoice(workers=workers).runtime(chosen) as runtime:
                 ready, cpu = time.perf_counter(), time.process_time()
-                Run(chosen, writer, Observer(), None).explore(search, runtime)
+                StudyRun(chosen, search, writer).explore(runtime)
                 wall, driver = time.perf_counter() - ready, time.process_time() - cpu
         rows = RunFolder(path).read("layers").to_pandas()
         statuses = RunFolder(path).read("designs", ["status"]).to_pandas()["status"]
         again = time.perf_counter()
-        run_study(chosen, path, Place(workers=workers))
+        run_study(chosen, path, RuntimeChoice(workers=workers))
         second = time.perf_counter() - again
     solving = float(rows["cpu_seconds"].sum())
     return {

@@ -32,7 +32,7 @@ from solvers.budget import Budget
 from solvers.schedule.tiles.cost_table import TilePartCosts
 from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand, TilePart
 from solvers.schedule.tiles.mapper import TileMapper, TilePartCost
-from sweep.run.tile_table import TileFiling, TileTable, fill, tile_source
+from sweep.design.tile_table import TileFiling, TileTable, fill, tile_source
 from sweep.tasks.kinds import answer_task
 
 

@@ -36,7 +36,7 @@ WALLS = {
 EVERYWHERE = {"numpy"}
 ROOMS = {
     "costmodel": ("workload", "hardware", "mapping", "scratchpad", "schedule", "formats", "published"),
-    "sweep": ("study", "tasks"),
+    "sweep": ("study", "tasks", "design", "search", "forecast", "run", "solve", "cli"),
     "results": ("store", "front", "report"),
 }
 """The rooms of a package in an order: each may import itself and those before it."""

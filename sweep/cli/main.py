@@ -96,9 +96,9 @@ def run(
 ) -> None:
     """Run a study to its Pareto front and report; what is already solved is not solved again."""
     from sweep.cli.run import RunOptions, run_and_report
-    from sweep.run.session import Place
+    from sweep.run.session import RuntimeChoice
 
-    place = Place(address, workers, in_process, memory_limit)
+    place = RuntimeChoice(address, workers, in_process, memory_limit)
     run_and_report(study, RunOptions(output, place, resume))
 
 

@@ -25,12 +25,12 @@ from results.store.known_answers import StoredAnswers
 from results.store.remote.run_folder import is_uri
 from sweep.cli.compiling import said_of_workers
 from sweep.cli.errors import WorkFailedError
-from sweep.forecast.plan import Plan, plan
+from sweep.forecast.plan import StudyPlan, plan
 from sweep.forecast.prediction import predict
 from sweep.run.finished import drawn_report, front_at, run_to_report
 from sweep.run.output import name_of, read_from
 from sweep.run.run_tally import RunTally
-from sweep.run.session import Place, store_of
+from sweep.run.session import RuntimeChoice, store_of
 from sweep.study.study import load_study
 
 NOTES = Console(stderr=True)
@@ -49,7 +49,7 @@ FEWEST_SOLVED = 8
 @dataclass(frozen=True)
 class RunOptions:
     output: str | None
-    place: Place
+    place: RuntimeChoice
     resume: bool
 
 
@@ -87,7 +87,7 @@ class ProgressBar(RunTally):
     def counted(self, done: int, total: int) -> None:
         self._counting.counted(done, total)
 
-    def planned(self, plan: Plan) -> None:
+    def planned(self, plan: StudyPlan) -> None:
         super().planned(plan)
         NOTES.print(_headline(plan))
         for warning in plan.warnings:
@@ -152,7 +152,7 @@ def run_and_report(name: str, options: RunOptions) -> None:
         raise WorkFailedError(bar.failure_summary)
 
 
-def _headline(plan: Plan) -> str:
+def _headline(plan: StudyPlan) -> str:
     asked = " and ".join(f"{count} {ASKED[table]}" for table, count in plan.asked.items())
     if plan.cost_solves:
         asked += f", after {plan.cost_solves} solves of what layers cost"

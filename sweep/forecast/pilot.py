@@ -9,10 +9,10 @@ from typing import Any
 
 from solvers.catalogue import solver
 from solvers.schedule.tiles.mapper import tile_solver
-from sweep.forecast.plan import Plan
+from sweep.design.schedule_bounds import ideal_costs
+from sweep.design.tile_table import LOTS
+from sweep.forecast.plan import StudyPlan
 from sweep.forecast.rehearsal import Rehearsal, ideal_alone_costs
-from sweep.run.schedule_bounds import ideal_costs
-from sweep.run.tile_table import LOTS
 from sweep.study.identity import checked_params
 from sweep.tasks.kinds import Task, answer_task
 from sweep.tasks.known_costs import KnownCosts
@@ -49,7 +49,7 @@ class _Kind:
     count: int
 
 
-def pilot(tasks: list[Task], planned: Plan) -> Pilot:
+def pilot(tasks: list[Task], planned: StudyPlan) -> Pilot:
     """Time some of the planned tasks, after one that only warms up."""
     schedules = [task for task in tasks if isinstance(task, ScheduleTask)]
     if schedules:
@@ -58,7 +58,7 @@ def pilot(tasks: list[Task], planned: Plan) -> Pilot:
     return Pilot(seconds, len(seconds))
 
 
-def _of_schedules(tasks: list[ScheduleTask], planned: Plan) -> Pilot:
+def _of_schedules(tasks: list[ScheduleTask], planned: StudyPlan) -> Pilot:
     """Solves of schedules and of what they wait for, in the proportion in which the study has them."""
     asking, told = ([task for task in tasks if task.solve.asks == asks] for asks in (True, False))
     kinds, asked = list[_Kind](), 0

@@ -10,9 +10,8 @@ from costmodel.errors import InputError
 from costmodel.hardware.technology import energy_inversions
 from costmodel.workload.counting import counting_warnings
 from results.store.known_answers import StoredAnswers, stored_in
-from sweep.run.cost_needs import CostNeeds
-from sweep.run.design_ledger import DesignLedger
-from sweep.run.workload import workload_of
+from sweep.design.cost_tables import CostTables, wanted_at_first
+from sweep.design.workload import DesignWorkload, tasks_of, workload_of
 from sweep.search.search import check_feasible, design_space, designs, warm_start
 from sweep.study.design_space import Design
 from sweep.study.hardware import mapped_on
@@ -32,7 +31,7 @@ MOST_SOLVES = 10_000_000
 
 
 @dataclass(frozen=True)
-class Proposed:
+class ProposedDesigns:
     """The ``count`` designs that a study's search looks at, made anew each time they are iterated.
 
     A hundred thousand architectures would fill the driver's memory. Of an Optuna search these are as many
@@ -50,7 +49,7 @@ class Proposed:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """``asked`` solves, by the table of their answers; ``distinct`` ones, and of these ``open`` ones.
 
     ``distinct``: after de-duplication, ``open``: not in the store yet. ``cost_solves`` of both are for what
@@ -58,7 +57,9 @@ class Plan:
     back, and is not among them.
     """
 
-    designs: Proposed
+    designs: ProposedDesigns
+    workload: DesignWorkload
+    """What the study asks of every design: made once, for the plan, the prediction and the run."""
     infeasible: int
     """Designs that break a constraint, or on which a network has no scratchpad plan: they cost nothing."""
     asked: dict[str, int]
@@ -75,7 +76,7 @@ class Plan:
 
 def plan(
     study: Study, store: Path | StoredAnswers | None = None, counted: Counted = lambda done, total: None
-) -> Plan:
+) -> StudyPlan:
     """Count the study's work; ``store`` is the folder of run folders whose answers are reused, or these.
 
     ``counted`` is told how many designs are counted, and of how many, after each COUNTED_AT_ONCE: a hundred
@@ -101,15 +102,28 @@ def plan(
     stored = stored_in(store)
     known = known_answers(stored, count.tasks) if stored else set[str]()
     warnings = (*_uncounted(study), *count.inverted.values(), *_not_warm(study))
-    proposed = Proposed(study, count.designs)
-    if isinstance(study.search, OptunaSearch) and count.designs < design_space(study).size:
-        asked, costs = count.asked(count.designs), count.cost_solves(stored, ())
-        most, asking = count.most_solves * count.designs + costs, count.asking(())
-        return Plan(proposed, count.infeasible, asked, most, most, warnings, True, costs, asking)
-    asked, costs = count.asked(count.designs - count.infeasible), count.cost_solves(stored, known)
-    distinct = sum(map(len, count.tasks.values())) + costs
-    left, asking = distinct - len(known), count.asking(known)
-    return Plan(proposed, count.infeasible, asked, distinct, left, warnings, False, costs, asking)
+    proposed = ProposedDesigns(study, count.designs)
+    at_most = isinstance(study.search, OptunaSearch) and count.designs < design_space(study).size
+    # which designs an Optuna search will propose is not known, so nothing is known of them either
+    answered = set[str]() if at_most else known
+    costs = count.cost_solves(stored, answered)
+    if at_most:
+        distinct = left = count.most_solves * count.designs + costs
+    else:
+        distinct = sum(map(len, count.tasks.values())) + costs
+        left = distinct - len(known)
+    return StudyPlan(
+        designs=proposed,
+        workload=count.workload,
+        infeasible=count.infeasible,
+        asked=count.asked(count.designs if at_most else count.designs - count.infeasible),
+        distinct=distinct,
+        open=left,
+        warnings=warnings,
+        at_most=at_most,
+        cost_solves=costs,
+        asking=count.asking(answered),
+    )
 
 
 def _not_warm(study: Study) -> list[str]:
@@ -140,20 +154,20 @@ class _Count:
         """By what they need tile costs for: seeds have them in common."""
         self.inverted: dict[str, str] = {}
         self._study, self._name = study, study.base
-        self._ledger = DesignLedger(study, workload_of(study))
+        self.workload = workload_of(study)
 
     def asked(self, designs: int) -> dict[str, int]:
         """All solves that so many designs ask for, by the table of their answers."""
-        return {table: designs * count for table, count in self._ledger.workload.asked.items()}
+        return {table: designs * count for table, count in self.workload.asked.items()}
 
     def add(self, design: Design) -> None:
         self.designs += 1
         for warning in energy_inversions(mapped_on(design.hardware)):
             self.inverted[warning.split(" costs ")[0]] = f"{self._name}: {warning}"
-        needed = self._ledger.tasks(design)
+        needed = tasks_of(self.workload, design)
         if not needed:
             self.infeasible += 1
-            self.obstacle = self._ledger.workload.obstacle(design) or self.obstacle
+            self.obstacle = self.workload.obstacle(design) or self.obstacle
             return
         for task in needed:
             if isinstance(task, ScheduleTask):
@@ -177,12 +191,11 @@ class _Count:
 
     def cost_solves(self, store: StoredAnswers | None, known: Collection[str]) -> int:
         """Solves of what layers cost that schedules which are not ``known`` wait for before they begin."""
-        needs = CostNeeds(store)
-        return sum(
-            len(needs.begin(tasks[0]))
-            for tasks in self._schedules.values()
-            if any(task.id not in known for task in tasks)
-        )
+        tables = CostTables(store)
+        waiting = [
+            tasks[0] for tasks in self._schedules.values() if any(task.id not in known for task in tasks)
+        ]
+        return len({cost.id for task in waiting for cost in tables.tasks(task, wanted_at_first(task))})
 
     def asking(self, known: Collection[str]) -> int:
         """Schedules which are not ``known`` and will ask for more as they go."""

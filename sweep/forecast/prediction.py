@@ -10,12 +10,11 @@ from statistics import fmean
 
 from results.store.known_answers import StoredAnswers, stored_in
 from results.store.schema.tables import ANSWER_TABLES
+from sweep.design.workload import tasks_of
 from sweep.forecast.pilot import PILOT_SOLVES, pilot
-from sweep.forecast.plan import Plan
+from sweep.forecast.plan import StudyPlan
 from sweep.forecast.simulated_run import Cluster
 from sweep.forecast.simulation import Forecast, forecast
-from sweep.run.design_ledger import DesignLedger
-from sweep.run.workload import workload_of
 from sweep.study.study import Study
 from sweep.tasks.kinds import Task, ids_by_table, stored_answers
 
@@ -54,7 +53,7 @@ def _simulated(seconds: tuple[float, ...], solves: int, workers: int) -> Forecas
     return forecast(seconds, solves, Cluster(workers))
 
 
-def predict(study: Study, planned: Plan, store: Path | StoredAnswers | None = None) -> Prediction:
+def predict(study: Study, planned: StudyPlan, store: Path | StoredAnswers | None = None) -> Prediction:
     """Seconds per solve: those of the study's own answers in the store, else of a few pilot solves.
 
     Answers in the store do where all that is left is of their kind: nothing of what layers cost. What asking
@@ -62,22 +61,20 @@ def predict(study: Study, planned: Plan, store: Path | StoredAnswers | None = No
     """
     stored = stored_in(store)
     if stored and not (planned.cost_solves or planned.asking):
-        ledger = DesignLedger(study, workload_of(study))
-        tasks = (task for design in planned.designs for task in ledger.tasks(design))
+        tasks = (task for design in planned.designs for task in tasks_of(planned.workload, design))
         known = stored_answers(stored, ids_by_table(tasks), SECONDS)
         seconds = tuple(row["wall_seconds"] for row in known.values() if row["wall_seconds"] is not None)
         if len(seconds) >= PILOT_SOLVES or (seconds and not planned.open):
             return Prediction(planned.open, seconds, f"{len(seconds)} solves in {stored.root}")
-    timed = pilot(_spread(study, planned), planned)
+    timed = pilot(_spread(planned), planned)
     solves = planned.open + planned.asking * timed.asked
     return Prediction(solves, timed.seconds, f"{timed.solves} pilot solves on this machine")
 
 
-def _spread(study: Study, planned: Plan) -> list[Task]:
+def _spread(planned: StudyPlan) -> list[Task]:
     """A few different tasks, from all over the study."""
-    ledger = DesignLedger(study, workload_of(study))
     stride = max(1, (planned.designs.count - planned.infeasible) // PILOT_SOLVES)
-    solvable = (tasks for design in planned.designs if (tasks := ledger.tasks(design)))
+    solvable = (tasks for design in planned.designs if (tasks := tasks_of(planned.workload, design)))
     chosen: dict[str, Task] = {}
     for number, tasks in enumerate(islice(solvable, 0, None, stride)):
         for position in range(0, len(tasks), max(1, len(tasks) // PILOT_SOLVES)):

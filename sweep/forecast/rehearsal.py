@@ -11,11 +11,11 @@ from costmodel.schedule.whole_chip_cost import WholeChipCost
 from solvers.budget import Stopwatch
 from solvers.schedule.tiles.layer_parts import Request, TilePart, batches_of, requested_parts
 from solvers.schedule.tiles.mapper import TilePartCost
-from sweep.run.schedule_bounds import ideal_cost
+from sweep.design.schedule_bounds import ideal_cost
 from sweep.tasks.known_costs import KnownCosts
 from sweep.tasks.mapping import MappingTask
 from sweep.tasks.schedule import ScheduleTask
-from sweep.tasks.schedule_worker import run_schedule_task
+from sweep.tasks.schedule_answer import run_schedule_task
 from sweep.tasks.tile import TileTask
 
 

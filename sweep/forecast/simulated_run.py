@@ -13,7 +13,7 @@ from clusters.pace import DISPATCH_SECONDS, pace_for
 
 
 @dataclass(frozen=True)
-class Costs:
+class DriverCosts:
     """What a solve costs beside itself, in seconds. The defaults were measured (see ``provenance``).
 
     item: the runtime's work in the driver for one item: submit it, take its report.
@@ -72,7 +72,7 @@ class SimulatedRun:
     """
 
     def __init__(
-        self, seconds: Sequence[float], solves: int, cluster: Cluster, costs: Costs, random: Random
+        self, seconds: Sequence[float], solves: int, cluster: Cluster, costs: DriverCosts, random: Random
     ) -> None:
         self.cluster, self.costs = cluster, costs
         self.now = self.busy = self.useful = self.failed = self.idle_end = 0.0

@@ -8,9 +8,9 @@ from random import Random
 from statistics import fmean
 
 from clusters.pace import pace_for
-from sweep.forecast.simulated_run import Cluster, Costs, SimulatedRun
+from sweep.forecast.simulated_run import Cluster, DriverCosts, SimulatedRun
 
-MEASURED = Costs()
+MEASURED = DriverCosts()
 
 FEWEST, FEWEST_A_WORKER, FEWEST_FILLINGS = 2000, 30, 6
 """Solves that are simulated: in all, for each worker, and in fillings of the runtime's window.
@@ -49,7 +49,7 @@ class Forecast:
 
 
 def forecast(
-    seconds: Sequence[float], solves: int, cluster: Cluster, costs: Costs = MEASURED, seed: int = 0
+    seconds: Sequence[float], solves: int, cluster: Cluster, costs: DriverCosts = MEASURED, seed: int = 0
 ) -> Forecast:
     """A run of ``solves`` solves (at least 1), each of which takes one of the ``seconds`` (measured ones)."""
     simulated = min(solves, _enough(fmean(seconds), cluster.workers))

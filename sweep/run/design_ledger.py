@@ -5,39 +5,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sweep.run.design_row import Row, design_row
-from sweep.run.workload import Workload
+from sweep.design.design_row import Row, design_row
+from sweep.design.workload import DesignWorkload
+from sweep.run.waiting_ledger import WaitingLedger
 from sweep.study.design_space import Design
 from sweep.study.study import Study
-from sweep.tasks.answers import Answer
 from sweep.tasks.kinds import Task, with_epochs
+from sweep.tasks.summaries import AnswerSummary
 
 
-@dataclass
-class _Open:
+@dataclass(frozen=True, eq=False)
+class _OpenDesign:
     design: Design
     tasks: tuple[str, ...]
     """Task ids in the order of the workload's tasks."""
-    missing: set[str]
     before: tuple[str, ...] = ()
     """Of tasks that are the last of several epochs, the ids of the others."""
 
 
 @dataclass
 class DesignLedger:
-    """Opens designs, hands out each distinct task once, and closes a design with its last answer."""
+    """Opens designs, hands out each distinct task once, and closes a design with its last answer.
+
+    ``answers`` keeps what designs need of every answer until the run ends: a later design may ask for any.
+    """
 
     study: Study
-    workload: Workload
-    answers: dict[str, Answer] = field(default_factory=dict)
-    _waiting: dict[str, list[_Open]] = field(default_factory=dict)
-    _first_need: set[str] = field(default_factory=set)
-
-    def tasks(self, design: Design) -> list[Task]:
-        """All that the design needs; none for a design that is infeasible before any solve."""
-        if not design.feasible or self.workload.obstacle(design):
-            return []
-        return self.workload.tasks(design)
+    workload: DesignWorkload
+    answers: dict[str, AnswerSummary] = field(default_factory=dict)
+    _waiting: WaitingLedger[_OpenDesign] = field(default_factory=WaitingLedger)
+    _charged: set[str] = field(default_factory=set)
+    """The answered tasks whose CPU time is in the row of a design: of the first one that needed them."""
 
     def knows(self, task_id: str) -> bool:
         """Whether the task is answered."""
@@ -48,29 +46,19 @@ class DesignLedger:
 
         The row is there at once where every answer already is.
         """
-        ids = tuple(task.id for task in tasks)
-        listed = set(ids)
-        missing = {task_id for task_id in listed if not self.knows(task_id)}
-        before = tuple(task.id for task in with_epochs(tasks) if task.id not in listed)
-        entry = _Open(design, ids, missing, before)
-        if not missing:
-            return [], self._row(entry)
-        new = {task.id: task for task in tasks if task.id in missing and task.id not in self._waiting}
-        for task_id in missing:
-            self._waiting.setdefault(task_id, []).append(entry)
-        return list(new.values()), None
+        by_id = {task.id: task for task in tasks}
+        before = tuple(task.id for task in with_epochs(tasks) if task.id not in by_id)
+        entry = _OpenDesign(design, tuple(task.id for task in tasks), before)
+        new = self._waiting.wait(entry, (task_id for task_id in by_id if not self.knows(task_id)))
+        row = None if self._waiting.waits(entry) else self._row(entry)
+        return [by_id[task_id] for task_id in new], row
 
-    def record(self, task_id: str, answer: Answer) -> list[Row]:
+    def record(self, task_id: str, answer: AnswerSummary) -> list[Row]:
         """Enter an answer; returns the rows of the designs that it completes."""
         self.answers[task_id] = answer
-        complete = []
-        for entry in self._waiting.pop(task_id, []):
-            entry.missing.discard(task_id)
-            if not entry.missing:
-                complete.append(self._row(entry))
-        return complete
+        return [self._row(entry) for entry in self._waiting.answered(task_id)]
 
-    def _row(self, entry: _Open) -> Row:
+    def _row(self, entry: _OpenDesign) -> Row:
         """The ``designs`` row of a design all of whose tasks are answered."""
         answers = [self.answers[task_id] for task_id in entry.tasks]
         found = self.workload.results(entry.design, entry.tasks, answers)
@@ -83,8 +71,8 @@ class DesignLedger:
         """
         known = {task_id: self.answers[task_id] for task_id in solves if task_id in self.answers}
         cached = sum(answer.cached for answer in known.values())
-        first = [task_id for task_id in known if task_id not in self._first_need]
-        self._first_need.update(first)
+        first = [task_id for task_id in known if task_id not in self._charged]
+        self._charged.update(first)
         return {
             "solves": len(solves),
             "cached_solves": len(solves) - len(known) + cached,

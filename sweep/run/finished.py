@@ -15,7 +15,7 @@ from results.store.folder import RunFolder
 from results.store.remote.run_folder import is_uri
 from sweep.run.output import brought_home, name_of, run_at, written_to
 from sweep.run.run_tally import RunTally
-from sweep.run.session import Place, run_study
+from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import Study
 
 RUNS = Path("runs")
@@ -25,7 +25,7 @@ RUNS = Path("runs")
 def run_to_report(
     study: Study,
     output: str | None,
-    place: Place,
+    place: RuntimeChoice,
     tally: RunTally,
     *,
     resume: bool = True,

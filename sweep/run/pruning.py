@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.space import MappingSpace
-from sweep.run.design_row import Row, design_row, infeasible_row, objectives, whole_cycles
-from sweep.run.workload import Workload
+from sweep.design.design_row import Row, design_row, infeasible_row, objective_bounds
+from sweep.design.workload import DesignWorkload
 from sweep.study.design_space import Design
 from sweep.study.study import Study
 from sweep.tasks.kinds import Task
@@ -18,12 +18,6 @@ from sweep.tasks.mapping import MappingTask
 
 Objectives = NDArray[np.float64]
 """One design's values, in the order of the study's objectives."""
-
-
-def objective_bounds(study: Study, design: Design, energy_pj: float, cycles: float) -> list[float]:
-    """Bounds on the study's objectives from those on energy and cycles; 0, where these say nothing of one."""
-    known = objectives(design, energy_pj, whole_cycles(cycles))
-    return [float(known.get(name, 0.0)) for name in study.objectives]
 
 
 def without_mapping(study: Study, design: Design, tasks: Sequence[MappingTask]) -> Row | None:
@@ -54,7 +48,7 @@ class BoundsPruning:
     place of its objectives, and may propose others than it would have.
     """
 
-    def __init__(self, study: Study, workload: Workload) -> None:
+    def __init__(self, study: Study, workload: DesignWorkload) -> None:
         self.study, self.workload = study, workload
         self._front = np.empty((0, len(study.objectives)))
 

@@ -6,8 +6,8 @@ import warnings
 from collections import Counter
 from typing import Any
 
-from sweep.forecast.plan import Plan
-from sweep.run.run import Observer
+from sweep.forecast.plan import StudyPlan
+from sweep.run.run import RunObserver
 
 OUTCOMES = {
     "complete": "evaluated",
@@ -19,7 +19,7 @@ MOST_REASONS, LONGEST_REASON = 3, 200
 """Of the reasons why solves failed: how many are said at the end of a run, and how long each may be."""
 
 
-class RunTally(Observer):
+class RunTally(RunObserver):
     """What became of solves and designs so far.
 
     ``total`` solves are known of, ``done`` have an answer, ``hits`` of them from the store, ``failures``
@@ -35,7 +35,7 @@ class RunTally(Observer):
         self.designs: Counter[str] = Counter()
         self.trials: set[int] = set()
 
-    def planned(self, plan: Plan) -> None:
+    def planned(self, plan: StudyPlan) -> None:
         self.total = plan.distinct
 
     def asked(self, solves: int) -> None:
@@ -82,7 +82,7 @@ class RunTally(Observer):
 class WarningTally(RunTally):
     """A tally that says the plan's warnings as Python warnings; for runs that draw no progress."""
 
-    def planned(self, plan: Plan) -> None:
+    def planned(self, plan: StudyPlan) -> None:
         super().planned(plan)
         for text in plan.warnings:
             warnings.warn(text, stacklevel=2)

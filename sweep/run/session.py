@@ -13,7 +13,7 @@ from results.store.known_answers import StoredAnswers
 from sweep import PACKAGES
 from sweep.forecast.plan import plan
 from sweep.run.folder_owner import check_lock_file, check_rows
-from sweep.run.run import Observer, Run
+from sweep.run.run import RunObserver, StudyRun
 from sweep.search.search import search_of
 from sweep.search.trial_journal import journal_in
 from sweep.study.lock import lock_content
@@ -29,7 +29,7 @@ The first solve of a machine, or of a job's fresh folder, compiles for up to hal
 
 
 @dataclass(frozen=True)
-class Place:
+class RuntimeChoice:
     """Where solves run: on the Ray cluster at ``address`` (default: one started here), or in this process."""
 
     address: str = ""
@@ -94,9 +94,9 @@ def store_of(folder: Path) -> Path:
 def run_study(
     study: Study,
     output: Path | None = None,
-    place: Place = Place(),
+    place: RuntimeChoice = RuntimeChoice(),
     *,
-    observer: Observer | None = None,
+    observer: RunObserver | None = None,
     resume: bool = True,
 ) -> RunFolder:
     """Run a study to its end and return its folder; with ``resume``, stored answers are used again.
@@ -109,20 +109,20 @@ def run_study(
     folder = run_folder(study, output)
     check_lock_file(folder, study.name)
     store = StoredAnswers(store_of(folder)) if resume else None
-    observer = observer or Observer()
+    observer = observer or RunObserver()
     planned = plan(study, store, observer.counted)
     with RunWriter(folder) as writer:
         # again, for another run may have taken the folder while this one was planned
         check_lock_file(folder, study.name)
         check_rows(folder, study.name)
         writer.write_lock_file(lock_content(study, planned.warnings))
-        run = Run(study, writer, observer, store)
         observer.planned(planned)
         search = search_of(study, journal_in(folder, resume))
-        somewhere = place if planned.open else Place(in_process=True)
+        run = StudyRun(study, search, writer, observer, store, workload=planned.workload)
+        somewhere = place if planned.open else RuntimeChoice(in_process=True)
         try:
             with somewhere.runtime(study) as runtime:
-                run.explore(search, runtime)
+                run.explore(runtime)
         except MemoryLimitError as error:
             raise _limit_too_low(error, study) from None
     return RunFolder(folder)

@@ -20,9 +20,8 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from results.front.pareto import recent_gain
-from sweep.run.design_row import Row
-from sweep.run.pruning import objective_bounds
-from sweep.run.workload import solved_how
+from sweep.design.design_row import Row, objective_bounds
+from sweep.design.workload import solved_how
 from sweep.search.trial_journal import append_records, mend
 from sweep.study.axis import Axis
 from sweep.study.design_space import Design, DesignSpace

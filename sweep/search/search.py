@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
 from costmodel.formats.chips import load_chip
-from sweep.run.design_row import Row
-from sweep.run.layer_workload import demands
+from sweep.design.design_row import Row
+from sweep.design.mapping_workload import layer_demands
 from sweep.study.design_space import Constraint, Design, DesignSpace
 from sweep.study.search_choice import GridSearch, OptunaSearch, RandomSearch
 from sweep.study.study import Study
@@ -26,7 +26,7 @@ LOOKED_AT = 1000
 """Random designs among which a plan of an Optuna search looks for such as meet the constraints."""
 
 
-class Search(Protocol):
+class DesignSearch(Protocol):
     """Proposes designs and is told the row of each: ask and tell, in the driver, in one thread."""
 
     @property
@@ -62,7 +62,7 @@ class ListedDesigns:
         """Nothing follows from it."""
 
 
-def search_of(study: Study, journal: Path | None = None) -> Search:
+def search_of(study: Study, journal: Path | None = None) -> DesignSearch:
     """The study's search; an Optuna one goes on from its ``journal``, or keeps none if that is None."""
     if isinstance(study.search, OptunaSearch):
         from sweep.search.optuna_search import OptunaProposals
@@ -78,7 +78,7 @@ def warm_start(study: Study) -> RelaxedStart | None:
         return None
     from sweep.search.warm_start import RelaxedStart
 
-    return RelaxedStart(study, design_space(study), demands(study))
+    return RelaxedStart(study, design_space(study), layer_demands(study))
 
 
 def design_space(study: Study) -> DesignSpace:

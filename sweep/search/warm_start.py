@@ -15,7 +15,7 @@ from costmodel.hardware.architecture import StorageLevel
 from solvers.codesign.family import ArchitectureFamily
 from solvers.codesign.problem import CodesignProblem, WeightedLayer
 from solvers.codesign.thistle import Params, RelaxedOptimum, relaxed_optimum
-from sweep.run.layer_workload import Demand
+from sweep.design.mapping_workload import LayerDemand
 from sweep.study.axis import Axis, Choice, NumberRange
 from sweep.study.design_space import DesignSpace
 from sweep.study.study import Study
@@ -50,7 +50,7 @@ class RelaxedStart:
 
     study: Study
     space: DesignSpace
-    demands: tuple[Demand, ...]
+    demands: tuple[LayerDemand, ...]
 
     def __post_init__(self) -> None:
         if not self.chosen:

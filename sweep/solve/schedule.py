@@ -12,9 +12,9 @@ from typing import Any
 from costmodel.formats.yaml.file_keys import check_keys
 from results.report.page import write_schedules_page
 from results.store.folder import RunFolder
+from sweep.design.schedule_workload import alone_offered
 from sweep.run.run_tally import RunTally
-from sweep.run.schedule_workload import alone_offered
-from sweep.run.session import Place, run_study
+from sweep.run.session import RuntimeChoice, run_study
 from sweep.solve.parameters import check_named_values, solver_params
 from sweep.study.lock import study_id
 from sweep.study.study import Study
@@ -37,7 +37,7 @@ class ScheduleRequest:
     network: str
     schedule: Mapping[str, Any]
     mapping: Mapping[str, Any]
-    place: Place
+    place: RuntimeChoice
     output: Path | None = None
     chart: Path | None = None
     dims: Mapping[str, int] = field(default_factory=dict)

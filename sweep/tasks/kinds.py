@@ -8,9 +8,9 @@ from typing import Any
 
 from results.store.known_answers import StoredAnswers
 from results.store.schema.tables import ANSWER_TABLES
-from sweep.tasks.mapping import MappingTask, run_task
+from sweep.tasks.mapping import MappingTask, run_mapping_task
 from sweep.tasks.schedule import ScheduleTask
-from sweep.tasks.schedule_worker import run_schedule_task
+from sweep.tasks.schedule_answer import run_schedule_task
 from sweep.tasks.scratchpad import ScratchpadTask, run_scratchpad_task
 from sweep.tasks.tile import run_tile_task
 
@@ -20,7 +20,7 @@ Columns = ReadOnlyDict[str, Sequence[str]]
 """Names of columns by table."""
 
 RUN = {
-    "mapping": run_task,
+    "mapping": run_mapping_task,
     "scratchpad": run_scratchpad_task,
     "schedule": run_schedule_task,
     "tile_costs": run_tile_task,

@@ -166,7 +166,7 @@ def check_versions(content: ReadOnlyDict[str, Any]) -> None:
         raise VersionMismatchError(f"a worker has {', '.join(wrong)} of the driver")
 
 
-def run_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
+def run_mapping_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
     """Answer a task from its :attr:`MappingTask.content`; runs on a worker, returns plain data.
 
     Raises VersionMismatchError, and whatever the solver raises: the runtime makes that a failed completion.

@@ -221,7 +221,7 @@ def solve_schedule(
     """Find who computes which layer of a network when, on a chip of tiles."""
     from sweep.cli.solve.schedule import solve_schedule as solve_and_print
     from sweep.cli.solve.solver_options import stated_params
-    from sweep.run.session import Place
+    from sweep.run.session import RuntimeChoice
     from sweep.solve.schedule import ScheduleRequest
 
     schedule: dict[str, Any] = {"solver": solver, "objective": objective, "batch": batch, "seed": seed}
@@ -229,6 +229,6 @@ def solve_schedule(
     limits = {"wall_seconds": wall_seconds, "iterations": iterations, "most_partitions": most_partitions}
     schedule |= limits | {"alone": alone, "params": stated_params(solver, "schedule", params)}
     mapping = {"solver": tile_solver} | ({} if tile_objective is None else {"objective": tile_objective})
-    place = Place(in_process=True) if workers == 1 else Place(workers=workers)
+    place = RuntimeChoice(in_process=True) if workers == 1 else RuntimeChoice(workers=workers)
     request = ScheduleRequest(chip, network, schedule, mapping, place, output, chart, dims_of(dim))
     solve_and_print(request, as_json)

@@ -14,7 +14,7 @@ import yaml
 
 from clusters.deployment.deployment import deployment_text
 from results.store.folder import RunFolder
-from sweep.run.session import Place, run_study
+from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import load_study
 from tests.clusters.network_hosts import REPOSITORY, Host, hosts, why_not
 from tests.clusters.processes import until
@@ -101,7 +101,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         (checkout / "problem.yaml").write_text(PROBLEM)
         (checkout / "onprem.yaml").write_text(filled_in(head, worker, folder / "key"))
         laptop.run("ray", "get-auth-token", "--generate")
-        answers = run_study(load_study(str(checkout / "study.yaml")), folder / "here", Place(in_process=True))
+        answers = run_study(
+            load_study(str(checkout / "study.yaml")), folder / "here", RuntimeChoice(in_process=True)
+        )
         rows = answers.read("layers", ["task_id", "objective"]).to_pylist()
         laptop.run("ray", "up", "onprem.yaml", "-y", "--no-config-cache", cwd="checkout")
         until(lambda: nodes(head) == 2, "the worker to join")

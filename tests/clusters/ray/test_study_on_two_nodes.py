@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from results.store.folder import RunFolder
-from sweep.run.session import Place, run_study
+from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import load_study
 from sweep.tasks.kinds import answer_task
 from tests.clusters.work_items import Gathered
@@ -57,11 +57,13 @@ def test_a_study_on_two_nodes(cluster: Any, tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "problem.yaml").write_text(PROBLEM)
     (tmp_path / "study.yaml").write_text(STUDY)
     study = load_study(str(tmp_path / "study.yaml"))
-    here, (this_process,) = answers(run_study(study, tmp_path / "a" / "here", Place(in_process=True)))
+    here, (this_process,) = answers(run_study(study, tmp_path / "a" / "here", RuntimeChoice(in_process=True)))
     (tmp_path / "workers").mkdir()
     gathered = Gathered(answer_task, str(tmp_path / "workers"), 2)
     monkeypatch.setattr("sweep.run.session.answer_task", gathered)
-    there, workers = answers(run_study(study, tmp_path / "b" / "there", Place(address=cluster.address)))
+    there, workers = answers(
+        run_study(study, tmp_path / "b" / "there", RuntimeChoice(address=cluster.address))
+    )
     assert there == here
     assert len(here) == 12
     assert len(workers) == 2, "a node of one CPU is one worker"

@@ -8,7 +8,7 @@ import pytest
 from costmodel.errors import InputError
 from costmodel.formats.yaml.safe_yaml import parse_yaml
 from results.store.folder import RunFolder
-from sweep.run.layer_workload import demands
+from sweep.design.mapping_workload import layer_demands
 from sweep.study.lock import study_id
 from sweep.study.study import load_study
 from tests.sweep.ended import Command
@@ -35,7 +35,7 @@ def test_a_study_of_prefill_and_decode(command_line: Command, tmp_path: Path) ->
     assert ended.status == 0, ended.err
     (design,) = RunFolder(tmp_path / "run").read_rows("designs")
     assert list(design["networks"]) == [f"{DECODER.name} seq=8 past=1", f"{DECODER.name} seq=1 past=8"]
-    sizes = {(d.network.split()[1], d.layer.sizes.get("N")) for d in demands(load_study(str(file)))}
+    sizes = {(d.network.split()[1], d.layer.sizes.get("N")) for d in layer_demands(load_study(str(file)))}
     assert {("seq=8", 9), ("seq=1", 9), ("seq=1", 128)} <= sizes
     lock = parse_yaml((tmp_path / "run/study.lock.yaml").read_text(), "lock")
     assert lock["study"]["networks"][1]["dims"] == {"seq": 1, "past": 8}

@@ -19,7 +19,7 @@ import pytest
 
 from results.store.folder import RunFolder
 from sweep.cli.submit_job import CODE
-from sweep.run.session import Place, run_study
+from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import load_study
 from tests.clusters.processes import PATIENCE, free_port, until
 from tests.sweep.faulty_store import Relay
@@ -170,7 +170,7 @@ def test_submit_brings_the_results_home(head: Head, write_study: WriteStudy, tmp
     assert "4 distinct solves" in done.stderr
     assert done.stdout == "report: runs/tiny/report.html\n"
     assert (tmp_path / "runs/tiny/report.html").stat().st_size > 10_000
-    alone = run_study(load_study(str(study)), tmp_path / "alone" / "tiny", Place(in_process=True))
+    alone = run_study(load_study(str(study)), tmp_path / "alone" / "tiny", RuntimeChoice(in_process=True))
     assert objectives(tmp_path / "runs/tiny") == objectives(alone.path)
     assert (head.home / "runs/tiny/report.html").is_file()
     again = head.sweep("submit", "tiny.yaml", cwd=tmp_path)

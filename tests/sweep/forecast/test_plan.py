@@ -11,11 +11,11 @@ from costmodel.errors import InputError
 from sweep.forecast.pilot import PILOT_SOLVES
 from sweep.forecast.plan import plan
 from sweep.forecast.prediction import predict
-from sweep.run.session import Place, run_study
+from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.search import designs
 from sweep.study.study import AxisChoices, Study, load_study
 
-HERE = Place(in_process=True)
+HERE = RuntimeChoice(in_process=True)
 
 
 def test_plan_counts_and_predicts(tiny: Study, tmp_path: Path) -> None:

@@ -28,11 +28,11 @@ from clusters.ray.actors import RayRuntime
 from clusters.runtime import RuntimeSettings
 from results.errors import CannotWriteError
 from results.store.folder import Buffering, RunFolder, RunWriter
-from sweep.run.run import Observer, Run
+from sweep.run.run import RunObserver, StudyRun
 from sweep.search.search import designs, search_of
 from sweep.study.identity import content_hash
 from sweep.study.study import Study, load_study
-from sweep.tasks.mapping import MappingTask, run_task
+from sweep.tasks.mapping import MappingTask, run_mapping_task
 from tests.clusters.processes import MARK, PATIENCE, left_of, until
 
 SOLVES = 240
@@ -69,7 +69,7 @@ class Faulty:
         gather(Path(self.log).parent)
         if trouble := dict(self.troubles).get(name):
             TROUBLES[trouble]()
-        return run_task(content)
+        return run_mapping_task(content)
 
 
 def gather(scene: Path) -> None:
@@ -121,7 +121,7 @@ class Outcome:
     seconds: float
 
 
-class Act(Observer):
+class Act(RunObserver):
     """Does something once when so many tasks are answered."""
 
     def __init__(self, actions: dict[int, Callable[[dict[str, Any]], Any]]) -> None:
@@ -152,8 +152,8 @@ def undisturbed() -> dict[str, Any]:
     """What every run has to come to: the answers of one in this process that nothing happens to."""
     with tempfile.TemporaryDirectory() as folder:
         study, path = study_in(Path(folder)), Path(folder) / "runs" / "faults"
-        with InProcessRuntime(run_task) as runtime, RunWriter(path) as writer:
-            Run(study, writer, Observer(), None).explore(search_of(study), runtime)
+        with InProcessRuntime(run_mapping_task) as runtime, RunWriter(path) as writer:
+            StudyRun(study, search_of(study), writer).explore(runtime)
         return objectives(path)
 
 
@@ -174,9 +174,9 @@ class Scene:
         """Content hashes of so many tasks out of the middle."""
         contents: list[str] = []
         with RunWriter(self.folder / "hashes") as writer:
-            run = Run(self.study, writer, Observer(), None)
+            run = StudyRun(self.study, search_of(self.study), writer)
             for design in itertools.islice(designs(self.study), 100, 100 + count):
-                tasks = run.ledger.tasks(design)
+                tasks = run.ledger.workload.tasks(design)
                 contents += [content_hash(task.content) for task in tasks if isinstance(task, MappingTask)]
         return contents
 
@@ -190,15 +190,15 @@ class Scene:
     def begun(self) -> Counter[str]:
         return Counter(self.log.read_text(encoding="ascii").split())
 
-    def run(self, troubles: dict[str, str], observer: Observer | None = None, **settings: Any) -> None:
+    def run(self, troubles: dict[str, str], observer: RunObserver | None = None, **settings: Any) -> None:
         """The study on Ray, into the run folder; what is stored there is used again."""
         work = Faulty(str(self.log), tuple(troubles.items()), self.nap)
         with (
             RunWriter(self.run_path, self.parts) as writer,
             RayRuntime(work, RuntimeSettings(**({"workers": WORKERS} | settings))) as runtime,
         ):
-            run = Run(self.study, writer, observer or Observer(), self.run_path.parent)
-            run.explore(search_of(self.study), runtime)
+            run = StudyRun(self.study, search_of(self.study), writer, observer, self.run_path.parent)
+            run.explore(runtime)
 
     def outcome(self, fault: str, resume: Callable[[], Any] | None = None) -> Outcome:
         """Take stock, resume with a healthy solver, compare with the undisturbed run."""

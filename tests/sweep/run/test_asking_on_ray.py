@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from results.store.folder import RunFolder, RunWriter
-from sweep.run.session import Place, run_study
+from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import load_study
 from tests.clusters.processes import line_of
 
@@ -83,12 +83,12 @@ def test_a_killed_driver_is_resumed_on_ray_with_the_answer_of_one_process(path: 
     assert before
     assert found(RunFolder(folder)) == {}
     study = load_study(str(path))
-    resumed = run_study(study, folder, Place(workers=2))
+    resumed = run_study(study, folder, RuntimeChoice(workers=2))
     after = answered(resumed)
     assert before.items() < after.items()
     shares = [tuple(share) for row in resumed.read_rows("tile_costs") for share, *_ in row["costs"]]
     assert len(shares) == len(set(shares))
-    alone = run_study(study, tmp_path / "alone" / "kapla", Place(in_process=True))
+    alone = run_study(study, tmp_path / "alone" / "kapla", RuntimeChoice(in_process=True))
     assert found(resumed) == found(alone)
     assert len(found(alone)) == 2
     assert set(answered(alone)) == set(after)

@@ -29,18 +29,18 @@ from solvers.schedule.problem import ScheduleProblem
 from solvers.schedule.tiles.cost_table import solved_costs
 from solvers.schedule.tiles.layer_parts import Pruning, Request, TilePart, batches_of, requested_parts
 from solvers.schedule.tiles.mapper import TileMapper
+from sweep.design.schedule_bounds import bounds_before
+from sweep.design.workload import workload_of
 from sweep.forecast.plan import plan
 from sweep.forecast.prediction import predict
-from sweep.run.run import Observer, Run
-from sweep.run.schedule_bounds import bounds_before
-from sweep.run.session import Place, run_study
-from sweep.run.workload import workload_of
+from sweep.run.run import RunObserver, StudyRun
+from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.search import designs, search_of
 from sweep.study.study import MappingChoice, Study, load_study
 from sweep.tasks.kinds import answer_task
 from sweep.tasks.schedule import ScheduleSolve, ScheduleTask
 
-HERE = Place(in_process=True)
+HERE = RuntimeChoice(in_process=True)
 MakeRuntime = Callable[[Callable[[Any], Any]], InProcessRuntime]
 Row = dict[str, Any]
 BATCH, TILES = 2, 2
@@ -74,7 +74,7 @@ def study(tmp_path: Path) -> Study:
     return load_study(str(tmp_path / "asking.yaml"))
 
 
-class Asking(Observer):
+class Asking(RunObserver):
     """Workers whose schedulers ask in rounds; what they were told, and what was announced and solved."""
 
     def __init__(self, graph: LayerGraph, tile: Tile) -> None:
@@ -107,9 +107,9 @@ def asking(study: Study, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask
     return Asking(load_layer_graph(tmp_path / "chain.json"), load_chip("set-edge").tile)
 
 
-def explored(study: Study, path: Path, observer: Observer, runtime: InProcessRuntime) -> RunFolder:
+def explored(study: Study, path: Path, observer: RunObserver, runtime: InProcessRuntime) -> RunFolder:
     with RunWriter(path) as writer:
-        Run(study, writer, observer, path.parent).explore(search_of(study), runtime)
+        StudyRun(study, search_of(study), writer, observer, path.parent).explore(runtime)
     return RunFolder(path)
 
 

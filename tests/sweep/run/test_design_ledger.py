@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
+from sweep.design.mapping_workload import MappingWorkload, layer_demands
 from sweep.run.design_ledger import DesignLedger
-from sweep.run.layer_workload import LayerWork, demands
 from sweep.search.search import design_space
 from sweep.study.study import NetworkChoice, Study
-from sweep.tasks.answers import MappingAnswer
+from sweep.tasks.summaries import MappingSummary
 
 
-def answer(**changes: Any) -> MappingAnswer:
+def answer(**changes: Any) -> MappingSummary:
     row = {
         "status": "feasible",
         "energy_pj": 10.0,
@@ -22,7 +22,7 @@ def answer(**changes: Any) -> MappingAnswer:
         "energy_by_level_pj": {"RegFile": 7.0, "MAC": 3.0},
         "cpu_seconds": 0.5,
     }
-    return MappingAnswer.of(row | changes)
+    return MappingSummary.of(row | changes)
 
 
 @pytest.fixture
@@ -32,13 +32,13 @@ def resnet(tiny: Study) -> Study:
 
 
 def test_totals_are_sums_over_counts_and_weights(resnet: Study) -> None:
-    ledger = DesignLedger(resnet, LayerWork(resnet, demands(resnet)))
+    ledger = DesignLedger(resnet, MappingWorkload(resnet, layer_demands(resnet)))
     design = next(design_space(resnet).grid())
-    tasks, row = ledger.open(design, ledger.tasks(design))
+    tasks, row = ledger.open(design, ledger.workload.tasks(design))
     assert row is None
     rows = [row for task in tasks for row in ledger.record(task.id, answer())]
     assert len(rows) == 1
-    runs = sum(demand.count * demand.weight for demand in demands(resnet))
+    runs = sum(demand.count * demand.weight for demand in layer_demands(resnet))
     assert runs == 21 + 3 * 21
     assert rows[0]["energy_pj"] == pytest.approx(10.0 * runs)
     assert rows[0]["cycles"] == 4 * runs
@@ -54,16 +54,16 @@ def test_totals_are_sums_over_counts_and_weights(resnet: Study) -> None:
 
 
 def test_equal_tasks_are_asked_for_once(tiny: Study) -> None:
-    ledger = DesignLedger(tiny, LayerWork(tiny, demands(tiny) + demands(tiny)))
+    ledger = DesignLedger(tiny, MappingWorkload(tiny, layer_demands(tiny) + layer_demands(tiny)))
     design = next(design_space(tiny).grid())
-    tasks, _ = ledger.open(design, ledger.tasks(design))
+    tasks, _ = ledger.open(design, ledger.workload.tasks(design))
     assert len(tasks) == 1
     renamed = replace(design, hardware=replace(design.architecture, name="another name"))
-    assert ledger.open(renamed, ledger.tasks(renamed)) == ([], None)
+    assert ledger.open(renamed, ledger.workload.tasks(renamed)) == ([], None)
     rows = ledger.record(tasks[0].id, answer())
     assert len(rows) == 2
     assert [row["cpu_seconds"] for row in rows] == [0.5, 0]
-    _, row = ledger.open(design, ledger.tasks(design))
+    _, row = ledger.open(design, ledger.workload.tasks(design))
     assert row is not None
     assert row["energy_pj"] == 20.0
 
@@ -79,10 +79,10 @@ def test_equal_tasks_are_asked_for_once(tiny: Study) -> None:
 def test_a_design_with_an_unmapped_layer_says_why(
     tiny: Study, bad: dict[str, Any], status: str, column: str
 ) -> None:
-    ledger = DesignLedger(tiny, LayerWork(tiny, demands(tiny)))
+    ledger = DesignLedger(tiny, MappingWorkload(tiny, layer_demands(tiny)))
     design = next(design_space(tiny).grid())
-    tasks, _ = ledger.open(design, ledger.tasks(design))
-    (row,) = ledger.record(tasks[0].id, MappingAnswer.of(bad))
+    tasks, _ = ledger.open(design, ledger.workload.tasks(design))
+    (row,) = ledger.record(tasks[0].id, MappingSummary.of(bad))
     assert (row["status"], row["feasible"]) == (status, False)
     assert (bad.get("error") or bad["note"]) in row[column]
     assert "energy_pj" not in row

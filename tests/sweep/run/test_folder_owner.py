@@ -14,11 +14,11 @@ from costmodel.errors import InputError
 from results.store.folder import RunFolder
 from sweep.cli.submit_job import bring_home
 from sweep.forecast.plan import plan
-from sweep.run.session import Place, run_study
+from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import Study, load_study
 from tests.sweep.ended import Command
 
-IN_PROCESS = Place(in_process=True)
+IN_PROCESS = RuntimeChoice(in_process=True)
 OTHER = "study other.*found the results of study tiny.*--output"
 
 

@@ -10,13 +10,13 @@ from results.store.folder import RunFolder
 from sweep.cli.errors import WorkFailedError
 from sweep.cli.run import RunOptions, run_and_report, show_plan
 from sweep.run.output import name_of, read_from, written_to
-from sweep.run.run import Run
-from sweep.run.session import Place, run_folder
+from sweep.run.run import StudyRun
+from sweep.run.session import RuntimeChoice, run_folder
 from sweep.study.study import Study
 from sweep.tasks.kinds import Task
 
 WriteStudy = Callable[..., Path]
-HERE = Place(in_process=True)
+HERE = RuntimeChoice(in_process=True)
 
 
 def test_a_run_goes_on_from_what_a_uri_holds(
@@ -63,15 +63,15 @@ def test_results_at_a_uri_are_looked_at_and_brought_home(
 def test_a_stopped_run_leaves_rows_and_report_at_the_uri(
     write_study: WriteStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record, seen = Run._record, list[str]()
+    record, seen = StudyRun._record, list[str]()
 
-    def stopping(self: Run, task: Task, row: dict[str, object]) -> None:
+    def stopping(self: StudyRun, task: Task, row: dict[str, object]) -> None:
         record(self, task, row)
         seen.append(task.id)
         if len(seen) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Run, "_record", stopping)
+    monkeypatch.setattr(StudyRun, "_record", stopping)
     with pytest.raises(WorkFailedError, match="goes on from there"):
         run_and_report(str(write_study()), RunOptions(f"file://{tmp_path}/shared/run", HERE, True))
     there = RunFolder(tmp_path / "shared" / "run")

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 
 from results.front.pareto import design_frame, front_mask, front_of
 from results.store.folder import RunFolder
-from sweep.run.layer_workload import LayerWork
-from sweep.run.pruning import BoundsPruning, objective_bounds
-from sweep.run.session import Place, run_study
+from sweep.design.design_row import objective_bounds
+from sweep.design.mapping_workload import MappingWorkload
+from sweep.run.pruning import BoundsPruning
+from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.search import design_space
 from sweep.study.search_choice import GridSearch
 from sweep.study.study import Study, load_study
 
-HERE = Place(in_process=True)
+HERE = RuntimeChoice(in_process=True)
 FAMILY = """
 name: family
 networks: [problem.yaml]
@@ -80,7 +81,7 @@ def test_what_moves_off_the_chip_is_bounded_by_nothing(family: Study) -> None:
     design = next(design_space(study).grid())
     clock = design.architecture.frequency_hz
     assert objective_bounds(study, design, 5.0, 7.0) == [0.0, 5.0, 0.0, 7 / clock]
-    pruning = BoundsPruning(study, LayerWork(study, ()))
+    pruning = BoundsPruning(study, MappingWorkload(study, ()))
     pruning.evaluated({"status": "complete", **dict.fromkeys(names, 1.0)})
     assert pruning.dominating(np.array([0.0, 5.0, 0.0, 7.0])) is None
     pruning.evaluated({"status": "complete", **dict.fromkeys(names, 1.0), names[0]: 0.0, names[2]: 0.0})
@@ -104,7 +105,7 @@ def test_no_order_of_designs_and_no_bounds_change_the_front(
             "objectives": ["energy_pj", "cycles"],
         }
     )
-    pruning = BoundsPruning(two, LayerWork(two, ()))
+    pruning = BoundsPruning(two, MappingWorkload(two, ()))
     values = np.array([value for value, _ in drawn], dtype=float)
     bounds = np.minimum(values, [bound for _, bound in drawn])
     kept = []

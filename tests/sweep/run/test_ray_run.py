@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from results.store.folder import RunFolder
-from sweep.run.session import Place, run_study
+from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import Study, load_study
 from tests.clusters.processes import PATIENCE, line_of
 
@@ -27,8 +27,8 @@ def objectives(folder: RunFolder) -> dict[str, float]:
 
 @pytest.mark.usefixtures("local_ray")
 def test_ray_gives_the_answers_of_one_process(tiny: Study, tmp_path: Path) -> None:
-    alone = run_study(tiny, tmp_path / "a" / "tiny", Place(in_process=True))
-    cluster = run_study(tiny, tmp_path / "b" / "tiny", Place(workers=2))
+    alone = run_study(tiny, tmp_path / "a" / "tiny", RuntimeChoice(in_process=True))
+    cluster = run_study(tiny, tmp_path / "b" / "tiny", RuntimeChoice(workers=2))
     assert objectives(cluster) == objectives(alone)
     assert len(objectives(alone)) == 4
     workers = {row["worker"] for row in cluster.read_rows("layers")}
@@ -59,7 +59,7 @@ def test_schedules_on_ray_wait_for_their_tile_costs_and_are_those_of_one_process
     study = load_study(str(tmp_path / "chips.yaml"))
     alone, cluster = (
         run_study(study, tmp_path / name / "chips", place)
-        for name, place in (("a", Place(in_process=True)), ("b", Place(workers=2)))
+        for name, place in (("a", RuntimeChoice(in_process=True)), ("b", RuntimeChoice(workers=2)))
     )
     rows = [{row["task_id"]: row for row in f.read_rows("schedules")} for f in (alone, cluster)]
     found, expected = ({i: (r["tree"], r["objective"]) for i, r in table.items()} for table in rows)
@@ -77,7 +77,7 @@ def test_an_optuna_study_on_ray_has_a_row_for_every_trial_and_resumes(
         + "search: {method: optuna, trials: 24, population: 6}\n"
     )
     study = load_study(str(write_study(text)))
-    place, output = Place(workers=2), tmp_path / "runs" / "tiny"
+    place, output = RuntimeChoice(workers=2), tmp_path / "runs" / "tiny"
     rows = run_study(study, output, place).read_rows("designs")
     assert len({row["trial"] for row in rows}) == len(rows) == 24
     assert {row["status"] for row in rows} == {"complete"}

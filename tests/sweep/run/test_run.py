@@ -15,19 +15,19 @@ from results.front.pareto import design_frame
 from results.store import known_answers as answers_of_runs
 from results.store.folder import RunFolder, RunWriter
 from results.store.parts import read_part
-from sweep.run.run import Observer, Run
-from sweep.run.session import Place, run_study
+from sweep.run.run import RunObserver, StudyRun
+from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.search import search_of
 from sweep.study.search_choice import OptunaSearch
 from sweep.study.study import AxisChoices, Study
-from sweep.tasks.mapping import architecture_content, architecture_id, bare, run_task
+from sweep.tasks.mapping import architecture_content, architecture_id, bare, run_mapping_task
 
 MakeRuntime = Callable[[Callable[[Any], Any]], InProcessRuntime]
-HERE = Place(in_process=True)
+HERE = RuntimeChoice(in_process=True)
 MEASURED = {"cpu_seconds", "wall_seconds", "worker", "finished_at", "cached", "from_study", "attempts"}
 
 
-class Counter(Observer):
+class Counter(RunObserver):
     def __init__(self) -> None:
         self.cached = self.solved = self.failed = self.designs = 0
 
@@ -49,7 +49,7 @@ def answers(folder: RunFolder) -> dict[str, dict[str, Any]]:
 def failing_for_small_sram(content: Any) -> Any:
     if content["architecture"]["levels"][1]["size_words"] == 1024:
         raise RuntimeError("no solver today")
-    return run_task(content)
+    return run_mapping_task(content)
 
 
 def test_every_design_has_a_row_whose_sums_are_its_layers(tiny: Study, tmp_path: Path) -> None:
@@ -99,7 +99,9 @@ def test_failures_are_rows_and_are_tried_again(tiny: Study, tmp_path: Path, in_p
     path = tmp_path / "runs" / "tiny"
     with RunWriter(path) as writer:
         counter = Counter()
-        Run(tiny, writer, counter, path.parent).explore(search_of(tiny), in_process(failing_for_small_sram))
+        StudyRun(tiny, search_of(tiny), writer, counter, path.parent).explore(
+            in_process(failing_for_small_sram)
+        )
     assert (counter.solved, counter.failed, counter.designs) == (2, 2, 4)
     folder = RunFolder(path)
     failed = [row for row in folder.read_rows("designs") if row["status"] == "failed"]
@@ -114,7 +116,7 @@ def test_failures_are_rows_and_are_tried_again(tiny: Study, tmp_path: Path, in_p
 def test_an_interrupted_run_goes_on_where_it_stopped(tiny: Study, tmp_path: Path) -> None:
     undisturbed = answers(run_study(tiny, tmp_path / "a" / "tiny", HERE))
 
-    class Interrupting(Observer):
+    class Interrupting(RunObserver):
         seen = 0
 
         def answered(self, row: dict[str, Any]) -> None:
@@ -179,7 +181,7 @@ def test_an_answer_of_another_study_replaces_a_failure(
 ) -> None:
     path = tmp_path / "runs" / "tiny"
     with RunWriter(path) as writer:
-        Run(tiny, writer, Observer(), None).explore(search_of(tiny), in_process(failing_for_small_sram))
+        StudyRun(tiny, search_of(tiny), writer).explore(in_process(failing_for_small_sram))
     run_study(tiny.model_copy(update={"name": "other"}), tmp_path / "runs" / "other", HERE)
     counter = Counter()
     folder = run_study(tiny, path, HERE, observer=counter)

@@ -35,13 +35,13 @@ from solvers.schedule.tiles.cost_table import solved_costs
 from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper
 from sweep.cli.submit_job import stage_study
+from sweep.design.schedule_bounds import ideal_costs
+from sweep.design.schedule_workload import tile_mapping_settings
+from sweep.design.workload import workload_of
 from sweep.forecast.plan import plan
 from sweep.forecast.prediction import predict
-from sweep.run.run import Observer, Run
-from sweep.run.schedule_bounds import ideal_costs
-from sweep.run.schedule_workload import tile_mapper
-from sweep.run.session import Place, run_study
-from sweep.run.workload import workload_of
+from sweep.run.run import RunObserver, StudyRun
+from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.search import designs, search_of
 from sweep.study.lock import lock_content
 from sweep.study.study import MappingChoice, Study, load_study
@@ -50,7 +50,7 @@ from sweep.tasks.schedule import ScheduleTask
 from sweep.tasks.tile import TileTask
 from tests.solvers.schedule.annealed_together import anneal_together
 
-HERE = Place(in_process=True)
+HERE = RuntimeChoice(in_process=True)
 MakeRuntime = Callable[[Callable[[Any], Any]], InProcessRuntime]
 Row = dict[str, Any]
 
@@ -85,7 +85,7 @@ SKIP = {
 }
 
 
-class Counter(Observer):
+class Counter(RunObserver):
     def __init__(self) -> None:
         self.solved: list[str] = []
         self.cached: list[str] = []
@@ -240,7 +240,7 @@ def no_tiles_today(content: Any) -> Any:
 
 def explored(study: Study, path: Path, runtime: InProcessRuntime) -> RunFolder:
     with RunWriter(path) as writer:
-        Run(study, writer, Observer(), path.parent).explore(search_of(study), runtime)
+        StudyRun(study, search_of(study), writer, RunObserver(), path.parent).explore(runtime)
     return RunFolder(path)
 
 
@@ -281,7 +281,7 @@ def test_designs_without_any_schedule_say_why_and_are_tried_again(
 
 
 def test_an_interrupted_run_goes_on_from_what_it_has(study: Study, with_tiles: Path) -> None:
-    class Interrupting(Observer):
+    class Interrupting(RunObserver):
         def answered(self, row: Row) -> None:
             if "batch" in row:
                 raise KeyboardInterrupt
@@ -446,7 +446,7 @@ def test_tiles_are_mapped_for_what_the_schedule_is_made_for_unless_the_study_say
     text = STUDY.replace("objective: e2d", f"objective: {schedule}")
     path = write_study(text.replace("{solver: nvdla}", f"{{solver: nvdla{stated}}}"))
     study = load_study(str(path))
-    assert tile_mapper(study).objective == study.mapping_objective == mapped_for
+    assert tile_mapping_settings(study).objective == study.mapping_objective == mapped_for
     tasks = [
         task for task in workload_of(study).tasks(next(designs(study))) if isinstance(task, ScheduleTask)
     ]

@@ -25,16 +25,16 @@ from results.report.data import RunData
 from results.report.page import build_page
 from results.store.folder import RunFolder, RunWriter
 from sweep.cli.main import main
+from sweep.design.scratchpad_plans import off_chip_pj_per_byte
 from sweep.forecast.plan import plan
 from sweep.forecast.prediction import predict
-from sweep.run.run import Observer, Run
-from sweep.run.scratchpad_plans import off_chip_pj_per_byte
-from sweep.run.session import Place, run_study
+from sweep.run.run import RunObserver, StudyRun
+from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.search import search_of
 from sweep.study.study import Study, load_study
 from sweep.tasks.kinds import answer_task
 
-HERE = Place(in_process=True)
+HERE = RuntimeChoice(in_process=True)
 KIB = 1024
 MakeRuntime = Callable[[Callable[[Any], Any]], InProcessRuntime]
 Row = dict[str, Any]
@@ -118,7 +118,7 @@ def plan_of(row: Row) -> Plan:
     return Plan(tuple(row["plan"]["order"]), tuple(tensors), tuple(row["plan"]["parameters"].items()))
 
 
-class Counter(Observer):
+class Counter(RunObserver):
     def __init__(self) -> None:
         self.solved: list[str] = []
         self.cached: list[str] = []
@@ -195,7 +195,7 @@ def test_a_second_run_and_another_study_solve_nothing(study: Study, tmp_path: Pa
 
 
 def test_an_interrupted_run_keeps_its_plans(study: Study, tmp_path: Path) -> None:
-    class Interrupting(Observer):
+    class Interrupting(RunObserver):
         def answered(self, row: Row) -> None:
             if "budget_bytes" in row:
                 raise KeyboardInterrupt
@@ -235,7 +235,9 @@ def test_a_failed_plan_is_a_row_and_is_tried_again(
 ) -> None:
     path = tmp_path / "runs" / "skip"
     with RunWriter(path) as writer:
-        Run(study, writer, Observer(), path.parent).explore(search_of(study), in_process(no_plans_today))
+        StudyRun(study, search_of(study), writer, RunObserver(), path.parent).explore(
+            in_process(no_plans_today)
+        )
     folder = RunFolder(path)
     assert sorted(row["status"] for row in folder.read_rows("scratchpads")) == ["failed", "optimal"]
     designs = by_size(folder)
@@ -380,7 +382,7 @@ def test_energies_of_a_byte_are_the_levels_per_block() -> None:
 def test_ray_gives_the_answers_of_one_process(study: Study, tmp_path: Path) -> None:
     alone, cluster = (
         run_study(study, tmp_path / name / "skip", place)
-        for name, place in (("alone", HERE), ("cluster", Place(workers=2)))
+        for name, place in (("alone", HERE), ("cluster", RuntimeChoice(workers=2)))
     )
     one, two = (
         {row["task_id"]: (row["plan"], row["objective_bytes"]) for row in folder.read_rows("scratchpads")}

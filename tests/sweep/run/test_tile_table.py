@@ -18,7 +18,7 @@ from solvers.mapping.kapla import filling
 from solvers.schedule.tiles.cost_table import MissingTilePartError, solved_costs
 from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper
-from sweep.run.tile_table import TileFiling, TileTable, fill, tile_source
+from sweep.design.tile_table import TileFiling, TileTable, fill, tile_source
 from sweep.tasks.kinds import answer_task
 from sweep.tasks.tile import TileSource
 

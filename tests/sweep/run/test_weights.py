@@ -25,13 +25,13 @@ from results.front.pareto import front_table
 from results.report.data import RunData
 from results.report.page import build_page
 from results.store.folder import RunFolder
+from sweep.design.design_row import complete, whole_cycles
 from sweep.forecast.plan import plan
-from sweep.run.design_row import complete, whole_cycles
-from sweep.run.session import Place, run_study
+from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.search import designs
 from sweep.study.study import load_study
 
-HERE = Place(in_process=True)
+HERE = RuntimeChoice(in_process=True)
 Row = dict[str, Any]
 CHANNELS = (8, 16)
 WEIGHTS = (0.25, 0.5, 1, 3, 50)

@@ -15,10 +15,10 @@ from optuna.search_space import IntersectionSearchSpace
 from costmodel.errors import InputError
 from results.front.pareto import design_frame, front_of, hypervolume, recent_gain, reference_point
 from results.store.folder import RunFolder, RunWriter
+from sweep.design.design_row import Row
 from sweep.forecast.plan import plan
-from sweep.run.design_row import Row
-from sweep.run.run import Observer
-from sweep.run.session import Place, run_study
+from sweep.run.run import RunObserver
+from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.optuna_search import OptunaProposals
 from sweep.search.search import design_space, search_of
 from sweep.search.trial_journal import NAME
@@ -26,7 +26,7 @@ from sweep.study.design_space import Design
 from sweep.study.study import Study, load_study
 from tests.clusters.processes import line_of
 
-HERE = Place(in_process=True)
+HERE = RuntimeChoice(in_process=True)
 SAMPLERS = ("nsga2", "nsga3", "tpe", "qmc", "random")
 FAMILY = """
 name: family
@@ -221,7 +221,7 @@ def test_samplers_are_told_the_space_that_optuna_finds_in_the_trials(family: Stu
     assert known["frequency"].single()
 
 
-class Watch(Observer):
+class Watch(RunObserver):
     def __init__(self) -> None:
         self.solved: list[str] = []
 
@@ -301,11 +301,11 @@ def test_a_baseline_that_breaks_a_constraint_is_refused(family: Study) -> None:
 KILLED = """
 import sys
 from pathlib import Path
-from sweep.run.run import Observer
-from sweep.run.session import Place, run_study
+from sweep.run.run import RunObserver
+from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import load_study
 
-class Held(Observer):
+class Held(RunObserver):
     left = 12
 
     def answered(self, row):
@@ -314,7 +314,7 @@ class Held(Observer):
             print("held", flush=True)
             sys.stdin.read()
 
-run_study(load_study(sys.argv[1]), Path(sys.argv[2]), Place(in_process=True), observer=Held())
+run_study(load_study(sys.argv[1]), Path(sys.argv[2]), RuntimeChoice(in_process=True), observer=Held())
 """
 """A driver that goes as far as its twelfth answer, and waits there to be killed."""
 

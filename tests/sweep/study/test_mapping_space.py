@@ -19,12 +19,12 @@ from results.store.folder import RunFolder
 from solvers.budget import Budget
 from solvers.catalogue import solver_names
 from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
+from sweep.design.mapping_workload import MappingWorkload, layer_demands
 from sweep.run.design_ledger import DesignLedger
-from sweep.run.layer_workload import LayerWork, demands
-from sweep.run.session import Place, run_study
+from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.mapping_space import check_rules, load_rules
 from sweep.study.study import load_study
-from sweep.tasks.mapping import MappingTask, SolveSettings, run_task
+from sweep.tasks.mapping import MappingTask, SolveSettings, run_mapping_task
 
 FULL = """
 keep: free
@@ -132,7 +132,7 @@ def test_a_study_with_wrong_names_ends_before_anything_is_solved(
     text = write_study().read_text().replace("objective: edp", constraints)
     study = load_study(str(write_study(text)))
     with pytest.raises(InputError, match=r"mapping\.constraints\[0\]: .*found Q"):
-        DesignLedger(study, LayerWork(study, demands(study)))
+        DesignLedger(study, MappingWorkload(study, layer_demands(study)))
 
 
 def task(rules: SpaceRules, layer: Layer, solver: str = "random_search") -> MappingTask:
@@ -160,7 +160,7 @@ def test_a_tasks_identity_is_that_of_the_rules_that_apply() -> None:
 @pytest.mark.parametrize("rules", [SpaceRules(), SpaceRules("free", padding=0.2), SpaceRules("all")])
 def test_the_columns_of_an_answer(rules: SpaceRules) -> None:
     asked = task(rules, gemm("g", M=7, N=4, K=4))
-    row = run_task(json.loads(json.dumps(asked.content)))
+    row = run_mapping_task(json.loads(json.dumps(asked.content)))
     assert 0 < row["bound"] <= row["objective"]
     assert row["gap"] == (row["objective"] - row["bound"]) / row["objective"]
     assert row["space"]["name"] == rules.describe()
@@ -177,7 +177,7 @@ def test_the_columns_of_an_answer(rules: SpaceRules) -> None:
 @pytest.mark.parametrize("solver", solver_names("mapping"))
 def test_every_solvers_rows_carry_a_certificate_or_a_reason(solver: str) -> None:
     layer = gemm("g", M=3, N=4, K=2)
-    solved = run_task(json.loads(json.dumps(task(SpaceRules("free"), layer, solver).content)))
+    solved = run_mapping_task(json.loads(json.dumps(task(SpaceRules("free"), layer, solver).content)))
     assert solved["status"] in ("optimal", "feasible")
     assert 0 < solved["bound"] <= solved["objective"]
     assert 0 <= solved["gap"] < 1
@@ -185,7 +185,7 @@ def test_every_solvers_rows_carry_a_certificate_or_a_reason(solver: str) -> None
     assert solved["cycles_bound"] <= solved["cycles"]
     assert solved["space"]["name"] == "perfect factors; any bypass"
     impossible = SpaceRules(levels=(LevelRules("SRAM", (FactorRule("M", 2, 2),)),))
-    row = run_task(json.loads(json.dumps(task(impossible, layer, solver).content)))
+    row = run_mapping_task(json.loads(json.dumps(task(impossible, layer, solver).content)))
     assert row["status"] == "infeasible"
     assert [row[key] for key in ("objective", "bound", "gap", "solved_by")] == [None] * 4
     assert "SRAM: no temporal factor M = 2 divides M=3" in row["note"]
@@ -203,7 +203,7 @@ def test_the_rows_of_a_study_carry_certificates(write_study: Callable[..., Path]
 """
     tiny = write_study().read_text()
     path = write_study(tiny[: tiny.index("mapping:")] + mapping)
-    folder = run_study(load_study(str(path)), tmp_path / "run", Place("", None, True, None))
+    folder = run_study(load_study(str(path)), tmp_path / "run", RuntimeChoice("", None, True, None))
     rows: list[dict[str, Any]] = RunFolder(folder.path).read("layers").to_pylist()
     assert len(rows) == 4
     for row in rows:

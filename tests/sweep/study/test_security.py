@@ -11,7 +11,7 @@ import pytest
 from costmodel.errors import InputError
 from results.report.page import write_report
 from results.store.folder import RunFolder, RunWriter
-from sweep.run.session import Place, run_folder, run_study
+from sweep.run.session import RuntimeChoice, run_folder, run_study
 from sweep.study.study import load_study
 
 ROOT = Path(__file__).parents[3]
@@ -72,7 +72,7 @@ def test_nor_in_the_files_a_study_names(tmp_path: Path, write_study: WriteStudy,
     (tmp_path / "chip.yaml").write_text("name: chip\nlevels: []\n")
     (tmp_path / which).write_text(f"problem: {mark(tmp_path / 'ran')}\n")
     with pytest.raises(InputError, match="python/object"):
-        run_study(load_study(str(path)), tmp_path / "run", Place(in_process=True))
+        run_study(load_study(str(path)), tmp_path / "run", RuntimeChoice(in_process=True))
     assert not (tmp_path / "ran").exists()
 
 
@@ -123,7 +123,7 @@ def test_a_run_writes_below_its_own_folder_only(
     study = load_study(str(write_study()))
     monkeypatch.chdir(tmp_path)
     before = {path for path in tmp_path.rglob("*") if path.is_file()}
-    run_study(study, None, Place(in_process=True))
+    run_study(study, None, RuntimeChoice(in_process=True))
     written = {path for path in tmp_path.rglob("*") if path.is_file()} - before
     assert written
     assert all(path.is_relative_to(tmp_path / "runs" / "tiny") for path in written)
@@ -162,7 +162,7 @@ def run_with_names(write_study: WriteStudy, place: Path, attack: str) -> Path:
     (path.parent / network).write_text(problem.replace("name: gemm", f"name: {name}"))
     text = path.read_text().replace("[problem.yaml]", f"[{json.dumps(network)}]")
     path.write_text(f"{text}description: {json.dumps(attack)}\n")
-    folder = run_study(load_study(str(path)), place, Place(in_process=True))
+    folder = run_study(load_study(str(path)), place, RuntimeChoice(in_process=True))
     rows = {table: RunFolder(folder.path).read_rows(table) for table in ("layers", "designs")}
     for row in (row for table in rows.values() for row in table):
         del row["schema_version"]

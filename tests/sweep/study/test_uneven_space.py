@@ -16,10 +16,10 @@ from costmodel.mapping.uneven import UnevenMapping
 from costmodel.workload.network import gemm
 from solvers.budget import Budget
 from solvers.mapping.space.rules import SpaceRules
-from sweep.run.layer_workload import solve_settings
+from sweep.design.mapping_workload import mapping_settings
 from sweep.study.mapping_space import load_rules
 from sweep.study.study import load_study
-from sweep.tasks.mapping import MappingTask, SolveSettings, run_task
+from sweep.tasks.mapping import MappingTask, SolveSettings, run_mapping_task
 
 SCORES = gemm("scores", M=197, N=197, K=64)
 STUDY = """
@@ -34,7 +34,7 @@ mapping: {solver: SOLVER, objective: edp, uneven: true, uneven_levels: [RegFile]
 def test_a_row_names_the_space_and_its_mapping_can_be_read() -> None:
     architecture = load_architecture("eyeriss")
     settings = SolveSettings("exact", "edp", "{}", Budget(60), SpaceRules(uneven=True))
-    row = run_task(json.loads(json.dumps(MappingTask(architecture, SCORES, settings).content)))
+    row = run_mapping_task(json.loads(json.dumps(MappingTask(architecture, SCORES, settings).content)))
     assert (row["status"], row["gap"]) == ("optimal", 0)
     assert row["space"]["name"].endswith("uneven: tensors end their tiles at different loops")
     assert row["space"]["uneven"] is True
@@ -58,12 +58,12 @@ def test_identities_tell_uneven_from_even() -> None:
 
 def test_a_study_asks_for_a_solver_that_can(write_study: Callable[..., Path]) -> None:
     able = load_study(str(write_study(STUDY.replace("SOLVER", "auto"))))
-    assert solve_settings(able).rules == SpaceRules(uneven=True, uneven_levels=("RegFile",))
+    assert mapping_settings(able).rules == SpaceRules(uneven=True, uneven_levels=("RegFile",))
     unable = load_study(str(write_study(STUDY.replace("SOLVER", "cosa"))))
     with pytest.raises(
         InputError, match=r"mapping.solver: expected a solver that maps unevenly: auto or exact"
     ):
-        solve_settings(unable)
+        mapping_settings(unable)
 
 
 def test_a_constraint_file_and_the_command_line(

@@ -12,11 +12,11 @@ from clusters.runtime import WorkersUnavailableError
 from results.store.folder import RunFolder, RunWriter
 from solvers.catalogue import solver
 from sweep import VERSION
-from sweep.run.run import Observer, Run
+from sweep.run.run import StudyRun
 from sweep.search.search import search_of
 from sweep.study.lock import lock_content
 from sweep.study.study import Study, load_study
-from sweep.tasks.mapping import run_task
+from sweep.tasks.mapping import run_mapping_task
 
 Start = Callable[[Callable[[Any], Any]], InProcessRuntime]
 
@@ -38,12 +38,12 @@ def test_a_worker_of_another_version_ends_the_run(
     tiny: Study, tmp_path: Path, in_process: Start, key: str
 ) -> None:
     def other(content: Mapping[str, Any]) -> dict[str, Any]:
-        return run_task({**content, key: "0.0.1-other"})
+        return run_mapping_task({**content, key: "0.0.1-other"})
 
     with RunWriter(tmp_path / "run") as writer:
-        run = Run(tiny, writer, Observer(), None)
+        run = StudyRun(tiny, search_of(tiny), writer)
         with pytest.raises(WorkersUnavailableError, match=r"0\.0\.1-other of the driver.*same archsweep"):
-            run.explore(search_of(tiny), in_process(other))
+            run.explore(in_process(other))
     assert RunFolder(tmp_path / "run").read_rows("layers") == []
 
 
@@ -54,6 +54,6 @@ def test_a_worker_without_the_package_ends_the_run(tiny: Study, tmp_path: Path, 
         return {}
 
     with RunWriter(tmp_path / "run") as writer:
-        run = Run(tiny, writer, Observer(), None)
+        run = StudyRun(tiny, search_of(tiny), writer)
         with pytest.raises(WorkersUnavailableError, match="no_such_package_at_all"):
-            run.explore(search_of(tiny), in_process(missing))
+            run.explore(in_process(missing))

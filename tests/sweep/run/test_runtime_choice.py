@@ -11,8 +11,8 @@ import pytest
 from clusters.runtime import MemoryLimitError, RuntimeSettings
 from costmodel.errors import InputError
 from sweep import PACKAGES
-from sweep.run.run import Run
-from sweep.run.session import GRACE_SECONDS, Place, run_study
+from sweep.run.run import StudyRun
+from sweep.run.session import GRACE_SECONDS, RuntimeChoice, run_study
 from sweep.study.study import Study
 from sweep.tasks.warm_up import warm_up, with_members
 
@@ -20,8 +20,8 @@ from sweep.tasks.warm_up import warm_up, with_members
 def test_limits_reach_the_workers(tiny: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[RuntimeSettings] = []
     monkeypatch.setattr("clusters.ray.actors.RayRuntime", lambda work, settings: asked.append(settings))
-    Place("10.1.2.3:6379", workers=3, memory_limit_mib=512).runtime(tiny)
-    Place().runtime(tiny)
+    RuntimeChoice("10.1.2.3:6379", workers=3, memory_limit_mib=512).runtime(tiny)
+    RuntimeChoice().runtime(tiny)
     prepare = asked[0].prepare
     assert isinstance(prepare, partial)
     assert (prepare.func, prepare.args) == (warm_up, (("random_search",),))
@@ -39,12 +39,12 @@ def test_limits_reach_the_workers(tiny: Study, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("given", [{"workers": 2}, {"workers": 1}, {"address": "auto"}])
 def test_this_process_has_neither_workers_nor_a_cluster(given: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=f"no --{next(iter(given))} with --in-process, found both"):
-        Place(in_process=True, **given)
+        RuntimeChoice(in_process=True, **given)
 
 
 def test_a_limit_would_limit_the_caller_itself() -> None:
     with pytest.raises(InputError, match="in-process"):
-        Place(in_process=True, memory_limit_mib=512)
+        RuntimeChoice(in_process=True, memory_limit_mib=512)
 
 
 def test_the_members_of_a_portfolio_are_warmed_up_too() -> None:
@@ -54,12 +54,12 @@ def test_the_members_of_a_portfolio_are_warmed_up_too() -> None:
 def test_a_limit_that_is_too_low_is_one_sentence_with_the_least_that_would_do(
     tiny: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(run: Run, *_: object) -> None:
+    def refused(run: StudyRun, *_: object) -> None:
         raise MemoryLimitError(256 << 20, (600 << 20) + 1, (792 << 20) + 1)
 
-    monkeypatch.setattr(Run, "explore", refused)
+    monkeypatch.setattr(StudyRun, "explore", refused)
     with pytest.raises(InputError) as error:
-        run_study(tiny, tmp_path / "tiny", Place(in_process=True))
+        run_study(tiny, tmp_path / "tiny", RuntimeChoice(in_process=True))
     assert str(error.value) == (
         "--memory-limit: expected at least 793 MiB, found 256 MiB. The code of random_search takes 601 MiB "
         "of a worker's address space, and solves need 192 MiB more"

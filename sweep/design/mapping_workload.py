@@ -14,20 +14,20 @@ from costmodel.workload.network import Layer, distinct_layers
 from solvers.catalogue import solver, solver_names
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space.space_bounds import space_bounds
-from sweep.run.design_row import Row, complete, whole_cycles, without_answer
-from sweep.run.scratchpad_plans import ScratchpadPlans
+from sweep.design.design_row import Row, complete, whole_cycles, without_answer
+from sweep.design.scratchpad_plans import ScratchpadPlans
 from sweep.study.design_space import Design
 from sweep.study.mapping_space import check_rules
 from sweep.study.study import Study
 from sweep.study.study_names import check_different, mapping_params, named_in, network_of
 from sweep.study.timeloop_space import constrained_by_timeloop
-from sweep.tasks.answers import Answer, MappingAnswer, ScratchpadAnswer
 from sweep.tasks.kinds import Task
 from sweep.tasks.mapping import MappingTask, SolveSettings
+from sweep.tasks.summaries import AnswerSummary, MappingSummary, ScratchpadSummary
 
 
 @dataclass(frozen=True)
-class Demand:
+class LayerDemand:
     """One distinct layer shape of one network, which runs ``count`` times in a run of the network.
 
     ``network`` is the name that the study shows it under: two batches of one network are two networks.
@@ -49,19 +49,19 @@ class Demand:
         return replace(self.layer, name=f"{self.network}/{self.layer.name}")
 
 
-def demands(study: Study) -> tuple[Demand, ...]:
+def layer_demands(study: Study) -> tuple[LayerDemand, ...]:
     """The distinct layers of every network of the study; InputError for a network that cannot be used."""
-    found: list[Demand] = []
+    found: list[LayerDemand] = []
     check_different(study)
     for position, choice in enumerate(study.networks):
         network = network_of(study, position)
         with named_in(study, f"networks[{position}]", choice.network):
             layers = distinct_layers(mapped_layers(network))
-        found += [Demand(choice.shown, choice.weight, layer, count) for layer, count in layers]
+        found += [LayerDemand(choice.shown, choice.weight, layer, count) for layer, count in layers]
     return tuple(found)
 
 
-def solve_settings(study: Study) -> SolveSettings:
+def mapping_settings(study: Study) -> SolveSettings:
     """The study's solver with complete, checked parameters."""
     choice = study.mapping
     with named_in(study, "mapping.solver"):
@@ -74,12 +74,12 @@ def solve_settings(study: Study) -> SolveSettings:
     return SolveSettings(choice.solver, study.mapping_objective, params, choice.budget, choice.rules)
 
 
-class LayerWork:
+class MappingWorkload:
     """The workload of a study of architectures: a mapping a demand, then a scratchpad plan a network."""
 
-    def __init__(self, study: Study, demands: tuple[Demand, ...]) -> None:
+    def __init__(self, study: Study, demands: tuple[LayerDemand, ...]) -> None:
         self.demands = demands
-        settings = solve_settings(study)
+        settings = mapping_settings(study)
         layers = [demand.layer for demand in demands]
         with named_in(study, "architecture", study.architecture):
             architecture = load_architecture(study.architecture)
@@ -112,10 +112,10 @@ class LayerWork:
         found = [space_bounds(problem) for problem in problems]
         return _sums(self.demands, [(bounds.energy_pj, bounds.cycles) for bounds in found])
 
-    def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[Answer]) -> Row:
+    def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[AnswerSummary]) -> Row:
         """The columns that follow from the answers to :meth:`tasks`."""
-        mine = [answer for answer in answers if isinstance(answer, MappingAnswer)]
-        plans = [answer for answer in answers if isinstance(answer, ScratchpadAnswer)]
+        mine = [answer for answer in answers if isinstance(answer, MappingSummary)]
+        plans = [answer for answer in answers if isinstance(answer, ScratchpadSummary)]
         row: Row = {"networks": _by_network(self.demands, task_ids[: len(mine)], mine)}
         for network, task_id in zip(row["networks"].values(), task_ids[len(mine) :], strict=bool(plans)):
             network["scratchpad"] = task_id
@@ -129,7 +129,7 @@ class LayerWork:
         return row | _totals(design, self.demands, mine)
 
 
-def _totals(design: Design, demands: tuple[Demand, ...], answers: list[MappingAnswer]) -> Row:
+def _totals(design: Design, demands: tuple[LayerDemand, ...], answers: list[MappingSummary]) -> Row:
     """Sums over all networks: layers one after the other, times their counts and the network's weight."""
     energy, cycles = _sums(demands, [(answer.energy_pj, answer.cycles) for answer in answers])
     bounds = _sums(demands, [(answer.energy_bound_pj, answer.cycles_bound) for answer in answers])
@@ -143,7 +143,7 @@ def problem_of(task: MappingTask) -> MappingProblem:
     return MappingProblem(task.architecture, task.layer, task.settings.objective, task.rules)
 
 
-def _sums(demands: tuple[Demand, ...], parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
+def _sums(demands: tuple[LayerDemand, ...], parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
     """Energy and cycles of all runs of all layers, added in the order of the demands."""
     energy = cycles = 0.0
     for demand, (energy_pj, layer_cycles) in zip(demands, parts, strict=True):
@@ -152,7 +152,9 @@ def _sums(demands: tuple[Demand, ...], parts: Iterable[tuple[float, float]]) -> 
     return energy, cycles
 
 
-def _by_network(demands: tuple[Demand, ...], task_ids: Sequence[str], answers: list[MappingAnswer]) -> Row:
+def _by_network(
+    demands: tuple[LayerDemand, ...], task_ids: Sequence[str], answers: list[MappingSummary]
+) -> Row:
     networks: Row = {}
     for demand, task_id, answer in zip(demands, task_ids, answers, strict=True):
         nothing_yet = {"weight": demand.weight, "energy_pj": 0.0, "cycles": 0, "layers": []}

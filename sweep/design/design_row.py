@@ -94,3 +94,9 @@ def complete(design: Design, found: tuple[float, int], bounds: tuple[float, floa
         "energy_gap": (energy - energy_bound) / energy,
         "cycles_gap": (cycles - cycles_bound) / cycles,
     }
+
+
+def objective_bounds(study: Study, design: Design, energy_pj: float, cycles: float) -> list[float]:
+    """Bounds on the study's objectives from those on energy and cycles; 0, where these say nothing of one."""
+    known = objectives(design, energy_pj, whole_cycles(cycles))
+    return [float(known.get(name, 0.0)) for name in study.objectives]

@@ -16,8 +16,8 @@ from solvers.budget import Stopwatch
 from solvers.scratchpad.problem import ScratchpadProblem, below_requirement
 from sweep.study.study import NetworkChoice, ScratchpadChoice, Study
 from sweep.study.study_names import complete_params, network_of
-from sweep.tasks.answers import ScratchpadAnswer
 from sweep.tasks.scratchpad import PlannedGraph, ScratchpadSolve, ScratchpadTask
+from sweep.tasks.summaries import ScratchpadSummary
 
 FAMILY = "scratchpad"
 
@@ -96,7 +96,7 @@ class ScratchpadPlans:
                 return f"scratchpad of {network.shown}: {refused.note}"
         return ""
 
-    def unplanned(self, answers: Sequence[ScratchpadAnswer]) -> list[tuple[str, str]]:
+    def unplanned(self, answers: Sequence[ScratchpadSummary]) -> list[tuple[str, str]]:
         """(status, sentence) of the networks that have no plan."""
         return [
             (answer.status, f"scratchpad of {network.shown}: {answer.status}: {answer.remark}")
@@ -104,7 +104,7 @@ class ScratchpadPlans:
             if not answer.planned
         ]
 
-    def totals(self, architecture: Architecture, answers: Sequence[ScratchpadAnswer]) -> dict[str, Any]:
+    def totals(self, architecture: Architecture, answers: Sequence[ScratchpadSummary]) -> dict[str, Any]:
         """The off-chip columns of a ``designs`` row: sums over the networks with their weights.
 
         A spill writes to the outermost level, a retrieval reads from it. Every byte that the bound counts

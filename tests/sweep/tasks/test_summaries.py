@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from results.store.schema.tables import ANSWER_TABLES, TABLES
-from sweep.run.epoch_needs import EpochNeeds
-from sweep.tasks.answers import NEEDED, MappingAnswer, ScheduleAnswer, ScratchpadAnswer
+from sweep.run.epoch_ledger import EpochLedger
+from sweep.tasks.summaries import NEEDED, MappingSummary, ScheduleSummary, ScratchpadSummary
 
 NO_TENSORS: Any = SimpleNamespace(planned=SimpleNamespace(graph=SimpleNamespace(tensors=())))
 READERS: dict[str, Callable[[Any], object]] = {
-    "layers": MappingAnswer.of,
-    "scratchpads": lambda row: ScratchpadAnswer.of(row, NO_TENSORS),
-    "schedules": ScheduleAnswer.of,
+    "layers": MappingSummary.of,
+    "scratchpads": lambda row: ScratchpadSummary.of(row, NO_TENSORS),
+    "schedules": ScheduleSummary.of,
 }
 
 
@@ -47,8 +47,11 @@ def test_what_designs_read_of_a_row_is_looked_up(table: str) -> None:
 
 
 def test_where_searches_go_on_from_is_looked_up() -> None:
-    row, task = Recording("schedules"), SimpleNamespace(id="a", epoch=1)
-    EpochNeeds().answered(task, row)  # type: ignore[arg-type]
+    row, task = (
+        Recording("schedules"),
+        SimpleNamespace(id="a", epoch=SimpleNamespace(number=0, count=2), before=()),
+    )
+    EpochLedger().answered(task, row)  # type: ignore[arg-type]
     assert row.read == {"state"}
     assert row.read <= set(NEEDED["schedules"])
 

@@ -30,7 +30,7 @@ FOUND = ("optimal", "feasible")
 
 
 @dataclass(frozen=True, slots=True)
-class MappingAnswer:
+class MappingSummary:
     """What designs need of a ``layers`` row; energies in pJ.
 
     The texts are interned, ``numbers`` are 8 bytes each: _NUMBERS, then the energy by storage level.
@@ -44,7 +44,7 @@ class MappingAnswer:
     numbers: bytes
 
     @classmethod
-    def of(cls, row: ReadOnlyDict[str, Any]) -> MappingAnswer:
+    def of(cls, row: ReadOnlyDict[str, Any]) -> MappingSummary:
         levels = row.get("energy_by_level_pj") or {}
         numbers = [row.get(name) or 0.0 for name in _NUMBERS]
         return cls(
@@ -87,7 +87,7 @@ class MappingAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class ScratchpadAnswer:
+class ScratchpadSummary:
     """What designs need of a ``scratchpads`` row; without a plan the bytes moved are 0."""
 
     status: str
@@ -100,7 +100,7 @@ class ScratchpadAnswer:
     """Proven; 0, which is always true, where the solver proved nothing."""
 
     @classmethod
-    def of(cls, row: ReadOnlyDict[str, Any], task: ScratchpadTask) -> ScratchpadAnswer:
+    def of(cls, row: ReadOnlyDict[str, Any], task: ScratchpadTask) -> ScratchpadSummary:
         traffic = {tensor.name: tensor.traffic_bytes for tensor in task.planned.graph.tensors}
         tensors = (row.get("plan") or {"tensors": {}})["tensors"].items()
         return cls(
@@ -119,7 +119,7 @@ class ScratchpadAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class ScheduleAnswer:
+class ScheduleSummary:
     """What designs need of a ``schedules`` row; without a schedule the numbers are 0."""
 
     status: str
@@ -138,7 +138,7 @@ class ScheduleAnswer:
     """The energy by part of the chip."""
 
     @classmethod
-    def of(cls, row: ReadOnlyDict[str, Any]) -> ScheduleAnswer:
+    def of(cls, row: ReadOnlyDict[str, Any]) -> ScheduleSummary:
         parts = (row.get("energy_by_part_pj") or {}).items()
         return cls(
             status=intern(row["status"]),
@@ -160,14 +160,14 @@ class ScheduleAnswer:
         return self.status in FOUND
 
 
-Answer = MappingAnswer | ScratchpadAnswer | ScheduleAnswer
+AnswerSummary = MappingSummary | ScratchpadSummary | ScheduleSummary
 
 
-def answer_of(task: Task, row: ReadOnlyDict[str, Any]) -> Answer:
+def summary_of(task: Task, row: ReadOnlyDict[str, Any]) -> AnswerSummary:
     """What designs need of the task's ``row``."""
     if isinstance(task, ScratchpadTask):
-        return ScratchpadAnswer.of(row, task)
-    return ScheduleAnswer.of(row) if isinstance(task, ScheduleTask) else MappingAnswer.of(row)
+        return ScratchpadSummary.of(row, task)
+    return ScheduleSummary.of(row) if isinstance(task, ScheduleTask) else MappingSummary.of(row)
 
 
 def _remark(row: ReadOnlyDict[str, Any]) -> str:

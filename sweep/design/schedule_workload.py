@@ -17,15 +17,15 @@ from solvers.schedule.fitting import fitted
 from solvers.schedule.set.epochs import EpochOf
 from solvers.schedule.tiles.layer_parts import TileCostDemand
 from solvers.schedule.tiles.mapper import tile_solver
-from sweep.run.design_row import Row, complete, whole_cycles, without_answer
-from sweep.run.schedule_bounds import bounds_before
+from sweep.design.design_row import Row, complete, whole_cycles, without_answer
+from sweep.design.schedule_bounds import bounds_before
 from sweep.study.design_space import Design
 from sweep.study.study import NetworkChoice, Study
 from sweep.study.study_names import complete_params, mapping_params, named_in
-from sweep.tasks.answers import Answer, ScheduleAnswer
 from sweep.tasks.kinds import Task
 from sweep.tasks.mapping import SolveSettings, bare
 from sweep.tasks.schedule import ScheduledNetwork, ScheduleSolve, ScheduleTask, TiledChip
+from sweep.tasks.summaries import AnswerSummary, ScheduleSummary
 from sweep.tasks.tile import TileSource
 
 FAMILY = "schedule"
@@ -67,7 +67,7 @@ def schedulers_of(study: Study) -> list[Scheduler]:
     return found
 
 
-def tile_mapper(study: Study) -> SolveSettings:
+def tile_mapping_settings(study: Study) -> SolveSettings:
     """What maps layers on tiles; InputError for rules, which tile costs do not know."""
     choice = study.mapping
     with named_in(study, "mapping.solver"):
@@ -101,7 +101,7 @@ def _loaded(position: int, study: Study, alone: bool) -> ScheduledNetwork:
     return ScheduledNetwork(choice.shown, graph)
 
 
-class ScheduleWork:
+class ScheduleWorkload:
     """The workload of a study of chips: a schedule a network, scheduler and seed; the best one counts."""
 
     def __init__(self, study: Study) -> None:
@@ -110,7 +110,7 @@ class ScheduleWork:
         self._networks = study.networks
         self._schedulers = schedulers_of(study)
         self._seeds = sum(len(scheduler.solves) for scheduler in self._schedulers)
-        self._mapper = tile_mapper(study)
+        self._mapper = tile_mapping_settings(study)
         self._alone = alone_offered(study)
         self._pruning = study.schedule.pruning(study.mapping.solver)
         self._loaded = {
@@ -189,12 +189,12 @@ class ScheduleWork:
         energies, cycles = (map(prod, zip(weights, part, strict=True)) for part in zip(*found, strict=True))
         return sum(energies), sum(cycles)
 
-    def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[Answer]) -> Row:
+    def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[AnswerSummary]) -> Row:
         """The columns that follow from the answers to :meth:`tasks`: sums of the best schedules.
 
         A network has an answer where one of its seeds has; its bounds are the best that any seed proved.
         """
-        found = [answer for answer in answers if isinstance(answer, ScheduleAnswer)]
+        found = [answer for answer in answers if isinstance(answer, ScheduleSummary)]
         seeds = self._seeds
         networks = [
             _Scheduled(choice, task_ids[first : first + seeds], found[first : first + seeds])
@@ -212,7 +212,7 @@ class _Scheduled:
 
     choice: NetworkChoice
     task_ids: Sequence[str]
-    answers: Sequence[ScheduleAnswer]
+    answers: Sequence[ScheduleSummary]
 
     @property
     def scheduled(self) -> bool:
@@ -225,7 +225,7 @@ class _Scheduled:
         return min(found, key=lambda place: self.answers[place].objective)
 
     @property
-    def best(self) -> ScheduleAnswer:
+    def best(self) -> ScheduleSummary:
         return self.answers[self.place]
 
     @property

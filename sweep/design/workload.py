@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from sweep.run.design_row import Row
+from sweep.design.design_row import Row
 from sweep.study.design_space import Design
 from sweep.study.study import Study
-from sweep.tasks.answers import Answer
 from sweep.tasks.kinds import Task
+from sweep.tasks.summaries import AnswerSummary
 
 
-class Workload(Protocol):
+class DesignWorkload(Protocol):
     """The tasks of a design, and what their answers make of it."""
 
     @property
@@ -28,23 +28,30 @@ class Workload(Protocol):
     def bounds(self, tasks: Sequence[Task]) -> tuple[float, float]:
         """Proven lower bounds on energy_pj and cycles of a design with these :meth:`tasks`."""
 
-    def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[Answer]) -> Row:
+    def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[AnswerSummary]) -> Row:
         """The columns of the design's row that follow from the answers to :meth:`tasks`, in their order."""
+
+
+def tasks_of(workload: DesignWorkload, design: Design) -> list[Task]:
+    """All that the design needs; none for a design that is known to be infeasible before any solve."""
+    if not design.feasible or workload.obstacle(design):
+        return []
+    return workload.tasks(design)
 
 
 def solved_how(study: Study) -> Any:
     """How the study's tasks are solved, versions of solvers and models included, as plain JSON data."""
-    from sweep.run.layer_workload import solve_settings
-    from sweep.run.schedule_workload import schedulers_of, tile_mapper
+    from sweep.design.mapping_workload import mapping_settings
+    from sweep.design.schedule_workload import schedulers_of, tile_mapping_settings
 
     if study.schedule is None:
-        return solve_settings(study).content
-    return [tile_mapper(study).content, *(one.solves[0].content for one in schedulers_of(study))]
+        return mapping_settings(study).content
+    return [tile_mapping_settings(study).content, *(one.solves[0].content for one in schedulers_of(study))]
 
 
-def workload_of(study: Study) -> Workload:
+def workload_of(study: Study) -> DesignWorkload:
     """The study's workload; InputError for what the study names and cannot have."""
-    from sweep.run.layer_workload import LayerWork, demands
-    from sweep.run.schedule_workload import ScheduleWork
+    from sweep.design.mapping_workload import MappingWorkload, layer_demands
+    from sweep.design.schedule_workload import ScheduleWorkload
 
-    return ScheduleWork(study) if study.chip else LayerWork(study, demands(study))
+    return ScheduleWorkload(study) if study.chip else MappingWorkload(study, layer_demands(study))

@@ -17,7 +17,7 @@ from sweep.tasks.schedule import TiledChip
 
 
 @dataclass
-class AloneTable:
+class WholeChipTable:
     """Mappings of layers on whole chips by task, from the store and from this run; each is solved once.
 
     A mapping serves all chips of one stack of levels; what it costs is counted for the links of each.

@@ -1,0 +1,102 @@
+"""Costs of layers that schedules are told: which solves they come from, and what is known of them so far."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from collections.abc import Mapping as ReadOnlyDict
+from dataclasses import dataclass, field
+from typing import Any
+
+from results.store.known_answers import StoredAnswers
+from solvers.schedule.tiles.layer_parts import Request, TilePart, batches_of, requested_parts
+from sweep.design.tile_table import TileTable
+from sweep.design.whole_chip_table import WholeChipTable
+from sweep.tasks.known_costs import KnownCosts
+from sweep.tasks.mapping import MappingTask
+from sweep.tasks.schedule import ScheduleTask
+from sweep.tasks.tile import TileTask
+
+CostTask = TileTask | MappingTask
+"""Parts of layers mapped on a tile, or a layer mapped on the whole chip."""
+
+
+@dataclass(frozen=True)
+class WantedCosts:
+    """What a schedule is to be told: costs of parts of layers on a tile, and of layers on the whole chip."""
+
+    parts: Collection[TilePart] = ()
+    whole_chip: ReadOnlyDict[tuple[int, int], MappingTask] = field(default_factory=dict)
+    """By number of the layer and batch."""
+
+    def __len__(self) -> int:
+        return len(self.parts) + len(self.whole_chip)
+
+    def __or__(self, other: WantedCosts) -> WantedCosts:
+        """Both together: each once, in the order in which they were asked for."""
+        parts = dict.fromkeys((*self.parts, *other.parts))
+        return WantedCosts(parts.keys(), {**self.whole_chip, **other.whole_chip})
+
+
+def wanted_at_first(task: ScheduleTask) -> WantedCosts:
+    """All that a schedule may ask for; nothing yet for a solver that asks as it goes."""
+    if task.solve.asks:
+        return WantedCosts()
+    whole_chip: dict[tuple[int, int], MappingTask] = {}
+    if task.on.alone:
+        for number in range(len(task.network.graph.layers)):
+            for batch in batches_of(task.batch):
+                whole_chip |= _on_the_whole_chip(task, Request(number, batch, 0))
+    return WantedCosts(task.demand.tile_parts(), whole_chip)
+
+
+def wanted_for(task: ScheduleTask, request: Request) -> WantedCosts:
+    """What answers a request of the task's solver."""
+    demand = task.demand
+    parts = requested_parts(demand.graph, request, demand.tile, demand.pruning)
+    return WantedCosts(parts, _on_the_whole_chip(task, request))
+
+
+def _on_the_whole_chip(task: ScheduleTask, request: Request) -> dict[tuple[int, int], MappingTask]:
+    """The task that maps a layer on the whole chip; none for one without products, which needs no mapping."""
+    layer = task.network.graph.layers[request.layer]
+    if not (request.on_whole_chip and layer.has_weights):
+        return {}
+    return {(request.layer, request.batch): task.on.alone_task(layer.nest(request.batch))}
+
+
+class CostTables:
+    """Costs of layers on tiles and on whole chips, from the store and from this run.
+
+    ``store`` has the run folders whose costs are reused; None solves everything.
+    """
+
+    def __init__(self, store: StoredAnswers | None) -> None:
+        self._tiles, self._whole_chips = TileTable(store), WholeChipTable(store)
+
+    def tasks(self, task: ScheduleTask, wanted: WantedCosts) -> list[CostTask]:
+        """The solves whose answers are wanted and not known; one may give what others want as well."""
+        on_tiles = self._tiles.tasks(task.on.source, wanted.parts)
+        return [*on_tiles, *self._whole_chips.open_tasks(wanted.whole_chip.values())]
+
+    def record(self, task: CostTask, row: ReadOnlyDict[str, Any]) -> None:
+        """Enter the row of a solve; a failed one leaves its costs unknown."""
+        if isinstance(task, TileTask):
+            self._tiles.record(task, row)
+        else:
+            self._whole_chips.record(task, row)
+
+    def unknown(self, task: ScheduleTask, wanted: WantedCosts) -> str:
+        """Which of the wanted costs are not known, in words; empty where all are."""
+        parts = len(self._tiles.open_shares(task.on.source, wanted.parts))
+        layers = len(self._whole_chips.open_tasks(wanted.whole_chip.values()))
+        said = [f"{parts} tile costs"] if parts else []
+        said += [f"{layers} layers alone on the chip"] if layers else []
+        return " and ".join(said)
+
+    def known(self, task: ScheduleTask, wanted: WantedCosts) -> KnownCosts:
+        """The wanted costs, all of which are known: what the solver is told."""
+        parts = self._tiles.share_costs(task.on.source, wanted.parts)
+        if not task.on.alone:
+            return KnownCosts(parts)
+        costs = {key: self._whole_chips.cost(task.on, one) for key, one in wanted.whole_chip.items()}
+        return KnownCosts(parts, costs)
