@@ -18,8 +18,13 @@ settings.register_profile("no deadline", deadline=None)  # tests do not assert t
 settings.load_profile("no deadline")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest looks at what -m asks for
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Clusters come first: they take longest, and mostly wait, while another process has the rest."""
+    """What is neither slow nor starts clusters is quick. Clusters come first: they take longest, and mostly
+    wait, while another process has the rest."""
+    for item in items:
+        if not (item.get_closest_marker("slow") or item.get_closest_marker("cluster")):
+            item.add_marker("quick")
     items.sort(key=lambda item: item.get_closest_marker("cluster") is None)
 
 

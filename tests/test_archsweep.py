@@ -153,6 +153,7 @@ def test_a_foreign_module_that_is_imported_already_is_one_sentence(empty_folder:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -216,6 +217,7 @@ def test_a_scratchpad_plan_is_the_commands() -> None:
     assert timeless(answer.to_json()) == timeless(json.loads(said))
 
 
+@pytest.mark.slow
 def test_a_schedule_is_the_commands_and_can_be_counted_again(empty_folder: Path) -> None:
     words = [
         "--chip",

@@ -86,6 +86,7 @@ VARIANTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_what_is_imported_is_declared(variant: str) -> None:
     files, extras = VARIANTS[variant]

@@ -69,6 +69,7 @@ def test_cell_that_was_cut_off_is_solved_again(program: Program, tmp_path: Path)
         assert old == new
 
 
+@pytest.mark.slow
 def test_whole_network_costs_what_its_parts_do_and_pruning_is_counted(program: Program) -> None:
     found = program("--parts", "whole", "table6", "--methods", "K", "--steps", "inference")
     (row,) = found["whole"]["whole"]

@@ -48,6 +48,7 @@ def fill(values):
 PROGRAM = "import numpy, tiny; values = numpy.zeros(3, int); tiny.fill(values); print(values.sum())"
 
 
+@pytest.mark.slow
 def test_processes_share_a_cold_folder(tmp_path: Path) -> None:
     """Four processes compile at once into one empty folder; a fifth finds the machine code there."""
     (tmp_path / "tiny.py").write_text(MODULE)
@@ -111,6 +112,7 @@ def kept(home: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in home.rglob("*.nb*")}
 
 
+@pytest.mark.slow
 def test_equal_checkouts_share_machine_code_and_changed_helpers_renew_it(tmp_path: Path) -> None:
     home = tmp_path / "home"
     assert filled(checkout(tmp_path / "one"), home) == "12"

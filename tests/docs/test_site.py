@@ -63,6 +63,7 @@ def check(kind: str, document: Any) -> None:
     jsonschema.Draft202012Validator(file_schema(kind)).validate(document)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(pages()), ids=lambda path: path.name)
 def test_what_comes_from_code_is_as_the_code_is(path: Path) -> None:
     assert path.read_text(encoding="utf-8") == pages()[path], "run python tests/docs/generated_pages.py"
@@ -173,6 +174,7 @@ def test_schemas_and_readers_agree_on_sizes(written: Any) -> None:
     assert accepted["reader"] == accepted["schema"]
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_schemas() -> None:
     command = [sys.executable, "-m", "archsweep", "list"]
     printed = subprocess.run(

@@ -267,6 +267,7 @@ def keys_of(document: Any, place: str = "") -> Iterator[str]:
             yield from keys_of(value, f"{place}{name}.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*LAUNCHED, *MANIFESTS])
 def test_no_value_of_any_key_breaks_the_check(name: str) -> None:
     original = filled(name)

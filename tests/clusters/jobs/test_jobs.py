@@ -88,6 +88,7 @@ def test_only_what_is_new_is_sent(head: Path) -> None:
     assert taken == {"layers/00000002.parquet": b"joined"}
 
 
+@pytest.mark.slow
 def test_any_number_of_known_files_is_told(tmp_path: Path) -> None:
     """A shell takes 128 KiB in one argument: digests of some 1,300 files."""
     (tmp_path / "layers").mkdir()

@@ -68,6 +68,7 @@ def mappings(random: Random, on: Chip, nest: Layer) -> list[Mapping]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nest", NESTS, ids=lambda nest: nest.name)
 @pytest.mark.parametrize(
     "on",

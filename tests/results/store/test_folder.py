@@ -146,6 +146,7 @@ def test_a_crash_before_the_rename_leaves_no_part(
         assert not hidden[0].exists()
 
 
+@pytest.mark.slow
 def test_a_writer_killed_at_any_time_leaves_a_readable_run(run_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"

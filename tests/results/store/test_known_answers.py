@@ -120,6 +120,7 @@ def always_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "SHARE_OF_LOOKING", 1e9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_the_index_finds_what_reading_everything_finds_while_the_store_changes(
     tmp_path: Path, make_layer: Make, always_look: None, seed: int

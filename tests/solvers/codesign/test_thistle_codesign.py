@@ -61,6 +61,7 @@ def test_more_area_costs_no_more(network_problem: CodesignProblem) -> None:
         last = found.objective
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_joint_beats_dominant(network_problem: CodesignProblem, objective: Objective) -> None:
     """And no layer of a sum is better off there than on an architecture of its own."""
@@ -78,6 +79,7 @@ def test_joint_beats_dominant(network_problem: CodesignProblem, objective: Objec
         assert own.objective <= cost.objective(objective) * (1 + LOCAL)
 
 
+@pytest.mark.slow
 def test_occurrences_weigh(network_problem: CodesignProblem) -> None:
     """With one layer run a million times the joint architecture is that layer's own."""
     first, *others = network_problem.layers
@@ -122,6 +124,7 @@ def test_without_powers_of_two(network_problem: CodesignProblem) -> None:
     assert member.sizes_words == {name: round(words) for name, words in relaxed.sizes_words.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_the_cost_model_decides(network_problem: CodesignProblem, objective: Objective) -> None:
     problem = replace(network_problem, objective=objective)
@@ -142,6 +145,7 @@ def test_no_instance_is_idle_in_every_layer(network_problem: CodesignProblem) ->
     assert max(used) == found.architecture.levels[index].fanout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["simba", "tpu-like"])
 def test_other_families(name: str) -> None:
     """Several fan-outs, levels that hold some tensors only, registers of one word."""

@@ -9,8 +9,13 @@ import pytest
 
 from tests.solvers.golden.frozen import COST_MODEL, NAMES, changed, complaint, frozen, now
 
+LONGEST = {"cosa", "thistle", "thistle_codesign"}
+"""Solvers that need seconds for theirs."""
 
-@pytest.mark.parametrize("name", NAMES)
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONGEST else name for name in NAMES]
+)
 def test_answers_are_the_frozen_ones_or_the_version_is_another(name: str) -> None:
     assert not (wrong := complaint(name, frozen().get(name), now(name))), wrong
 

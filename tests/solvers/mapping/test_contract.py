@@ -148,6 +148,7 @@ def test_impossible_constraints_are_named(
     assert reason in outcome.note
 
 
+@pytest.mark.slow
 @every_solver
 @pytest.mark.parametrize("name", ["eyeriss", "B_simba_like", "E_four_level", "D_tpu_like"])
 def test_real_layers(entry: Entry, name: str) -> None:
@@ -283,6 +284,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @every_solver
 @pytest.mark.parametrize("padding", [0.0, 0.001])
 @pytest.mark.parametrize("name", HOSTILE)

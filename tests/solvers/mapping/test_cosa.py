@@ -28,6 +28,7 @@ def problem_on(name: str, layer: Layer = CONVOLUTION, objective: Any = "edp") ->
     return MappingProblem(load_architecture(name), layer, objective)
 
 
+@pytest.mark.slow
 def test_every_unique_layer_of_the_paper_is_proven_on_simba() -> None:
     lists = [distinct_layers(load_network(name).layers) for name in NETWORKS]
     layers = [layer for found in lists for layer, _ in found]
@@ -43,6 +44,7 @@ def test_every_unique_layer_of_the_paper_is_proven_on_simba() -> None:
         assert outcome.bound <= outcome.objective < 5 * outcome.bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["A_eyeriss_like", "B_simba_like", "C_two_level", "D_tpu_like", "E_four_level"]
 )

@@ -22,6 +22,7 @@ assert highs.getInfo().objective_function_value == 9
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "order", [("highspy", "ortools.sat.python.cp_model"), ("ortools.sat.python.cp_model", "highspy")]
 )

@@ -214,6 +214,7 @@ NO_NETWORK = Architecture("no network", (level("Buffer", 24, ALL_ROLES), level("
 SMALL = {architecture.name: architecture for architecture in (SMALL_SIMBA, SMALL_EYERISS, NO_NETWORK)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*SMALL, "simba", "C_two_level"])
 @pytest.mark.parametrize(
     "layer",

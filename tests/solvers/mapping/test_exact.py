@@ -91,6 +91,7 @@ def test_optima_found_by_another_program(layer: Layer, pj_per_mac: float) -> Non
     assert round(outcome.objective / layer.macs, 3) == pj_per_mac
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("name", ["eyeriss", "simba", "tpu-like", "E_four_level"])
 def test_real_layers_are_proven_and_not_beaten(name: str, objective: str) -> None:

@@ -84,6 +84,7 @@ def bounds_hold(problem: MappingProblem, mappings: int, seed: int) -> None:
         assert bound * SLACK <= attack.least[problem.objective], (name, problem)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [3, 4])
 def test_bounds_hold_on_small_nasty_problems(seed: int) -> None:
     for number, problem in enumerate(islice(random_problems.problems(seed), 9)):
@@ -101,6 +102,7 @@ def test_an_attack_that_should_succeed_does() -> None:
     assert best.objective * SLACK <= attack.least["energy"] <= 1.3 * best.objective
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("architecture", "layer", "objective"),
     [

@@ -31,6 +31,7 @@ LAYERS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
 @pytest.mark.parametrize("name", ["eyeriss", "simba", "E_four_level", "D_tpu_like"])

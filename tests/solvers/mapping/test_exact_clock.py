@@ -69,6 +69,7 @@ def test_a_bound_ends_when_the_time_does() -> None:
     assert again == bound_in_time(tables, room, other, False, always_in_time)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("looks", [3, 20, 40, 60])
 def test_little_is_done_when_the_time_is_up(looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All bounds of spatial factors and the tables of one assignment are 50 such pieces of work."""

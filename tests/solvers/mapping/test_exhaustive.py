@@ -111,6 +111,7 @@ ASKED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", ASKED, ids=SpaceRules.describe)
 def test_rules_leave_what_obeys_them(two_levels: Architecture, rules: SpaceRules) -> None:
     """The mappings of the restricted search cost what those cost that the checker lets through."""

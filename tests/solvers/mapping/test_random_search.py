@@ -39,6 +39,7 @@ def literal(problem: MappingProblem, seed: int, victory: int, draws: int) -> tup
     return best, lowest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("victory", [1, 5, 40, 300, 10**6])
 def test_it_stops_where_the_literal_loop_stops(

@@ -124,6 +124,7 @@ def test_the_optimum_is_proven(name: str, layer: Layer) -> None:
             assert outcome.bound == outcome.objective == pytest.approx(every.objective, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
 @pytest.mark.parametrize("name", sorted({*solver_names("mapping")} - {"exhaustive"}))
 def test_every_mapping_solver_takes_them(name: str, layer: Layer) -> None:

@@ -51,6 +51,7 @@ SWITCHES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("switched", SWITCHES, ids=str)
 def test_every_switch_leaves_mappings_and_bounds(switched: dict[str, int | float]) -> None:
     problem = MappingProblem(load_architecture("eyeriss"), convolution("c", K=32, C=16, P=14, Q=14, R=3, S=3))
@@ -64,6 +65,7 @@ def test_every_switch_leaves_mappings_and_bounds(switched: dict[str, int | float
     assert outcome.objective >= usual.bound
 
 
+@pytest.mark.slow
 def test_half_of_the_classes_are_enough_where_height_and_width_are_the_same() -> None:
     """Each class or its mirror image: the same best mapping without polish."""
     problem = MappingProblem(load_architecture("eyeriss"), convolution("c", K=32, C=16, P=14, Q=14, R=3, S=3))

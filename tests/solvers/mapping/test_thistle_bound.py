@@ -53,6 +53,7 @@ def roomy(two_levels: Architecture) -> Architecture:
     return replace(two_levels, name="roomy", levels=(register, *two_levels.levels))
 
 
+@pytest.mark.slow
 @every_objective
 @pytest.mark.parametrize("kind", TINY)
 @pytest.mark.parametrize("keep", ["fitting", "free"])
@@ -72,6 +73,7 @@ def test_no_mapping_is_below_the_bound(
     assert 0 < bound(larger) <= values.min()
 
 
+@pytest.mark.slow
 @every_objective
 @pytest.mark.parametrize("kind", TINY)
 def test_answers_are_close_to_the_best_of_all_mappings(
@@ -96,6 +98,7 @@ def test_the_bound_is_met_where_nothing_is_lost() -> None:
     assert best * 0.93 <= bound(problem) <= best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["eyeriss", "E_four_level"])
 def test_random_mappings_of_real_layers_are_above_the_bound(name: str) -> None:
     architecture = load_architecture(name)
@@ -147,6 +150,7 @@ def attacked(problem: MappingProblem, seed: int) -> int:
     return claims
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", random_problems.KEEPS)
 def test_random_problems_have_no_mapping_below_the_bound(keep: str) -> None:
     drawn = enumerate(islice(random_problems.problems(seed=20), 8))

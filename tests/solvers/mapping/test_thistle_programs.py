@@ -51,6 +51,7 @@ MATRICES = gemm("gemm", M=512, N=96, K=320)
 POINTWISE = convolution("pointwise", K=128, C=64, P=28, Q=28, R=1, S=1, stride=(2, 2))
 
 
+@pytest.mark.slow
 @every_objective
 @pytest.mark.parametrize(
     ("layer", "name", "places"),

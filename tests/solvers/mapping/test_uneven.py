@@ -34,6 +34,7 @@ def even(problem: MappingProblem) -> MappingProblem:
     return replace(problem, rules=problem.rules.even)
 
 
+@pytest.mark.slow
 def test_as_good_as_every_uneven_mapping() -> None:
     """To the last digit, but for the order in which floating-point numbers are added."""
     enumerated, gained = 0, 0

@@ -50,6 +50,7 @@ def problem() -> ScheduleProblem:
     return ScheduleProblem(first_layers("goog", 12), EDGE, 4, Objective(2, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "batch", "exponent"), [("resnet", 8, 2), ("goog", 6, 1), ("lstm", 4, -2)]
 )

@@ -120,6 +120,7 @@ def test_kapla_has_a_first_chain_and_prepares_nothing_after_the_end(
     assert prepared[0] <= 2 * outcome.evaluations + 3 * len(problem.graph.layers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("looks", [3, 20, 300])
 def test_later_epochs_honour_it_too(looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their answer is a tree that is known already: it is counted, whatever the clock says, and no more."""
@@ -143,6 +144,7 @@ def test_later_epochs_honour_it_too(looks: int, monkeypatch: pytest.MonkeyPatch)
     assert later is not None
 
 
+@pytest.mark.slow
 def test_a_bound_cut_short_is_lower_and_goes_on_when_asked_again() -> None:
     problem, left = problem_of("set-googlenet", 8, ENDLESS), [0]
 

@@ -23,6 +23,7 @@ NETWORKS = ("resnet50", "densenet121", "lraspp_mobilenet_v3", "transformer", "vi
 Load = Callable[..., OperatorGraph]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parameters", [False, True])
 @pytest.mark.parametrize("network", NETWORKS)
 def test_reference_optima_are_proven_and_packed(
@@ -106,6 +107,7 @@ def test_in_place_plans_replay_and_match_enumeration(seed: int) -> None:
         assert outcome.objective == least
 
 
+@pytest.mark.slow
 def test_kinder_settings_never_cost_more(reference_graph: Load) -> None:
     literal = reference_graph("transformer")
     budget = literal.required_bytes

@@ -22,6 +22,7 @@ BUDGET = Budget(wall_seconds=30)
 Load = Callable[..., OperatorGraph]
 
 
+@pytest.mark.slow
 def test_divide_finds_the_optimum_of_a_searched_network(reference_graph: Load) -> None:
     graph = reference_graph("amoebanet_d")
     outcome = divide.solve(

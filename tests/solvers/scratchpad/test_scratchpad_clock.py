@@ -66,6 +66,7 @@ class Clock:
         self.calls += event == "call" and frame.f_code.co_filename.startswith(SOLVERS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("looks", [3, 150, 1000])
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("name", NAMES)

@@ -248,6 +248,7 @@ def test_an_output_that_cannot_be_written_stops_before_any_solve(
     assert "taken" in ended.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signal_name", ["SIGINT", "SIGTERM"])
 def test_a_stopped_run_keeps_its_answers_and_goes_on(
     write_study: Callable[..., Path], tmp_path: Path, command_line: Command, signal_name: str

@@ -31,6 +31,7 @@ def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 CLASH = "raise SystemExit('not the package')\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PACKAGES)
 @pytest.mark.parametrize("make", [Path.write_text, Path.mkdir], ids=["file", "folder"])
 def test_python_m_archsweep_imports_its_own_packages(
@@ -46,6 +47,7 @@ def test_python_m_archsweep_imports_its_own_packages(
     assert "set-edge" in ended.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OTHERS)
 def test_python_m_sweep_imports_its_own_packages_too(name: str, tmp_path: Path) -> None:
     (tmp_path / f"{name}.py").write_text(CLASH)

@@ -64,6 +64,7 @@ def test_a_study_without_dims_is_the_study_it_was(tmp_path: Path) -> None:
     assert study_id(stated) != study_id(other)
 
 
+@pytest.mark.slow
 def test_commands_that_solve_take_them(command_line: Command) -> None:
     planned = command_line("solve", "scratchpad", "--graph", str(DECODER), *LENGTHS, "--json")
     assert json.loads(planned.out)["status"] == "optimal", planned.err

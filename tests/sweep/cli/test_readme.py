@@ -33,6 +33,7 @@ def test_the_study_plans(study_file: Path) -> None:
     assert 0 < planned.open < sum(planned.asked.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     [

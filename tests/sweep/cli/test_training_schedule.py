@@ -30,6 +30,7 @@ def solve(command_line: Command, tmp_path: Path) -> Command:
     return lambda *options: command_line(*GIVEN, *SOLVER, *options)
 
 
+@pytest.mark.slow
 def test_all_parts_of_a_step_have_a_schedule_that_is_counted_again(
     solve: Command, command_line: Command, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ def archsweep(cache: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, cwd=cache, check=False)
 
 
+@pytest.mark.slow
 def test_the_first_use_says_that_it_compiles_and_the_second_is_silent(tmp_path: Path) -> None:
     first = archsweep(tmp_path, "warm-up", "nvdla", "--json")
     answer = json.loads(first.stdout)

@@ -51,6 +51,7 @@ def test_no_run_beats_its_solves_and_all_shares_are_one(workers: int) -> None:
     assert all(share >= 0 for share in run.lost.values())
 
 
+@pytest.mark.slow
 def test_a_thousand_workers_of_half_a_second_are_sustained_and_ten_thousand_are_not() -> None:
     enough = forecast([0.25, 0.5, 0.75], 100_000, Cluster(1000))
     assert enough.efficiency > 0.8

@@ -250,6 +250,7 @@ def schedule_tasks(study: Study) -> dict[str, ScheduleTask]:
     return {task.id: task for task in tasks if isinstance(task, ScheduleTask)}
 
 
+@pytest.mark.slow
 def test_kapla_finds_what_it_finds_in_one_process_without_tasks(kapla: tuple[Study, RunFolder]) -> None:
     study, folder = kapla
     tasks, rows = schedule_tasks(study), folder.read_rows("schedules")
@@ -266,6 +267,7 @@ def test_kapla_finds_what_it_finds_in_one_process_without_tasks(kapla: tuple[Stu
         assert outcome.objective == pytest.approx(row["objective"], rel=1e-12)
 
 
+@pytest.mark.slow
 def test_kapla_asks_for_a_part_of_the_table(kapla: tuple[Study, RunFolder]) -> None:
     study, folder = kapla
     every = (replace(task.demand, pruning=Pruning()) for task in schedule_tasks(study).values())

@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from results.store.folder import RunFolder
 from results.store.journal import journalled_rows
 from results.store.schema.tables import LAYERS
@@ -46,6 +48,7 @@ def killed_with_answers(folder: Path, least: int) -> int:
     return len(parts | {row["task_id"] for row in journalled_rows(layers, LAYERS)})
 
 
+@pytest.mark.slow
 def test_plan_and_run_count_the_answers_of_a_killed_run(tmp_path: Path, command_line: Command) -> None:
     """Its own, and those that another study asks for, too."""
     (tmp_path / "problem.yaml").write_text(PROBLEM)

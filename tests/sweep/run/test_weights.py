@@ -226,6 +226,7 @@ def test_half_a_cycle_does_not_lift_a_bound_above_what_was_found(tmp_path: Path,
     assert row["cycles_gap"] >= 0
 
 
+@pytest.mark.slow
 def test_schedules_add_up_to_their_chip(of_chips: Path) -> None:
     run = RunData.read(of_chips)
     rows = table(build_page(run), "Best schedules")

@@ -96,6 +96,7 @@ def test_every_design_is_proposed_once_however_many_are_open(
     assert len(trials) == 40 + found.repeats
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_a_space_is_exhausted_and_then_the_search_ends(family: Study, sampler: str) -> None:
     found = search(changed(family, sampler=sampler, trials=1000))
@@ -112,6 +113,7 @@ def test_equal_seeds_propose_equally_and_others_do_not(family: Study, sampler: s
     assert once != other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("stop", [0, 13])
 def test_a_journal_goes_on_as_if_nothing_had_happened(
@@ -319,6 +321,7 @@ run_study(load_study(sys.argv[1]), Path(sys.argv[2]), RuntimeChoice(in_process=T
 """A driver that goes as far as its twelfth answer, and waits there to be killed."""
 
 
+@pytest.mark.slow
 def test_kill_9_in_the_middle_then_resume_is_the_undisturbed_study(
     write_study: Callable[..., Path], tmp_path: Path
 ) -> None:

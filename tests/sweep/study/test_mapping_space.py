@@ -174,6 +174,7 @@ def test_the_columns_of_an_answer(rules: SpaceRules) -> None:
     assert row["useful_utilization"] <= row["utilization"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", solver_names("mapping"))
 def test_every_solvers_rows_carry_a_certificate_or_a_reason(solver: str) -> None:
     layer = gemm("g", M=3, N=4, K=2)

@@ -238,6 +238,7 @@ def compared(made: Made) -> str:
     return ""
 
 
+@pytest.mark.slow
 @given(random=st.randoms(use_true_random=False))
 @settings(max_examples=200, suppress_health_check=list(HealthCheck))
 def test_every_layer_reads_what_its_node_reads(random: Random) -> None:
