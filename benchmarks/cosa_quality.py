@@ -27,7 +27,7 @@ from solvers.mapping.cosa.capacity import keep_choices
 from solvers.mapping.cosa.cp_sat import CpSat
 from solvers.mapping.cosa.highs import Highs
 from solvers.mapping.cosa.linear import value
-from solvers.mapping.cosa.program import Program
+from solvers.mapping.cosa.program import CosaProgram
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, Objective
 from solvers.mapping.space.space import MappingSpace
 from solvers.outcome import Outcome, Status
@@ -122,7 +122,7 @@ def engines_agree(architecture: Architecture, layers: list[Layer]) -> dict[str, 
     for layer in layers:
         params = cosa.Params()
         keep = next(keep_choices(MappingSpace(architecture, layer), params))
-        program = Program(MappingSpace(architecture, layer), keep, params)
+        program = CosaProgram(MappingSpace(architecture, layer), keep, params)
         for pattern in program.patterns:
             goal = program.goal(pattern)
             answers = [engine(program.integer, 0).minimise(goal, 600) for engine in (CpSat, Highs)]

@@ -24,18 +24,18 @@ from solvers.mapping.problem import Objective
 from solvers.mapping.space.space import MappingSpace
 from solvers.mapping.thistle import cones
 from solvers.mapping.thistle.class_search import Branching
-from solvers.mapping.thistle.costs import Costs
+from solvers.mapping.thistle.costs import TilingCosts
 from solvers.mapping.thistle.disciplined import DisciplinedProgram
-from solvers.mapping.thistle.program import GeometricProgram
+from solvers.mapping.thistle.program import ClassProgram
 from solvers.mapping.thistle.tiling import Tiling, window_places
 from solvers.mapping.thistle.volumes import Volumes
 
 
-def class_programs(layer: Layer, objective: Objective, most: int) -> list[GeometricProgram]:
+def class_programs(layer: Layer, objective: Objective, most: int) -> list[ClassProgram]:
     """The programs of the first classes of the layer's first tiling on Eyeriss, nothing taken off."""
     space = MappingSpace(load_architecture("eyeriss"), layer)
     keep = tuple(frozenset(tensor.name for tensor in layer.tensors) for _ in space.architecture.levels)
-    costs = Costs(Volumes(Tiling(space, keep, window_places(space, keep, spread=False)[0])), objective)
+    costs = TilingCosts(Volumes(Tiling(space, keep, window_places(space, keep, spread=False)[0])), objective)
     branching = Branching(costs, carry_over=False, mirrored={})
     leaves, waiting = [branching.root], [branching.root]
     while waiting:
@@ -50,7 +50,7 @@ def class_programs(layer: Layer, objective: Objective, most: int) -> list[Geomet
     return programs
 
 
-def direct(program: GeometricProgram, scale: float) -> float:
+def direct(program: ClassProgram, scale: float) -> float:
     """The optimum as the solver finds it: a second time where the first scale was far off."""
     relaxed = cones.solve(program, scale)
     assert relaxed is not None

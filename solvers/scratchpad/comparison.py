@@ -46,7 +46,7 @@ def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params())
         return refused
     masks = GraphMasks.of(problem.graph)
     order = ordered(problem.graph, params.order, budget.wall_seconds / 2)
-    run = _Run(problem, Schedule(masks, order), params.replacement)
+    run = _ArenaRun(problem, Schedule(masks, order), params.replacement)
     for operator in order:
         if not deadline.in_time():
             return unknown(f"not all operators were placed in {budget.wall_seconds:g} s", watch)
@@ -61,14 +61,14 @@ def first_plan(problem: ScratchpadProblem, schedule: Schedule, in_time: InTime) 
 
     It takes milliseconds. None where the time is up before, or only writing in place keeps the budget.
     """
-    run = _Run(problem, schedule, "belady")
+    run = _ArenaRun(problem, schedule, "belady")
     for operator in schedule.order:
         if not in_time() or not run.step(operator):
             return None
     return run.plan()
 
 
-class _Run:
+class _ArenaRun:
     """The arena as the operators run; residencies, spills and retrievals as they come about."""
 
     def __init__(self, problem: ScratchpadProblem, schedule: Schedule, policy: Policy) -> None:

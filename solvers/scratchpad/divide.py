@@ -19,7 +19,7 @@ from solvers.budget import Budget, Deadline
 from solvers.checks import check_counts
 from solvers.outcome import Outcome, noting_limits
 from solvers.scratchpad.comparison import first_plan
-from solvers.scratchpad.cosma.search import Reached, Search, operators_of, start
+from solvers.scratchpad.cosma.search import PlanSearch, Reached, operators_of, start
 from solvers.scratchpad.masks import GraphMasks, mask_of
 from solvers.scratchpad.packed import cheaper, packed
 from solvers.scratchpad.peak import minimum_peak
@@ -191,7 +191,7 @@ class _Conquest:
     def _through(self, starts: list[Reached], segment: tuple[int, ...]) -> list[Reached]:
         """Up to ``boundary_states`` of the cheapest states behind the segment; none when out of time."""
         goal = starts[0].state.executed | mask_of(segment)
-        search = Search(self.masks, self.capacity, starts, goal, in_time=self.deadline.in_time)
+        search = PlanSearch(self.masks, self.capacity, starts, goal, in_time=self.deadline.in_time)
         late = self.deadline.left < 0.3 * self.deadline.wall_seconds
         states = inf if len(segment) == 1 else self.params.segment_states / (10 if late else 1)
         wanted = 1 if late else self.params.boundary_states

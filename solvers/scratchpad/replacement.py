@@ -130,13 +130,13 @@ def best_replacement(
     if not rows and not forbidden:
         return Replacement(frozenset(), 0, 0)
     try:
-        program = _Program(schedule, rows, forbidden, deadline)
+        program = _ReplacementProgram(schedule, rows, forbidden, deadline)
     except OutOfTimeError:
         return None
     return program.solved(budget.seed, deadline)
 
 
-class _Program:
+class _ReplacementProgram:
     """Booleans ``stays`` a gap and ``spilled`` a tensor; rows of room; the bytes of Eq. 12.
 
     Raises OutOfTimeError if it is not written down by the ``deadline``.

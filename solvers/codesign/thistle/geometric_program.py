@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.mapping.thistle.exponential_cones import Kinds, Rows, minimise
+from solvers.mapping.thistle.exponential_cones import ConeRows, Kinds, minimise
 from solvers.mapping.thistle.signomial import Signomial, monomial
 
 Array = NDArray[np.float64]
@@ -19,7 +19,7 @@ LARGEST_LOG = 42.0
 
 
 @dataclass(frozen=True)
-class Limit:
+class PosynomialLimit:
     """``expression <= at_most``, a monomial on the right.
 
     An expression with negative terms is not one of a geometric program: see :meth:`posynomial`.
@@ -78,7 +78,7 @@ class GeometricProgram:
     """
 
     minimise: Signomial
-    limits: tuple[Limit, ...]
+    limits: tuple[PosynomialLimit, ...]
     equal_to_one: tuple[Signomial, ...] = ()
     positive: frozenset[str] = frozenset()
 
@@ -120,7 +120,7 @@ class _Cones:
         self.several = [p for p in posynomials if len(p.terms) > 1]
 
     def solve(self) -> Optimum | None:
-        rows, goal = Rows(), np.zeros(len(self.column) + sum(len(p.terms) for p in self.several))
+        rows, goal = ConeRows(), np.zeros(len(self.column) + sum(len(p.terms) for p in self.several))
         ((powers, coefficient),) = self.program.minimise.terms
         for name, exponent in powers:
             goal[self.column[name]] = exponent
@@ -135,7 +135,7 @@ class _Cones:
         point = {name: exp(answer.x[index]) for name, index in self.column.items()}
         return Optimum(coefficient * exp(answer.obj_val), point)
 
-    def _add_inequalities(self, rows: Rows) -> None:
+    def _add_inequalities(self, rows: ConeRows) -> None:
         """The variables' ranges, single terms at most 1, sums of several at most 1."""
         for name, column in self.column.items():
             if name not in self.program.positive:
@@ -149,7 +149,7 @@ class _Cones:
             rows.add(np.zeros(count), range(term, term + count), np.ones(count), [1.0])
             term += count
 
-    def _add_exponentials(self, rows: Rows) -> int:
+    def _add_exponentials(self, rows: ConeRows) -> int:
         """Every term's cone (a y + log c, 1, t); how many."""
         terms = [entry for posynomial in self.several for entry in posynomial.terms]
         for place, (powers, coefficient) in enumerate(terms, len(self.column)):
@@ -158,7 +158,7 @@ class _Cones:
             rows.add([0] * len(powers) + [2], columns, values, [log(coefficient), 1.0, 0.0])
         return len(terms)
 
-    def _add_monomial(self, rows: Rows, entry: tuple[tuple[tuple[str, float], ...], float]) -> None:
+    def _add_monomial(self, rows: ConeRows, entry: tuple[tuple[tuple[str, float], ...], float]) -> None:
         """The logarithm of a monomial, at most 0 or equal to it."""
         powers, coefficient = entry
         columns = [self.column[name] for name, _ in powers]

@@ -9,7 +9,7 @@ from math import inf
 
 from costmodel.hardware.architecture import Architecture, StorageLevel
 from solvers.codesign.family import ArchitectureFamily
-from solvers.codesign.thistle.geometric_program import Limit
+from solvers.codesign.thistle.geometric_program import PosynomialLimit
 from solvers.mapping.thistle.signomial import Signomial, monomial, variable
 
 SIZE, FANOUT = "size.", "fanout."
@@ -17,7 +17,7 @@ SIZE, FANOUT = "size.", "fanout."
 
 
 @dataclass(frozen=True)
-class Hardware:
+class HardwareVariables:
     """Levels innermost first, with the sizes and fan-outs that ``free_...`` name (levels) as variables.
 
     What is not free is as in the family's base; without anything free this is a fixed architecture.
@@ -73,9 +73,9 @@ class Hardware:
             instances = instances * self.fanout(level)
         return total + instances * monomial(self.base.compute.area_um2)
 
-    def area_limit(self, area_um2: float) -> Limit:
+    def area_limit(self, area_um2: float) -> PosynomialLimit:
         """Eq 5."""
-        return Limit(self.area, monomial(area_um2))
+        return PosynomialLimit(self.area, monomial(area_um2))
 
     def _instance_area(self, level: StorageLevel) -> Signomial:
         if level.name not in self.free_sizes:

@@ -8,10 +8,10 @@ from functools import cached_property, lru_cache
 
 from costmodel.hardware.architecture import StorageLevel
 from costmodel.workload.network import Layer, Tensor
-from solvers.codesign.thistle.geometric_program import Limit
-from solvers.codesign.thistle.hardware import Hardware
-from solvers.codesign.thistle.loops import Loops
-from solvers.mapping.thistle.expressions import Block, Expressions
+from solvers.codesign.thistle.geometric_program import PosynomialLimit
+from solvers.codesign.thistle.hardware import HardwareVariables
+from solvers.codesign.thistle.loops import ClassLoops
+from solvers.mapping.thistle.expressions import Expressions, TilingBlock
 from solvers.mapping.thistle.signomial import Signomial, monomial, variable
 
 CYCLES = variable("cycles")
@@ -20,7 +20,7 @@ NOTHING = Signomial(())
 
 
 @dataclass(frozen=True)
-class Traffic:
+class LayerTraffic:
     """One tensor at one level: words per instance, as expressions of trip counts."""
 
     reads: Signomial
@@ -32,9 +32,9 @@ class Traffic:
 class LayerCosts:
     """A layer with the loops ``loops`` on ``hardware``, of which every level keeps all that it can hold."""
 
-    hardware: Hardware
+    hardware: HardwareVariables
     layer: Layer
-    loops: Loops
+    loops: ClassLoops
 
     @cached_property
     def expressions(self) -> Expressions:
@@ -52,12 +52,12 @@ class LayerCosts:
         return _sum(parts)
 
     @cached_property
-    def cycle_limits(self) -> tuple[Limit, ...]:
+    def cycle_limits(self) -> tuple[PosynomialLimit, ...]:
         """:data:`CYCLES` against the loops' iterations and each level's bandwidths."""
-        return (Limit(self.expressions.compute_cycles(), CYCLES), *self._bandwidth_limits())
+        return (PosynomialLimit(self.expressions.compute_cycles(), CYCLES), *self._bandwidth_limits())
 
     @cached_property
-    def space_limits(self) -> tuple[Limit, ...]:
+    def space_limits(self) -> tuple[PosynomialLimit, ...]:
         """Tiles within capacities, spatial loops within fan-outs."""
         return (*self._capacity_limits(), *self._fanout_limits())
 
@@ -80,7 +80,7 @@ class LayerCosts:
     def _kept(self, level: StorageLevel) -> list[Tensor]:
         return [tensor for tensor in self.layer.tensors if level.can_keep(tensor)]
 
-    def _access_energy(self, level: StorageLevel, traffic: Traffic) -> Signomial:
+    def _access_energy(self, level: StorageLevel, traffic: LayerTraffic) -> Signomial:
         energy = self.hardware.energy
         return (
             traffic.reads * energy(level, level.read_energy_pj)
@@ -88,7 +88,7 @@ class LayerCosts:
             + traffic.updates * energy(level, level.update_energy_pj)
         )
 
-    def _bandwidth_limits(self) -> Iterator[Limit]:
+    def _bandwidth_limits(self) -> Iterator[PosynomialLimit]:
         for index, level in enumerate(self.hardware.base.levels):
             reads = _sum(traffic.reads for traffic in self._traffic_at(index))
             writes = _sum(traffic.fills + traffic.updates for traffic in self._traffic_at(index))
@@ -98,34 +98,36 @@ class LayerCosts:
                 (level.shared_bandwidth, reads + writes),
             ):
                 if bandwidth is not None and words.terms:
-                    yield Limit(words, CYCLES * bandwidth)
+                    yield PosynomialLimit(words, CYCLES * bandwidth)
 
-    def _capacity_limits(self) -> Iterator[Limit]:
+    def _capacity_limits(self) -> Iterator[PosynomialLimit]:
         for index, level in enumerate(self.hardware.base.levels):
             capacity = self.hardware.capacity(level)
             if capacity is not None and (kept := self._kept(level)):
-                yield Limit(_sum(_footprint(self.expressions, tensor, index) for tensor in kept), capacity)
+                yield PosynomialLimit(
+                    _sum(_footprint(self.expressions, tensor, index) for tensor in kept), capacity
+                )
 
-    def _fanout_limits(self) -> Iterator[Limit]:
+    def _fanout_limits(self) -> Iterator[PosynomialLimit]:
         fixed = dict(self.loops.fixed)
         for index, level in enumerate(self.hardware.base.levels):
             if self.hardware.fanned[index]:
-                names = [Block(index, True).trips(dim) for dim, _ in self.layer.dims]
+                names = [TilingBlock(index, True).trips(dim) for dim, _ in self.layer.dims]
                 used = monomial(1.0, dict.fromkeys(names, 1.0)).with_constants(fixed)
-                yield Limit(used, self.hardware.fanout(level))
+                yield PosynomialLimit(used, self.hardware.fanout(level))
 
-    def _traffic_at(self, index: int) -> list[Traffic]:
+    def _traffic_at(self, index: int) -> list[LayerTraffic]:
         return [traffic for levels in self._traffic if (traffic := levels[index])]
 
     @cached_property
-    def _traffic(self) -> list[list[Traffic | None]]:
+    def _traffic(self) -> list[list[LayerTraffic | None]]:
         return [self._tensor_traffic(tensor) for tensor in self.layer.tensors]
 
-    def _tensor_traffic(self, tensor: Tensor) -> list[Traffic | None]:
+    def _tensor_traffic(self, tensor: Tensor) -> list[LayerTraffic | None]:
         """As :func:`costmodel.mapping.traffic.tensor_traffic` counts, level by level; None where it is
         bypassed.
         """
-        found: list[Traffic | None] = []
+        found: list[LayerTraffic | None] = []
         through = self.expressions.compute_cycles()
         for index, level in enumerate(self.hardware.base.levels):
             content = through * self.expressions.groups(tensor, index)
@@ -143,18 +145,20 @@ class LayerCosts:
             return NOTHING
         return self.expressions.delivered(tensor, index, self.loops.orders)
 
-    def _kept_traffic(self, tensor: Tensor, index: int, content: Signomial, delivered: Signomial) -> Traffic:
+    def _kept_traffic(
+        self, tensor: Tensor, index: int, content: Signomial, delivered: Signomial
+    ) -> LayerTraffic:
         if not tensor.is_output:
-            return Traffic(content, delivered, NOTHING)
+            return LayerTraffic(content, delivered, NOTHING)
         first_reads = self._share(tensor, index) * -1.0
         fills = delivered + first_reads if delivered.terms else NOTHING
-        return Traffic(content + first_reads, fills, content)
+        return LayerTraffic(content + first_reads, fills, content)
 
     def _share(self, tensor: Tensor, index: int) -> Signomial:
         """Words of the output that belong to one instance: all over the spatial loops that divide it."""
         fixed = dict(self.loops.fixed)
         outside = (
-            Block(level, True).trips(dim)
+            TilingBlock(level, True).trips(dim)
             for level in range(index + 1, len(self.hardware.fanned))
             if self.hardware.fanned[level]
             for dim in tensor.dims

@@ -8,13 +8,13 @@ from functools import cached_property
 
 from costmodel.limits import limit_reached
 from solvers.codesign.problem import CodesignProblem, WeightedLayer
-from solvers.codesign.thistle.hardware import Hardware, fanouts_of, sizes_of
+from solvers.codesign.thistle.hardware import HardwareVariables, fanouts_of, sizes_of
 from solvers.codesign.thistle.layer_costs import LayerCosts
-from solvers.codesign.thistle.loops import LoopChoices, Loops, Placement
+from solvers.codesign.thistle.loops import ClassLoops, LoopChoices, Placement
 from solvers.codesign.thistle.params import Params
-from solvers.codesign.thistle.program import NOTHING_ELSE, Cost, Program, Relaxed
+from solvers.codesign.thistle.program import NOTHING_ELSE, CodesignProgram, DesignCost, RelaxedDesign
 
-Solved = tuple[LayerCosts, Relaxed]
+Solved = tuple[LayerCosts, RelaxedDesign]
 """A program by its costs, and its optimum."""
 
 CONDENSATIONS = 3
@@ -33,10 +33,10 @@ class RelaxedOptimum:
     objective: float
     hardware: dict[str, float]
     costs: tuple[LayerCosts, ...]
-    layer_costs: tuple[Cost, ...]
+    layer_costs: tuple[DesignCost, ...]
 
     @classmethod
-    def of(cls, found: Relaxed, costs: Sequence[LayerCosts]) -> RelaxedOptimum:
+    def of(cls, found: RelaxedDesign, costs: Sequence[LayerCosts]) -> RelaxedOptimum:
         """The optimum ``found`` of the program over layers with these ``costs``."""
         return cls(found.objective, found.hardware, tuple(costs), found.layers)
 
@@ -76,7 +76,7 @@ class LayerPrograms:
         costs, relaxed = min((ranked[0], *condensed), key=lambda pair: pair[1].objective)
         return RelaxedOptimum.of(relaxed, [costs])
 
-    def best_at(self, hardware: dict[str, float], elsewhere: Cost) -> LayerCosts:
+    def best_at(self, hardware: dict[str, float], elsewhere: DesignCost) -> LayerCosts:
         """The costs of the program that is best on fixed ``hardware``, beside what the other layers cost.
 
         No hardware is better for a program than its own; so for sums the search ends where the cost there is
@@ -117,9 +117,9 @@ class LayerPrograms:
                     return
 
     @cached_property
-    def _hardware(self) -> Hardware:
+    def _hardware(self) -> HardwareVariables:
         problem = self.problem
-        return Hardware(problem.family, problem.free_sizes, problem.free_fanouts)
+        return HardwareVariables(problem.family, problem.free_sizes, problem.free_fanouts)
 
     def _level_by_level(self, choices: LoopChoices) -> Iterator[Solved | None]:
         """For every placement of the windows, one level's order improved at a time until none gets better."""
@@ -139,12 +139,12 @@ class LayerPrograms:
                     if solved and solved[1].objective < lowest * (1 - 1e-6):
                         orders, lowest, improved = trial, solved[1].objective, True
 
-    def _solved(self, loops: Loops) -> Solved | None:
+    def _solved(self, loops: ClassLoops) -> Solved | None:
         costs = LayerCosts(self._hardware, self.weighted.layer, loops)
         found = self._program(costs).solve()
         return found and (costs, found)
 
-    def _program(self, costs: LayerCosts, elsewhere: Cost = NOTHING_ELSE) -> Program:
+    def _program(self, costs: LayerCosts, elsewhere: DesignCost = NOTHING_ELSE) -> CodesignProgram:
         problem = self.problem
         layers = ((costs, self.weighted.occurrences),)
-        return Program(self._hardware, problem.area_um2, problem.objective, layers, elsewhere)
+        return CodesignProgram(self._hardware, problem.area_um2, problem.objective, layers, elsewhere)

@@ -8,14 +8,14 @@ from functools import cached_property
 from itertools import product
 
 from costmodel.workload.network import Layer
-from solvers.codesign.thistle.hardware import Hardware
-from solvers.mapping.thistle.expressions import Block, Order
+from solvers.codesign.thistle.hardware import HardwareVariables
+from solvers.mapping.thistle.expressions import Order, TilingBlock
 from solvers.mapping.thistle.orders import OrderClasses, mirrored_dims
 from solvers.mapping.thistle.tiling import window_dims
 
 
 @dataclass(frozen=True)
-class Loops:
+class ClassLoops:
     """Orders of the temporal loops, a level each, INNERMOST FIRST; trip counts that are not variables.
 
     The innermost level's order does not matter: MAC units hold no operands.
@@ -38,7 +38,7 @@ class LoopChoices:
     size 1 are not tiled either.
     """
 
-    hardware: Hardware
+    hardware: HardwareVariables
     layer: Layer
     split_windows: bool
 
@@ -76,7 +76,7 @@ class LoopChoices:
         choices = product(levels, repeat=len(self.windows))
         return [tuple(zip(self.windows, chosen, strict=True)) for chosen in choices]
 
-    def all(self) -> Iterator[Loops]:
+    def all(self) -> Iterator[ClassLoops]:
         """Every combination, of two that differ by an exchange of height and width one."""
         mirrored = mirrored_dims(self.layer)
         walks = OrderClasses(self.layer, self.layer.tensors).walks
@@ -90,23 +90,23 @@ class LoopChoices:
                     seen.add((frozenset(placement), tuple(here[order] for order in orders)))
                     yield self.loops(orders, placement)
 
-    def loops(self, orders: Sequence[Order], placement: Placement) -> Loops:
+    def loops(self, orders: Sequence[Order], placement: Placement) -> ClassLoops:
         """The loops with these orders of the tiled dims outside the innermost level, and the windows."""
         placed = tuple(
             (*(dim for dim, at in placement if at == level), *order)
             for level, order in enumerate((self.tiled, *orders))
         )
-        return Loops(placed, tuple(self._fixed(placed)))
+        return ClassLoops(placed, tuple(self._fixed(placed)))
 
     def _fixed(self, orders: Sequence[Order]) -> Iterator[tuple[str, float]]:
         for level, fanned in enumerate(self.hardware.fanned):
             for dim, size in self.layer.dims:
                 if fanned and dim not in self.tiled:
-                    yield Block(level, True).trips(dim), 1.0
+                    yield TilingBlock(level, True).trips(dim), 1.0
                 if dim not in orders[level]:
-                    yield Block(level, False).trips(dim), 1.0
+                    yield TilingBlock(level, False).trips(dim), 1.0
                 elif dim in self.windows:
-                    yield Block(level, False).trips(dim), float(size)
+                    yield TilingBlock(level, False).trips(dim), float(size)
 
     @cached_property
     def _window_level(self) -> int:

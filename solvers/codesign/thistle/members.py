@@ -12,10 +12,10 @@ from math import floor, inf, log2, prod
 from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.mapping import Mapping
 from solvers.codesign.problem import CodesignProblem
-from solvers.codesign.thistle.hardware import FANOUT, SIZE, Hardware
+from solvers.codesign.thistle.hardware import FANOUT, SIZE, HardwareVariables
 from solvers.codesign.thistle.layer_programs import RelaxedOptimum
 from solvers.codesign.thistle.params import Params
-from solvers.codesign.thistle.program import Program
+from solvers.codesign.thistle.program import CodesignProgram
 
 
 @dataclass(frozen=True)
@@ -91,12 +91,12 @@ class Members:
     def _relaxed_objective(self, sizes: dict[str, int], fanouts: dict[str, int]) -> float:
         counts = (weighted.occurrences for weighted in self.problem.layers)
         layers = tuple(zip(self.relaxed.costs, counts, strict=True))
-        program = Program(self._hardware, self.problem.area_um2, self.problem.objective, layers)
+        program = CodesignProgram(self._hardware, self.problem.area_um2, self.problem.objective, layers)
         found = program.solve(0, _point(sizes, fanouts))
         return inf if found is None else found.objective
 
     @cached_property
-    def _hardware(self) -> Hardware:
+    def _hardware(self) -> HardwareVariables:
         return self.relaxed.costs[0].hardware
 
 

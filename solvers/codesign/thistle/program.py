@@ -7,8 +7,8 @@ from collections.abc import Mapping as ReadOnlyDict
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from solvers.codesign.thistle.geometric_program import GeometricProgram, Limit, Optimum
-from solvers.codesign.thistle.hardware import FANOUT, SIZE, Hardware
+from solvers.codesign.thistle.geometric_program import GeometricProgram, Optimum, PosynomialLimit
+from solvers.codesign.thistle.hardware import FANOUT, SIZE, HardwareVariables
 from solvers.codesign.thistle.layer_costs import CYCLES, LayerCosts
 from solvers.mapping.problem import Objective
 from solvers.mapping.thistle.signomial import Signomial, monomial, variable
@@ -17,7 +17,7 @@ TOTAL_ENERGY, TOTAL_CYCLES = variable("total.energy"), variable("total.cycles")
 """Over all layers and occurrences, per MAC."""
 
 
-class Cost(NamedTuple):
+class DesignCost(NamedTuple):
     """Energy in pJ, and cycles (0 where the objective leaves them open)."""
 
     energy_pj: float
@@ -29,36 +29,38 @@ class Cost(NamedTuple):
             return self.energy_pj
         return self.cycles if name == "cycles" else self.energy_pj * self.cycles
 
-    def times(self, occurrences: int) -> Cost:
+    def times(self, occurrences: int) -> DesignCost:
         """What so many runs cost."""
-        return Cost(self.energy_pj * occurrences, self.cycles * occurrences)
+        return DesignCost(self.energy_pj * occurrences, self.cycles * occurrences)
 
 
-NOTHING_ELSE = Cost(0.0, 0.0)
+NOTHING_ELSE = DesignCost(0.0, 0.0)
 
 
-class Relaxed(NamedTuple):
+class RelaxedDesign(NamedTuple):
     """An optimum: the objective in the cost model's units, the hardware's variables, each layer's one run."""
 
     objective: float
     hardware: dict[str, float]
-    layers: tuple[Cost, ...]
+    layers: tuple[DesignCost, ...]
 
 
 @dataclass(frozen=True)
-class Program:
+class CodesignProgram:
     """Choose the hardware's variables and all trip counts of layers whose orders of loops are given.
 
     ``layers`` are (costs, occurrences); ``elsewhere`` is what other layers add to the sums.
     """
 
-    hardware: Hardware
+    hardware: HardwareVariables
     area_um2: float
     objective: Objective
     layers: tuple[tuple[LayerCosts, int], ...]
-    elsewhere: Cost = NOTHING_ELSE
+    elsewhere: DesignCost = NOTHING_ELSE
 
-    def solve(self, condensations: int = 0, at: ReadOnlyDict[str, float] | None = None) -> Relaxed | None:
+    def solve(
+        self, condensations: int = 0, at: ReadOnlyDict[str, float] | None = None
+    ) -> RelaxedDesign | None:
         """The optimum, with the hardware's variables at the values ``at`` if given; None if there is none."""
         limits = tuple(_with_constants(limit, at or {}) for limit in self._limits())
         whole = tuple(
@@ -80,11 +82,11 @@ class Program:
         """Whether cycles matter: else nothing would hold them down."""
         return self.objective != "energy" or any(costs.has_leakage for costs, _ in self.layers)
 
-    def _limits(self) -> Iterator[Limit]:
+    def _limits(self) -> Iterator[PosynomialLimit]:
         yield self.hardware.area_limit(self.area_um2)
         for number, (costs, _) in enumerate(self.layers):
             for limit in (*costs.space_limits, *(costs.cycle_limits if self._timed else ())):
-                yield Limit(_of_layer(number, limit.expression), _of_layer(number, limit.at_most))
+                yield PosynomialLimit(_of_layer(number, limit.expression), _of_layer(number, limit.at_most))
         if self.objective != "cycles":
             yield self._total(
                 [costs.energy for costs, _ in self.layers], self.elsewhere.energy_pj, TOTAL_ENERGY
@@ -92,35 +94,35 @@ class Program:
         if self.objective != "energy":
             yield self._total([CYCLES for _ in self.layers], self.elsewhere.cycles, TOTAL_CYCLES)
 
-    def _total(self, costs: list[Signomial], elsewhere: float, total: Signomial) -> Limit:
+    def _total(self, costs: list[Signomial], elsewhere: float, total: Signomial) -> PosynomialLimit:
         terms = list((monomial(elsewhere) * (1 / self._macs)).terms)
         for number, (cost, (_, occurrences)) in enumerate(zip(costs, self.layers, strict=True)):
             terms += (_of_layer(number, cost) * (occurrences / self._macs)).terms
-        return Limit(Signomial.collected(terms), total)
+        return PosynomialLimit(Signomial.collected(terms), total)
 
     @property
     def _macs(self) -> int:
         """What the sums are divided by, to be numbers of a moderate size."""
         return sum(costs.layer.macs * occurrences for costs, occurrences in self.layers)
 
-    def _read(self, found: Optimum, at: ReadOnlyDict[str, float]) -> Relaxed:
+    def _read(self, found: Optimum, at: ReadOnlyDict[str, float]) -> RelaxedDesign:
         hardware = {name: value for name, value in found.point.items() if _is_hardware(name)} | dict(at)
         layers = tuple(
             self._layer_cost(costs, _layer_point(found.point, number) | hardware)
             for number, (costs, _) in enumerate(self.layers)
         )
         scale = self._macs ** (2 if self.objective == "edp" else 1)
-        return Relaxed(found.value * scale, hardware, layers)
+        return RelaxedDesign(found.value * scale, hardware, layers)
 
-    def _layer_cost(self, costs: LayerCosts, point: dict[str, float]) -> Cost:
-        return Cost(costs.energy.at(point), point[CYCLES_NAME] if self._timed else 0.0)
+    def _layer_cost(self, costs: LayerCosts, point: dict[str, float]) -> DesignCost:
+        return DesignCost(costs.energy.at(point), point[CYCLES_NAME] if self._timed else 0.0)
 
 
 (CYCLES_NAME,) = CYCLES.variables
 
 
-def _with_constants(limit: Limit, values: ReadOnlyDict[str, float]) -> Limit:
-    return Limit(limit.expression.with_constants(values), limit.at_most.with_constants(values))
+def _with_constants(limit: PosynomialLimit, values: ReadOnlyDict[str, float]) -> PosynomialLimit:
+    return PosynomialLimit(limit.expression.with_constants(values), limit.at_most.with_constants(values))
 
 
 def _is_hardware(name: str) -> bool:

@@ -9,7 +9,7 @@ from solvers.codesign.problem import CodesignProblem
 from solvers.codesign.thistle.layer_costs import LayerCosts
 from solvers.codesign.thistle.layer_programs import CONDENSATIONS, LayerPrograms, RelaxedOptimum
 from solvers.codesign.thistle.params import Params
-from solvers.codesign.thistle.program import Cost, Program
+from solvers.codesign.thistle.program import CodesignProgram, DesignCost
 
 
 def relaxed_optimum(
@@ -81,16 +81,18 @@ class Joint:
         self, costs: Sequence[LayerCosts], hardware: dict[str, float] | None = None
     ) -> RelaxedOptimum | None:
         layers = tuple(zip(costs, self._occurrences, strict=True))
-        program = Program(costs[0].hardware, self.problem.area_um2, self.problem.objective, layers)
+        program = CodesignProgram(costs[0].hardware, self.problem.area_um2, self.problem.objective, layers)
         found = program.solve(CONDENSATIONS, hardware)
         return found and RelaxedOptimum.of(found, costs)
 
-    def _reordered(self, hardware: dict[str, float], runs: Sequence[Cost] = ()) -> list[LayerCosts]:
+    def _reordered(self, hardware: dict[str, float], runs: Sequence[DesignCost] = ()) -> list[LayerCosts]:
         """For every layer the orders that are best on ``hardware``, beside the others' ``runs``."""
         totals = [cost.times(count) for cost, count in zip(runs, self._occurrences, strict=False)]
         found = []
         for number, programs in enumerate(self.programs):
             others = [cost for place, cost in enumerate(totals) if place != number]
-            elsewhere = Cost(sum(cost.energy_pj for cost in others), sum(cost.cycles for cost in others))
+            elsewhere = DesignCost(
+                sum(cost.energy_pj for cost in others), sum(cost.cycles for cost in others)
+            )
             found.append(programs.best_at(hardware, elsewhere))
         return found

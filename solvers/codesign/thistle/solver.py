@@ -38,7 +38,7 @@ def solve(
     clock = Stopwatch()
     if reason := _too_large(problem):
         return Outcome(Status.INFEASIBLE, None, None, None, clock.cpu_seconds, clock.wall_seconds, reason)
-    judge = Judge(problem, budget, params, clock)
+    judge = MemberJudge(problem, budget, params, clock)
     found = [(objective, solution) for objective, solution in judge.judged()]
     bound = lower_bound(problem)
     seconds = clock.cpu_seconds, clock.wall_seconds
@@ -59,7 +59,7 @@ def _too_large(problem: CodesignProblem) -> str:
 
 
 @dataclass(frozen=True)
-class Judge:
+class MemberJudge:
     """Maps the layers on the most promising members and evaluates what comes of it."""
 
     problem: CodesignProblem

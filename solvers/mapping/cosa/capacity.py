@@ -29,7 +29,7 @@ TANGENT_PARTS = {1: 1, 2: 4, 3: 4}
 
 
 @dataclass(frozen=True)
-class Buffer:
+class CapacityLimit:
     """Tensors that share ``words`` of the storage at ``level``."""
 
     level: int
@@ -65,9 +65,9 @@ def _preference(layer: Layer, kept: frozenset[str]) -> tuple[int, list[int]]:
     return -len(kept), sorted(rank[layer.tensor(name).role] for name in kept)
 
 
-def buffers_of(space: MappingSpace, keep: Keep, params: Params) -> list[Buffer]:
+def buffers_of(space: MappingSpace, keep: Keep, params: Params) -> list[CapacityLimit]:
     """The buffers whose tiles the programs make fit: whole levels, or the shares of their tensors."""
-    found: list[Buffer] = []
+    found: list[CapacityLimit] = []
     for whole in _whole_levels(space.architecture, space.layer, keep):
         limits = list(_limits(whole, params.shares.get(whole.name, {})))
         even = params.sharing == "even" or (params.sharing == "auto" and len(whole.tensors) > FEW_TENSORS)
@@ -88,14 +88,14 @@ def misfit(space: MappingSpace, keep: Keep, params: Params) -> str:
     return ""
 
 
-def _whole_levels(architecture: Architecture, layer: Layer, keep: Keep) -> Iterator[Buffer]:
+def _whole_levels(architecture: Architecture, layer: Layer, keep: Keep) -> Iterator[CapacityLimit]:
     for index, level in enumerate(architecture.levels):
         tensors = tuple(tensor for tensor in layer.tensors if tensor.name in keep[index])
         if level.usable_words < inf and tensors:
-            yield Buffer(index, level.name, int(level.usable_words), tensors)
+            yield CapacityLimit(index, level.name, int(level.usable_words), tensors)
 
 
-def _limits(whole: Buffer, shares: ReadOnlyDict[Role, float]) -> Iterator[Buffer]:
+def _limits(whole: CapacityLimit, shares: ReadOnlyDict[Role, float]) -> Iterator[CapacityLimit]:
     for role, share in shares.items():
         tensors = tuple(tensor for tensor in whole.tensors if tensor.role == role)
         if tensors:
@@ -103,18 +103,18 @@ def _limits(whole: Buffer, shares: ReadOnlyDict[Role, float]) -> Iterator[Buffer
             yield replace(whole, name=name, words=int(share * whole.words), tensors=tensors)
 
 
-def _even_shares(whole: Buffer) -> list[Buffer]:
+def _even_shares(whole: CapacityLimit) -> list[CapacityLimit]:
     words = whole.words // len(whole.tensors)
     return [replace(whole, words=words, tensors=(tensor,)) for tensor in whole.tensors]
 
 
-def respect_capacity(variables: Variables, buffer: Buffer) -> None:
+def respect_capacity(variables: Variables, buffer: CapacityLimit) -> None:
     """The tiles of a buffer's tensors fit together (paper section III-C, Eq. 1 and 2).
 
     The paper gives each tensor a fixed share. Without shares sum(2**x_v) <= words, x_v the log of a tile,
     is convex, so each tangent at x_v = log2(a_v * words), sum(a_v) = 1, is a linear row that every
     fitting tile meets: sum(a_v * x_v) <= sum(a_v * log2(a_v * words)). What a finite set of
-    tangents lets through is found by :meth:`Buffer.fits` and cut off by :func:`cut_off`.
+    tangents lets through is found by :meth:`CapacityLimit.fits` and cut off by :func:`cut_off`.
     """
     tiles = [variables.words(tensor, buffer.level) for tensor in buffer.tensors]
     for share in _splits(len(tiles)):
@@ -122,7 +122,7 @@ def respect_capacity(variables: Variables, buffer: Buffer) -> None:
         variables.program.require(terms, high=_tangent(share, buffer))
 
 
-def cut_off(variables: Variables, buffer: Buffer, values: Sequence[int], tile: dict[str, int]) -> Row:
+def cut_off(variables: Variables, buffer: CapacityLimit, values: Sequence[int], tile: dict[str, int]) -> Row:
     """The tangent at the overfull ``tile`` of ``values``: every fitting tile is below it, that one is not."""
     words = [tensor.words(tile) for tensor in buffer.tensors]
     share = tuple(count / sum(words) for count in words)
@@ -138,6 +138,6 @@ def _splits(tensors: int) -> list[tuple[float, ...]]:
     return [tuple(n / parts for n in split) for split in counts if sum(split) == parts]
 
 
-def _tangent(share: tuple[float, ...], buffer: Buffer) -> float:
+def _tangent(share: tuple[float, ...], buffer: CapacityLimit) -> float:
     # Half a word above the limit: between what fits and what does not, safe against rounded logarithms.
     return sum(a * log2(a * (buffer.words + 0.5)) for a in share if a)

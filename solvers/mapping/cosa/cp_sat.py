@@ -6,7 +6,7 @@ from math import isinf
 
 from ortools.sat.python import cp_model
 
-from solvers.mapping.cosa.linear import Answer, Goal, IntegerProgram, Row, Terms
+from solvers.mapping.cosa.linear import EngineAnswer, EngineGoal, IntegerProgram, Row, Terms
 
 ROW_SCALE = 1_000_000
 """Units per bit in constraints: finer than the step between two whole word counts below 2**18."""
@@ -37,7 +37,7 @@ class CpSat:
     def require(self, row: Row) -> None:
         self._add(self._model, row)
 
-    def minimise(self, goal: Goal, seconds: float) -> Answer:
+    def minimise(self, goal: EngineGoal, seconds: float) -> EngineAnswer:
         model = self._model.clone() if goal.rows else self._model
         for row in goal.rows:
             self._add(model, row)
@@ -45,10 +45,10 @@ class CpSat:
         self._solver.parameters.max_time_in_seconds = seconds
         status = self._solver.solve(model)
         if status == cp_model.INFEASIBLE:
-            return Answer(None, True)
+            return EngineAnswer(None, True)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            return Answer(None, False)
-        return Answer(self._solver.values(self._variables).tolist(), status == cp_model.OPTIMAL)
+            return EngineAnswer(None, False)
+        return EngineAnswer(self._solver.values(self._variables).tolist(), status == cp_model.OPTIMAL)
 
     def _add(self, model: cp_model.CpModel, row: Row) -> None:
         low = cp_model.INT_MIN if isinf(row.low) else round(row.low * ROW_SCALE)

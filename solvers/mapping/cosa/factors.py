@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf, log2
 
 from solvers.mapping.cosa.linear import Terms
-from solvers.mapping.cosa.variables import Slot, Variables
+from solvers.mapping.cosa.variables import FactorPosition, Variables
 
 
 def place_every_factor(variables: Variables) -> None:
@@ -43,7 +43,7 @@ def respect_factor_rules(variables: Variables) -> None:
                 variables.program.require(variables.loops([rule.dim], slots), low=low, high=high)
 
 
-def _one_side(variables: Variables, dim: str, x: list[Slot], y: list[Slot]) -> None:
+def _one_side(variables: Variables, dim: str, x: list[FactorPosition], y: list[FactorPosition]) -> None:
     on_x, on_y = _factors(variables, dim, x), _factors(variables, dim, y)
     if on_x and on_y:
         side = variables.program.variable(1)
@@ -53,6 +53,6 @@ def _one_side(variables: Variables, dim: str, x: list[Slot], y: list[Slot]) -> N
         variables.program.require({**on_y, side: most_y}, high=most_y)
 
 
-def _factors(variables: Variables, dim: str, slots: list[Slot]) -> Terms:
+def _factors(variables: Variables, dim: str, slots: list[FactorPosition]) -> Terms:
     groups = [group for group in variables.groups if group.dim == dim]
     return {index: 1.0 for group in groups for index in variables.count(group, slots)}

@@ -7,7 +7,7 @@ from math import isinf
 import highspy
 import numpy as np
 
-from solvers.mapping.cosa.linear import Answer, Goal, IntegerProgram, Row
+from solvers.mapping.cosa.linear import EngineAnswer, EngineGoal, IntegerProgram, Row
 
 TOLERANCE = 1e-7
 """Rows may be missed by this many bits; the capacity check in whole words sees what slips through."""
@@ -43,7 +43,7 @@ class Highs:
         coefficients = np.array(list(row.terms.values()), dtype=float)
         self._solver.addRow(low, high, len(indices), indices, coefficients)
 
-    def minimise(self, goal: Goal, seconds: float) -> Answer:
+    def minimise(self, goal: EngineGoal, seconds: float) -> EngineAnswer:
         before = self._solver.getNumRow()
         for row in goal.rows:
             self.require(row)
@@ -56,11 +56,11 @@ class Highs:
         self._solver.deleteRows(len(goal.rows), np.arange(before, before + len(goal.rows), dtype=np.int32))
         return answer
 
-    def _answer(self) -> Answer:
+    def _answer(self) -> EngineAnswer:
         status = self._solver.getModelStatus()
         if status == highspy.HighsModelStatus.kInfeasible:
-            return Answer(None, True)
+            return EngineAnswer(None, True)
         if self._solver.getInfo().primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
-            return Answer(None, False)
+            return EngineAnswer(None, False)
         values = [round(x) for x in self._solver.getSolution().col_value]
-        return Answer(values, status == highspy.HighsModelStatus.kOptimal)
+        return EngineAnswer(values, status == highspy.HighsModelStatus.kOptimal)

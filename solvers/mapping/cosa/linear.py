@@ -41,7 +41,7 @@ class IntegerProgram:
 
 
 @dataclass(frozen=True)
-class Goal:
+class EngineGoal:
     """What one solve minimises, and the rows that only hold in that solve."""
 
     objective: Terms
@@ -49,7 +49,7 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Answer:
+class EngineAnswer:
     """What an engine found: ``values`` of all variables (None: none), ``proven`` optimal (or infeasible)."""
 
     values: Sequence[int] | None
@@ -59,7 +59,7 @@ class Answer:
 class Engine(Protocol):
     """A solver that holds one program and pursues one goal after another over it."""
 
-    def minimise(self, goal: Goal, seconds: float) -> Answer:
+    def minimise(self, goal: EngineGoal, seconds: float) -> EngineAnswer:
         """The best values for the goal that wall ``seconds`` are enough for."""
 
     def require(self, row: Row) -> None:

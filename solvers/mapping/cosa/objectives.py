@@ -8,11 +8,11 @@ from math import log2
 
 from costmodel.hardware.architecture import Architecture
 from costmodel.workload.network import Tensor
-from solvers.mapping.cosa.capacity import Buffer, Keep
-from solvers.mapping.cosa.linear import UNIT, Goal, Row, Terms, added, summed
+from solvers.mapping.cosa.capacity import CapacityLimit, Keep
+from solvers.mapping.cosa.linear import UNIT, EngineGoal, Row, Terms, added, summed
 from solvers.mapping.cosa.params import Boundaries, Params
 from solvers.mapping.cosa.patterns import Pattern
-from solvers.mapping.cosa.variables import Group, Variables
+from solvers.mapping.cosa.variables import PrimeGroup, Variables
 
 TIE_BREAK = 2.0**-8
 """What the sum of traffic and compute weighs against their maximum in the balanced objective."""
@@ -40,7 +40,7 @@ def boundary_across(tensor: Tensor, keep: Keep, level: int) -> Boundary:
     return Boundary(tensor, child, parent)
 
 
-def utilisation(variables: Variables, buffers: list[Buffer]) -> Terms:
+def utilisation(variables: Variables, buffers: list[CapacityLimit]) -> Terms:
     """Util: the log of the used words, summed over buffers and tensors (section III-D.1)."""
     held = {(tensor, buffer.level) for buffer in buffers for tensor in buffer.tensors}
     ordered = sorted(held, key=lambda item: (item[1], item[0].name))
@@ -52,7 +52,7 @@ def compute(variables: Variables) -> Terms:
     return variables.loops(variables.layer.sizes, variables.at(range(variables.depth), "temporal"))
 
 
-class Traffic:
+class CosaTraffic:
     """Traf (section III-D.3): log words over the network on chip and out of DRAM, summed over the tensors.
 
     With ``boundaries`` "all" it is the log words between all pairs of neighbouring levels that keep a tensor.
@@ -156,7 +156,7 @@ class Traffic:
         v.program.require(added((1.0, moving), (most, {still: 1.0})), high=most)
         return {still: 1.0}
 
-    def _saved_if(self, group: Group, here: Terms, conditions: Sequence[Terms]) -> Terms:
+    def _saved_if(self, group: PrimeGroup, here: Terms, conditions: Sequence[Terms]) -> Terms:
         """The log of the loops ``here`` of ``group`` if all ``conditions`` are 1, at most 0 otherwise."""
         program = self._variables.program
         if not conditions:
@@ -168,17 +168,17 @@ class Traffic:
         return {saved: log2(group.prime)}
 
 
-def weighted_sum(util: Terms, comp: Terms, traffic: Terms, params: Params) -> Goal:
+def weighted_sum(util: Terms, comp: Terms, traffic: Terms, params: Params) -> EngineGoal:
     """The paper's overall objective (Eq. 12), to be minimised."""
     parts = (
         (-params.utilisation_weight, util),
         (params.compute_weight, comp),
         (params.traffic_weight, traffic),
     )
-    return Goal(added(*(part for part in parts if part[0])))
+    return EngineGoal(added(*(part for part in parts if part[0])))
 
 
-def balanced(worst: int, comp: Terms, traffic: Terms, params: Params) -> Goal:
+def balanced(worst: int, comp: Terms, traffic: Terms, params: Params) -> EngineGoal:
     """max(w * Traf, Comp): the variable ``worst``, in units of :data:`UNIT` bits, is at least both.
 
     The paper's difference w * Traf - Comp (Eq. 13) is smallest for a schedule that wastes steps. What the
@@ -186,4 +186,4 @@ def balanced(worst: int, comp: Terms, traffic: Terms, params: Params) -> Goal:
     """
     traffic = added((params.traffic_weight, traffic))
     rows = tuple(Row(added((-UNIT, {worst: 1.0}), (1.0, side)), high=0) for side in (traffic, comp))
-    return Goal(added((UNIT, {worst: 1.0}), (TIE_BREAK, traffic), (TIE_BREAK, comp)), rows)
+    return EngineGoal(added((UNIT, {worst: 1.0}), (TIE_BREAK, traffic), (TIE_BREAK, comp)), rows)

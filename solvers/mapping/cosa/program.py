@@ -10,9 +10,9 @@ from costmodel.mapping.mapping import LevelMapping, Mapping
 from solvers.budget import Stopwatch
 from solvers.mapping.cosa.capacity import Keep, buffers_of, cut_off, respect_capacity
 from solvers.mapping.cosa.factors import place_every_factor, respect_factor_rules, respect_fanouts
-from solvers.mapping.cosa.linear import UNIT, Engine, Goal, IntegerProgram
+from solvers.mapping.cosa.linear import UNIT, Engine, EngineGoal, IntegerProgram
 from solvers.mapping.cosa.objectives import (
-    Traffic,
+    CosaTraffic,
     balanced,
     compute,
     network_level,
@@ -33,7 +33,7 @@ class Solved:
     proven: bool
 
 
-class Program:
+class CosaProgram:
     """The constraints for one choice of kept tensors, with a goal per reuse pattern."""
 
     def __init__(self, space: MappingSpace, keep: Keep, params: Params) -> None:
@@ -44,13 +44,13 @@ class Program:
         self._constrain()
         self._orders = reuse_patterns(space.layer)
         network = network_level(space.architecture)
-        self._traffic = Traffic(self._variables, keep, network, self._orders, params.boundaries)
+        self._traffic = CosaTraffic(self._variables, keep, network, self._orders, params.boundaries)
         # Right above the MACs, or at DRAM (whose order the program chooses), one program is all there is.
         self.patterns = self._orders if 0 < network < self._traffic.dram else self._orders[:1]
         self._params = params
         self._worst = self._most_logs() if params.surrogate == "balanced" else None
 
-    def goal(self, pattern: Pattern) -> Goal:
+    def goal(self, pattern: Pattern) -> EngineGoal:
         """The objective when the level above the network runs through its loops as ``pattern`` says."""
         comp, traffic = compute(self._variables), self._traffic.words(pattern)
         if self._worst is not None:

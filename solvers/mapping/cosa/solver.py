@@ -8,9 +8,9 @@ from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import LevelMapping, Mapping, loops
 from solvers.budget import Budget, Stopwatch
 from solvers.mapping.cosa.capacity import Keep, keep_choices, misfit
-from solvers.mapping.cosa.linear import Engine, Goal, IntegerProgram
+from solvers.mapping.cosa.linear import Engine, EngineGoal, IntegerProgram
 from solvers.mapping.cosa.params import Params
-from solvers.mapping.cosa.program import Program, Solved
+from solvers.mapping.cosa.program import CosaProgram, Solved
 from solvers.mapping.outcomes import answer, infeasible, unknown
 from solvers.mapping.polish import Polish
 from solvers.mapping.problem import MappingProblem, objective_of, violations
@@ -108,7 +108,7 @@ def _load(problem: MappingProblem, mapping: Mapping, params: Params) -> None:
     _LOADED.add((params.engine, params.polish))
     tiny = IntegerProgram()
     tiny.require({tiny.variable(2): 2.0, tiny.variable(2): 3.0}, low=4)
-    _engine(tiny, 0, params).minimise(Goal({0: 1.0, 1: 1.0}), 1.0)
+    _engine(tiny, 0, params).minimise(EngineGoal({0: 1.0, 1: 1.0}), 1.0)
     if params.polish:
         Polish(problem, 0.0, lambda: False).best([mapping], 0, 0)
 
@@ -119,7 +119,7 @@ def _solved(
     """Every program's answer; those beyond the budget are left unproven."""
     number = 0
     for keep in choices:
-        program = Program(space, keep, params)
+        program = CosaProgram(space, keep, params)
         engine = _engine(program.integer, budget.seed, params)
         for pattern in program.patterns:
             number += 1

@@ -19,7 +19,7 @@ Kind = Literal["temporal", "x", "y"]
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class PrimeGroup:
     """``count`` equal prime factors ``prime`` of ``dim``: interchangeable, so counted and not placed."""
 
     dim: str
@@ -28,7 +28,7 @@ class Group:
 
 
 @dataclass(frozen=True, eq=False)
-class Slot:
+class FactorPosition:
     """A place for factors: the temporal block of a level, or its fan-out along x or y (of size ``room``)."""
 
     level: int
@@ -36,20 +36,20 @@ class Slot:
     room: float = inf
 
 
-def prime_groups(dim: str, size: int) -> Iterator[Group]:
+def prime_groups(dim: str, size: int) -> Iterator[PrimeGroup]:
     """The prime factorisation of ``size``, smallest prime first."""
     for prime, count in prime_powers(size):
-        yield Group(dim, prime, count)
+        yield PrimeGroup(dim, prime, count)
 
 
-def slots_of(architecture: Architecture) -> Iterator[Slot]:
+def slots_of(architecture: Architecture) -> Iterator[FactorPosition]:
     """All places, inside out: of each level the temporal block, then the sides with a fan-out."""
     for index, level in enumerate(architecture.levels):
-        yield Slot(index, "temporal")
+        yield FactorPosition(index, "temporal")
         if level.fanout_x > 1:
-            yield Slot(index, "x", level.fanout_x)
+            yield FactorPosition(index, "x", level.fanout_x)
         if level.fanout_y > 1:
-            yield Slot(index, "y", level.fanout_y)
+            yield FactorPosition(index, "y", level.fanout_y)
 
 
 class Variables:
@@ -70,15 +70,15 @@ class Variables:
         }
         self._extents: dict[tuple[Axis, int], Terms] = {}
 
-    def _allows(self, group: Group, slot: Slot) -> bool:
+    def _allows(self, group: PrimeGroup, slot: FactorPosition) -> bool:
         """Whether the user's constraints let the dim be there."""
         return slot.kind == "temporal" or self.level_rules[slot.level].allows_side(group.dim, slot.kind)
 
-    def count(self, group: Group, slots: Collection[Slot]) -> Terms:
+    def count(self, group: PrimeGroup, slots: Collection[FactorPosition]) -> Terms:
         """How many primes of ``group`` stand in ``slots``."""
         return {self._index[group, slot]: 1.0 for slot in slots if (group, slot) in self._index}
 
-    def loops(self, dims: Collection[str], slots: Collection[Slot]) -> Terms:
+    def loops(self, dims: Collection[str], slots: Collection[FactorPosition]) -> Terms:
         """log2 of the product of the loop bounds of ``dims`` in ``slots``."""
         return {
             index: log2(group.prime)
@@ -87,11 +87,11 @@ class Variables:
             for index in self.count(group, slots)
         }
 
-    def at(self, levels: Collection[int], *kinds: Kind) -> list[Slot]:
+    def at(self, levels: Collection[int], *kinds: Kind) -> list[FactorPosition]:
         """The places of these kinds at these levels."""
         return [slot for slot in self.slots if slot.level in levels and slot.kind in kinds]
 
-    def within(self, level: int) -> list[Slot]:
+    def within(self, level: int) -> list[FactorPosition]:
         """What makes up the tile of one instance of ``level`` (-1: of one MAC, which is nothing)."""
         return [slot for slot in self.slots if slot.level <= level]
 
@@ -141,12 +141,12 @@ class Variables:
         return loops(bounds.items())
 
 
-def _most(group: Group, slot: Slot) -> int:
+def _most(group: PrimeGroup, slot: FactorPosition) -> int:
     most = 0
     while most < group.count and group.prime ** (most + 1) <= slot.room:
         most += 1
     return most
 
 
-def _bound(groups: list[Group], counts: tuple[int, ...], dim: str) -> int:
+def _bound(groups: list[PrimeGroup], counts: tuple[int, ...], dim: str) -> int:
     return prod(g.prime**n for g, n in zip(groups, counts, strict=True) if g.dim == dim)

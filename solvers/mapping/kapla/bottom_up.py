@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from costmodel.mapping.batch import MappingBatch
 from solvers.budget import InTime, always_in_time
-from solvers.mapping.kapla.estimate import Costs, Estimator
+from solvers.mapping.kapla.estimate import Estimator, SchemeCosts
 from solvers.mapping.kapla.filling import Filling, ranks
 from solvers.mapping.kapla.ladders import ladders
 from solvers.mapping.kapla.orders import stationary_orders
@@ -92,7 +92,9 @@ class BottomUp:
             pattern=np.full(len(schemes), pattern),
         )
 
-    def _filled(self, schemes: Schemes, level: int, in_time: Callable[[], bool]) -> tuple[Schemes, Costs]:
+    def _filled(
+        self, schemes: Schemes, level: int, in_time: Callable[[], bool]
+    ) -> tuple[Schemes, SchemeCosts]:
         """``stack`` and ``cache``: spread over the instances of ``level``, then grow its tiles."""
         outer = level + 1
         costs = None
@@ -103,13 +105,13 @@ class BottomUp:
         assert costs is not None
         return schemes, costs
 
-    def _stacked(self, schemes: Schemes, filling: Filling) -> tuple[Schemes, Costs]:
+    def _stacked(self, schemes: Schemes, filling: Filling) -> tuple[Schemes, SchemeCosts]:
         if self._params.stacking == "greedy":
             return filling.greedy(filling.ladder.begun(schemes))
         everywhere = np.ones(schemes.rest.shape, np.bool_)
         return filling.products(schemes, everywhere, self._params.stacks)
 
-    def _cached(self, schemes: Schemes, filling: Filling) -> tuple[Schemes, Costs]:
+    def _cached(self, schemes: Schemes, filling: Filling) -> tuple[Schemes, SchemeCosts]:
         if self._params.filling == "greedy":
             return filling.greedy(filling.ladder.begun(schemes))
         innermost = np.zeros((len(self._orders), schemes.rest.shape[1]), np.bool_)
@@ -118,14 +120,14 @@ class BottomUp:
         products, _ = filling.products(schemes, ~innermost[schemes.pattern], self._params.variants)
         return filling.greedy(products)
 
-    def _going_on(self, schemes: Schemes, costs: Costs, outer: int, most: int) -> Array:
+    def _going_on(self, schemes: Schemes, costs: SchemeCosts, outer: int, most: int) -> Array:
         """The rows that go on to the next level, the best first: distinct ones, few that are spread alike."""
         rows = schemes.distinct()
         rows = rows[np.isfinite(costs.objective[rows])]
         some, key = schemes[rows], costs.objective[rows]
         if caution := self._params.caution:
             key = key ** (1 - caution) * self._estimator.unaided(some, outer) ** caution
-        mixed = Costs(key, costs.edp_pj_cycles[rows])
+        mixed = SchemeCosts(key, costs.edp_pj_cycles[rows])
         few = np.flatnonzero(ranks(mixed, some.spreads()) < self._params.alike)
         best = np.argsort(ranks(mixed.of(few), np.zeros(len(few), np.int64)))[:most]
         chosen: Array = rows[few[best]]

@@ -21,14 +21,14 @@ ENDLESS = 2**60
 """Words of a level without a limit."""
 
 
-class Costs(NamedTuple):
+class SchemeCosts(NamedTuple):
     """``objective``, ``edp_pj_cycles`` between equal ones: float64 [n], infinity where tiles do not fit."""
 
     objective: Array
     edp_pj_cycles: Array
 
-    def of(self, rows: Array) -> Costs:
-        return Costs(self.objective[rows], self.edp_pj_cycles[rows])
+    def of(self, rows: Array) -> SchemeCosts:
+        return SchemeCosts(self.objective[rows], self.edp_pj_cycles[rows])
 
 
 @dataclass
@@ -50,13 +50,15 @@ class Estimator:
     def outermost(self) -> int:
         return len(self.problem.architecture.levels) - 1
 
-    def costs(self, schemes: Schemes, ladder: Ladder, outer: int) -> Costs:
+    def costs(self, schemes: Schemes, ladder: Ladder, outer: int) -> SchemeCosts:
         """What ``schemes``, decided up to the slot of ``ladder``, cost with their open loops at ``outer``."""
         batch, fitting = self.completed(schemes, outer)
         fitting &= self.fits(schemes, ladder, outer)
         evaluation = self._evaluated(batch, outer)
         values = objective_values(evaluation, self.problem.objective)
-        return Costs(np.where(fitting, values, np.inf), np.where(fitting, evaluation.edp_pj_cycles, np.inf))
+        return SchemeCosts(
+            np.where(fitting, values, np.inf), np.where(fitting, evaluation.edp_pj_cycles, np.inf)
+        )
 
     def unaided(self, schemes: Schemes, outer: int) -> Array:
         """The objective with the open loops at the outermost level in the order of ``outer``, float64 [n].

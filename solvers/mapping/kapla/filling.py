@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.limits import limit_reached
-from solvers.mapping.kapla.estimate import Costs, Estimator
+from solvers.mapping.kapla.estimate import Estimator, SchemeCosts
 from solvers.mapping.kapla.ladders import Ladder
 from solvers.mapping.kapla.schemes import Schemes
 from solvers.tolerance import SAME_COST
@@ -41,10 +41,10 @@ class Filling:
     outer: int
     in_time: Callable[[], bool] = lambda: True
 
-    def costs(self, schemes: Schemes) -> Costs:
+    def costs(self, schemes: Schemes) -> SchemeCosts:
         return self.estimator.costs(schemes, self.ladder, self.outer)
 
-    def greedy(self, schemes: Schemes) -> tuple[Schemes, Costs]:
+    def greedy(self, schemes: Schemes) -> tuple[Schemes, SchemeCosts]:
         """Every scheme grown step by step, each time in the dim that lowers its cost most (section IV-C).
 
         A step takes a dim's factor to the next larger one allowed. Each scheme ends where no step helps.
@@ -58,7 +58,7 @@ class Filling:
                 all_rows[active] = new_rows
         return schemes, costs
 
-    def _best_steps(self, schemes: Schemes, costs: Costs) -> tuple[Array, Schemes, Costs]:
+    def _best_steps(self, schemes: Schemes, costs: SchemeCosts) -> tuple[Array, Schemes, SchemeCosts]:
         """The rows that a step makes better, and those rows and their costs after the best one."""
         steps = self.ladder.steps(schemes)
         rows, dims = np.nonzero(steps)
@@ -71,7 +71,7 @@ class Filling:
         best = best[ranks(after.of(best), rows[best]) == 0]
         return rows[best], stepped[best], after.of(best)
 
-    def products(self, schemes: Schemes, free: Array, best: int) -> tuple[Schemes, Costs]:
+    def products(self, schemes: Schemes, free: Array, best: int) -> tuple[Schemes, SchemeCosts]:
         """The ``best`` of each scheme with all allowed factors in its ``free`` dims, bool [n, dims].
 
         Dim by dim, every scheme is multiplied by the factors that the dim may take; what does not fit goes.
@@ -146,7 +146,7 @@ def _first_sources(sources: Array, counts: Array, most: int) -> tuple[Array, boo
     return sources < last, last < len(count)
 
 
-def ranks(costs: Costs, groups: Array) -> Array:
+def ranks(costs: SchemeCosts, groups: Array) -> Array:
     """The place of every row among those of its group, the cheapest first, int64 [n]."""
     order = np.lexsort((costs.edp_pj_cycles, costs.objective, groups))
     ordered = groups[order]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from costmodel.limits import limit_reached
 from costmodel.mapping.batch import MappingBatch
-from solvers.mapping.learned_annealing.features_kernel import Place, sight
+from solvers.mapping.learned_annealing.features_kernel import WalkSpace, sight
 from solvers.mapping.learned_annealing.measurements import joined
 from solvers.mapping.learned_annealing.params import Params
 from solvers.mapping.learned_annealing.regressor import no_trees
@@ -18,7 +18,7 @@ from solvers.mapping.learned_annealing.walk_kernel import (
     Proposals,
     Trees,
     Trial,
-    Walk,
+    WalkDraws,
     learn_of,
     walk,
 )
@@ -30,10 +30,10 @@ START_ROUNDS = 64
 """So many batches of random mappings are looked through for one to start at."""
 
 
-class Chains:
+class AnnealingChains:
     """The chains, and the hashes of all that they or chance have proposed."""
 
-    def __init__(self, space: MappingSpace, place: Place, params: Params, seed: int) -> None:
+    def __init__(self, space: MappingSpace, place: WalkSpace, params: Params, seed: int) -> None:
         self._space, self._place, self._params = space, place, params
         self._random = np.random.default_rng(seed)
         self._seed, self._blocks = seed, 0
@@ -83,7 +83,7 @@ class Chains:
 
     def proposals(self, trees: Trees, steps: int) -> tuple[Array, MappingBatch]:
         """Walk ``steps``: the chains that met something new, best first, and the best that each met."""
-        how = Walk(
+        how = WalkDraws(
             self._random.random((len(self), steps, DRAWS)),
             self._params.temperature * np.linspace(1, 0, steps, endpoint=False),
         )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
-class Place(NamedTuple):
+class WalkSpace(NamedTuple):
     """Where chains walk: the layer and hardware, and the mappings allowed."""
 
     problem: Tables
@@ -29,7 +29,7 @@ class Place(NamedTuple):
     """Whether mappings whose tiles do not fit are left out."""
 
 
-class Sight(NamedTuple):
+class Features(NamedTuple):
     """Room for what is seen of one mapping; logarithms are of base 2."""
 
     features: Array
@@ -46,15 +46,15 @@ class Sight(NamedTuple):
     """[levels + 1] where each level's loops begin."""
 
 
-def feature_count(place: Place) -> int:
+def feature_count(place: WalkSpace) -> int:
     """Factors of every slot and dim, words and deliveries of every tensor and level, parallelism."""
     levels, tensors = place.problem.can_keep.shape
     return int(place.space.slot_level.size * place.problem.sizes.size + 2 * levels * tensors + 1)
 
 
-def sight(place: Place) -> Sight:
+def sight(place: WalkSpace) -> Features:
     (levels, tensors), dims = place.problem.can_keep.shape, len(place.problem.sizes)
-    return Sight(
+    return Features(
         np.zeros(feature_count(place), np.float32),
         np.zeros((levels, tensors)),
         np.zeros(dims, np.int64),
@@ -65,7 +65,7 @@ def sight(place: Place) -> Sight:
 
 
 @entry
-def describe_rows(place: Place, rows: Rows, seen: Sight, features: Array) -> None:
+def describe_rows(place: WalkSpace, rows: Rows, seen: Features, features: Array) -> None:
     """Fill ``features`` [n, features] of all ``rows``."""
     for row in range(features.shape[0]):
         describe(place, rows, row, seen)
@@ -74,7 +74,7 @@ def describe_rows(place: Place, rows: Rows, seen: Sight, features: Array) -> Non
 
 
 @inlined
-def describe(place: Place, rows: Rows, row: int, seen: Sight) -> float:
+def describe(place: WalkSpace, rows: Rows, row: int, seen: Features) -> float:
     """Fill ``seen.features``; the logarithm of the worst overfilling of a buffer, 0 if all tiles fit."""
     column = _factors(place.space, rows, row, seen.features)
     overfill = _fill_words(place.problem, rows, row, seen)
@@ -112,7 +112,7 @@ def _factors(space: SpaceTables, rows: Rows, row: int, features: Array) -> int:
 
 
 @inlined
-def _fill_words(problem: Tables, rows: Rows, row: int, seen: Sight) -> float:
+def _fill_words(problem: Tables, rows: Rows, row: int, seen: Features) -> float:
     """Fill ``seen.words``; by how much (logarithm) the kept tiles overfill the worst level."""
     levels, tensors = seen.words.shape
     overfill = 0.0
@@ -146,7 +146,7 @@ def _words(problem: Tables, tensor: int, tile: Array) -> int:
 
 
 @inlined
-def _fill_loops(rows: Rows, row: int, seen: Sight) -> None:
+def _fill_loops(rows: Rows, row: int, seen: Features) -> None:
     """Fill ``seen.loops``, ``seen.outside`` and ``seen.starts``."""
     count = 0
     for level in range(rows.temporal.shape[1]):
@@ -165,7 +165,7 @@ def _fill_loops(rows: Rows, row: int, seen: Sight) -> None:
 
 
 @inlined
-def _rounds(problem: Tables, seen: Sight, level: int, tensor: int) -> float:
+def _rounds(problem: Tables, seen: Features, level: int, tensor: int) -> float:
     """How often (logarithm) a tile below a level is brought: the loops from there outwards, without the
     innermost ones that leave the tensor in place."""
     loop, last = seen.starts[level], seen.starts[seen.starts.shape[0] - 1]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.mapping.batch import BatchEvaluator, MappingBatch
-from solvers.mapping.learned_annealing.features_kernel import Place, describe_rows, feature_count, sight
+from solvers.mapping.learned_annealing.features_kernel import WalkSpace, describe_rows, feature_count, sight
 from solvers.mapping.learned_annealing.params import Params
 from solvers.mapping.problem import MappingProblem, objective_values
 from solvers.mapping.space.space import MappingSpace
@@ -21,7 +21,7 @@ class Measurements:
 
     def __init__(self, problem: MappingProblem, space: MappingSpace, params: Params) -> None:
         self._evaluator = BatchEvaluator(problem.architecture, problem.layer)
-        self.place = Place(self._evaluator.tables, space.tables, params.avoid_invalid)
+        self.place = WalkSpace(self._evaluator.tables, space.tables, params.avoid_invalid)
         self._space, self._objective, self._most_best = space, problem.objective, params.batch
         self._features: list[Array] = []
         self._costs: list[Array] = []

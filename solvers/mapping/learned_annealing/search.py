@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from costmodel.limits import limit_reached
 from solvers.budget import Budget
-from solvers.mapping.learned_annealing.annealing import Chains
+from solvers.mapping.learned_annealing.annealing import AnnealingChains
 from solvers.mapping.learned_annealing.measurements import Measurements, joined
 from solvers.mapping.learned_annealing.params import Params
 from solvers.mapping.learned_annealing.regressor import chosen_rows, fit, logarithms, no_trees, trees_of
@@ -26,10 +26,10 @@ IDLE_ROUNDS = 8
 """After so many rounds in a row without a new mapping the space counts as seen."""
 
 
-class Search(ABC):
+class ProposalSearch(ABC):
     """Rounds of proposals that are measured; ``most`` mappings in all."""
 
-    def __init__(self, chains: Chains, measured: Measurements, params: Params, most: int) -> None:
+    def __init__(self, chains: AnnealingChains, measured: Measurements, params: Params, most: int) -> None:
         self.chains, self.measured, self.params, self.most = chains, measured, params, most
         self._idle = self._unbeaten = 0
 
@@ -56,10 +56,12 @@ class Search(ABC):
         """Measure up to ``most`` mappings."""
 
 
-class Guided(Search):
+class Guided(ProposalSearch):
     """AutoTVM: chains walk on a model's predictions; the best that they meet is measured and learned from."""
 
-    def __init__(self, chains: Chains, measured: Measurements, params: Params, most: int, seed: int) -> None:
+    def __init__(
+        self, chains: AnnealingChains, measured: Measurements, params: Params, most: int, seed: int
+    ) -> None:
         super().__init__(chains, measured, params, most)
         self._random = np.random.default_rng(seed)
         self._trees, self._learned_from = no_trees(), 0
@@ -80,10 +82,10 @@ class Guided(Search):
         self._learned_from = len(costs)
 
 
-class Plain(Search):
+class Plain(ProposalSearch):
     """Simulated annealing on measured costs, all chains at once; what a model is worth is the difference."""
 
-    def __init__(self, chains: Chains, measured: Measurements, params: Params, most: int) -> None:
+    def __init__(self, chains: AnnealingChains, measured: Measurements, params: Params, most: int) -> None:
         super().__init__(chains, measured, params, most)
         self._logarithms: Array | None = None
 
@@ -108,10 +110,12 @@ class Plain(Search):
             self._logarithms = found[self.chains.settle(rows)]
 
 
-def search_for(problem: MappingProblem, space: MappingSpace, params: Params, budget: Budget) -> Search:
+def search_for(
+    problem: MappingProblem, space: MappingSpace, params: Params, budget: Budget
+) -> ProposalSearch:
     """The search that ``params.learn`` asks for, of as many mappings as ``params`` and ``budget`` let it."""
     measured = Measurements(problem, space, params)
-    chains = Chains(space, measured.place, params, budget.seed)
+    chains = AnnealingChains(space, measured.place, params, budget.seed)
     most = min(params.batches * params.batch, budget.iterations or params.batches * params.batch)
     if params.learn:
         return Guided(chains, measured, params, most, budget.seed)

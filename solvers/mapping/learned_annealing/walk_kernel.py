@@ -12,7 +12,7 @@ from solvers.mapping.learned_annealing.features_kernel import describe
 
 if TYPE_CHECKING:
     from costmodel.mapping.batch_tables import Rows
-    from solvers.mapping.learned_annealing.features_kernel import Place, Sight
+    from solvers.mapping.learned_annealing.features_kernel import Features, WalkSpace
     from solvers.mapping.space.tables import SpaceTables
 
 Array = NDArray[Any]
@@ -40,7 +40,7 @@ class Trees(NamedTuple):
     value: Array
 
 
-class Walk(NamedTuple):
+class WalkDraws(NamedTuple):
     """How chains walk."""
 
     chance: Array
@@ -54,7 +54,7 @@ class Trial(NamedTuple):
 
     row: Rows
     """A single one."""
-    seen: Sight
+    seen: Features
 
 
 class Proposals(NamedTuple):
@@ -68,7 +68,7 @@ class Proposals(NamedTuple):
 
 
 @entry
-def walk(place: Place, trees: Trees, chains: Rows, trial: Trial, how: Walk, out: Proposals) -> None:
+def walk(place: WalkSpace, trees: Trees, chains: Rows, trial: Trial, how: WalkDraws, out: Proposals) -> None:
     """Walk every chain; it proposes the best that it met and nobody has measured or proposed before."""
     row, seen = trial.row, trial.seen
     for chain in range(how.chance.shape[0]):
@@ -100,7 +100,7 @@ def learn_of(rows: Rows, known: Array, fresh: Array) -> None:
 
 
 @called
-def _predict(place: Place, trees: Trees, rows: Rows, row: int, seen: Sight) -> float:
+def _predict(place: WalkSpace, trees: Trees, rows: Rows, row: int, seen: Features) -> float:
     overfill = describe(place, rows, row, seen)
     if place.avoid_overfull and overfill > 0:
         return OVERFULL + overfill

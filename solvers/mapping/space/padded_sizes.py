@@ -41,7 +41,7 @@ def at_sizes(problem: MappingProblem, sizes: Sizes) -> MappingProblem:
     return replace(problem, layer=replace(problem.layer, dims=dims), rules=rules)
 
 
-class Box(NamedTuple):
+class SizeBox(NamedTuple):
     """All sizes from ``low`` to ``high``, dim by dim."""
 
     low: Sizes
@@ -52,13 +52,13 @@ class Box(NamedTuple):
         """Whether there is nothing to cut."""
         return self.low == self.high
 
-    def halves(self) -> tuple[Box, Box]:
+    def halves(self) -> tuple[SizeBox, SizeBox]:
         """The box cut where it is widest in proportion."""
         cut = max(range(len(self.low)), key=lambda dim: self.high[dim] / self.low[dim])
         middle = (self.low[cut] + self.high[cut]) // 2
         below = (*self.high[:cut], middle, *self.high[cut + 1 :])
         above = (*self.low[:cut], middle + 1, *self.low[cut + 1 :])
-        return Box(self.low, below), Box(above, self.high)
+        return SizeBox(self.low, below), SizeBox(above, self.high)
 
 
 class OpenBoxes:
@@ -66,24 +66,24 @@ class OpenBoxes:
 
     def __init__(self, problem: MappingProblem) -> None:
         self._problem, self._innermost = problem, innermost_levels(problem)
-        self._heap: list[tuple[float, Box]] = []
+        self._heap: list[tuple[float, SizeBox]] = []
         own = tuple(size for _, size in problem.layer.dims)
-        self.add(Box(own, tuple(problem.largest_size(dim) for dim, _ in problem.layer.dims)))
+        self.add(SizeBox(own, tuple(problem.largest_size(dim) for dim, _ in problem.layer.dims)))
 
     @property
     def bound(self) -> float:
         """No mapping of a size that is still in a box costs less."""
         return self._heap[0][0] if self._heap else inf
 
-    def pop(self) -> Box:
+    def pop(self) -> SizeBox:
         """The box of the lowest bound, taken out."""
         return heappop(self._heap)[1]
 
-    def add(self, box: Box, bound: float | None = None) -> None:
+    def add(self, box: SizeBox, bound: float | None = None) -> None:
         """``bound``: known already; None: the cost model's."""
         heappush(self._heap, (self.bound_of(box) if bound is None else bound, box))
 
-    def bound_of(self, box: Box) -> float:
+    def bound_of(self, box: SizeBox) -> float:
         """The cost model's bound on the mappings of all sizes in the box."""
         smallest, largest = at_sizes(self._problem, box.low), at_sizes(self._problem, box.high)
         scope = Scope(self._innermost, None if box.is_one_size else largest.layer)

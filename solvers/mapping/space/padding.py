@@ -13,7 +13,14 @@ from costmodel.limits import limit_reached
 from costmodel.mapping.uneven import AnyMapping
 from solvers.budget import Budget, Deadline, Stopwatch
 from solvers.mapping.problem import MappingProblem
-from solvers.mapping.space.padded_sizes import Box, OpenBoxes, Sizes, at_sizes, count_sizes, promising_sizes
+from solvers.mapping.space.padded_sizes import (
+    OpenBoxes,
+    SizeBox,
+    Sizes,
+    at_sizes,
+    count_sizes,
+    promising_sizes,
+)
 from solvers.outcome import Outcome, Status, noting_limits, proven
 from solvers.tolerance import sufficient_bound, within_tolerance
 
@@ -122,7 +129,7 @@ class PaddedSearch(Generic[MappingT]):
                 if changed not in self._solved:
                     yield changed
 
-    def _look_into(self, box: Box) -> None:
+    def _look_into(self, box: SizeBox) -> None:
         """Cut the box in two; if it is one size, solve that, unless it had its turns."""
         if not box.is_one_size:
             for half in box.halves():
@@ -162,7 +169,7 @@ class PaddedSearch(Generic[MappingT]):
 
     def _bound(self, sizes: Sizes) -> float:
         if sizes not in self._bounds:
-            self._bounds[sizes] = self._open.bound_of(Box(sizes, sizes))
+            self._bounds[sizes] = self._open.bound_of(SizeBox(sizes, sizes))
         return self._bounds[sizes]
 
     @property

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.mapping.thistle.cones import Relaxed
-from solvers.mapping.thistle.program import Box, GeometricProgram
+from solvers.mapping.thistle.cones import RelaxedOptimum
+from solvers.mapping.thistle.program import ClassProgram, LogDomain
 
 Array = NDArray[Any]
 
@@ -17,7 +17,7 @@ MARGIN = 1 - 1e-9
 """Bounds are multiplied by this, for they come out of logarithms and exponentials."""
 
 
-def certified(program: GeometricProgram, relaxed: Relaxed) -> float:
+def certified(program: ClassProgram, relaxed: RelaxedOptimum) -> float:
     """A number that the program's objective (energy or cycles) nowhere is below within its constraints.
 
     With multipliers of at least 0 the Lagrangian L is nowhere above the objective where the constraints hold.
@@ -42,7 +42,7 @@ def certified(program: GeometricProgram, relaxed: Relaxed) -> float:
     return (least if program.objective == "energy" else exp(least)) * MARGIN
 
 
-def least_in_box(box: Box, slope: Array) -> float:
+def least_in_box(box: LogDomain, slope: Array) -> float:
     """The least ``slope @ x`` in the box, limits aside: of each sum the rest goes where it costs least."""
     x = box.least.copy()
     for group, total in enumerate(box.sums):
@@ -55,7 +55,7 @@ def least_in_box(box: Box, slope: Array) -> float:
     return float(slope @ x)
 
 
-def _log_time(program: GeometricProgram, relaxed: Relaxed) -> tuple[float, Array]:
+def _log_time(program: ClassProgram, relaxed: RelaxedOptimum) -> tuple[float, Array]:
     """The weighted average of the logarithms of the times, and its gradient."""
     weights = np.maximum(relaxed.time_weights, 0)
     weights = weights / weights.sum() if weights.sum() > 0 else np.full(len(weights), 1 / len(weights))

@@ -11,24 +11,24 @@ from itertools import count
 
 from costmodel.workload.network import Tensor
 from solvers.mapping.thistle import cones
-from solvers.mapping.thistle.costs import Costs
+from solvers.mapping.thistle.costs import TilingCosts
 from solvers.mapping.thistle.expressions import Order
-from solvers.mapping.thistle.orders import OrderClasses, Walk
-from solvers.mapping.thistle.program import GeometricProgram
+from solvers.mapping.thistle.orders import HoistWalk, OrderClasses
+from solvers.mapping.thistle.program import ClassProgram
 
 Orders = tuple[Order | None, ...]
 """Per level, innermost first, the order of its temporal loops; None while it is to be chosen."""
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
+class ClassNode:
     """A class, or several that agree in the orders chosen so far, with its program's optimum."""
 
-    program: GeometricProgram
+    program: ClassProgram
     orders: Orders
-    relaxed: cones.Relaxed
+    relaxed: cones.RelaxedOptimum
     estimate: float
-    """The relaxed objective as the cost model would count it: see :attr:`Costs.first_reads_pj`."""
+    """The relaxed objective as the cost model would count it: see :attr:`TilingCosts.first_reads_pj`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class Branching:
     ``mirrored`` exchanges dims (:func:`mirrored_dims`): of a class and its image only one is searched.
     """
 
-    costs: Costs
+    costs: TilingCosts
     carry_over: bool
     mirrored: ReadOnlyDict[str, str]
 
@@ -133,7 +133,7 @@ class Branching:
         return (tuple(sorted(order)), *(_sortable(walk) for walk in walks))
 
 
-def _sortable(walk: Walk) -> tuple[object, ...]:
+def _sortable(walk: HoistWalk) -> tuple[object, ...]:
     return tuple(sorted(walk.hoisted)), walk.grown, walk.ends_here
 
 
@@ -143,7 +143,7 @@ class ClassSearch:
 
     An order still to be chosen costs at most what any class does in its place, so nothing that comes later
     has a smaller relaxed optimum: whoever has a mapping that is as good may stop. (``estimate`` is not a
-    bound on the cost model's objective, see :class:`Costs`; a proof takes other expressions.)
+    bound on the cost model's objective, see :class:`TilingCosts`; a proof takes other expressions.)
     """
 
     branchings: Sequence[Branching]
@@ -154,10 +154,10 @@ class ClassSearch:
     infeasible: int = 0
     closed: set[int] = field(default_factory=set)
     """Branchings (by identity) of which nothing more is wanted."""
-    _open: list[tuple[float, int, Branching, Node]] = field(default_factory=list)
+    _open: list[tuple[float, int, Branching, ClassNode]] = field(default_factory=list)
     _number: Iterator[int] = field(default_factory=count)
 
-    def nodes(self) -> Iterator[tuple[Branching, Node]]:
+    def nodes(self) -> Iterator[tuple[Branching, ClassNode]]:
         """The classes in the order of their estimates; when the search may not go on, what is open then."""
         for branching in self.branchings:
             self._push(branching, branching.root)
@@ -177,11 +177,11 @@ class ClassSearch:
                 yield branching, node
 
     @property
-    def still_open(self) -> list[tuple[Branching, Node]]:
+    def still_open(self) -> list[tuple[Branching, ClassNode]]:
         """What has been solved and not been returned."""
         return [(branching, node) for _, _, branching, node in self._open]
 
-    def _push(self, branching: Branching, orders: Orders, parent: Node | None = None) -> None:
+    def _push(self, branching: Branching, orders: Orders, parent: ClassNode | None = None) -> None:
         """Open the node of ``orders``, with its parent's optimum (no larger) if no more may be solved."""
         if parent is not None and not self.may_go_on():
             self._insert(branching, replace(parent, orders=orders))
@@ -196,7 +196,7 @@ class ClassSearch:
             self.infeasible += 1
         else:
             estimate = branching.costs.estimate(program, relaxed.x)
-            self._insert(branching, Node(program, orders, relaxed, estimate))
+            self._insert(branching, ClassNode(program, orders, relaxed, estimate))
 
-    def _insert(self, branching: Branching, node: Node) -> None:
+    def _insert(self, branching: Branching, node: ClassNode) -> None:
         heappush(self._open, (node.estimate, next(self._number), branching, node))

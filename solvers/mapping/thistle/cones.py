@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.mapping.thistle.exponential_cones import Kinds, Rows, minimise
-from solvers.mapping.thistle.program import GeometricProgram, Posynomial
+from solvers.mapping.thistle.exponential_cones import ConeRows, Kinds, minimise
+from solvers.mapping.thistle.program import ClassProgram, Posynomial
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Relaxed:
+class RelaxedOptimum:
     """A program's optimum: ``x`` the logarithms of the variables, and the multipliers of its constraints.
 
     ``time_weights`` and ``fill_weights`` are those of the program's ``times`` (they sum to about 1 where the
@@ -34,13 +34,13 @@ class Relaxed:
     limit_weights: Array
 
 
-def solve(program: GeometricProgram, scale: float) -> Relaxed | None:
+def solve(program: ClassProgram, scale: float) -> RelaxedOptimum | None:
     """The optimum of ``program``, whose objective is about ``scale``; None if it is infeasible.
 
     Columns are the logarithms x, for cycles and their product with energy the logarithm of the time in
     scale 1, then one u for each term of each posynomial with ``exp(term) <= u`` (an exponential cone).
     """
-    layout, rows = _Layout(program, scale), Rows()
+    layout, rows = _Layout(program, scale), ConeRows()
     groups, limits = _linear_rows(layout, rows)
     sums = _sum_rows(layout, rows)
     answer = minimise(layout.goal, rows, Kinds(groups, limits + sums, _term_rows(layout, rows)))
@@ -52,7 +52,7 @@ def solve(program: GeometricProgram, scale: float) -> Relaxed | None:
 class _Layout:
     """Where the variables of a program stand among the columns, and its scaled posynomials."""
 
-    def __init__(self, program: GeometricProgram, scale: float) -> None:
+    def __init__(self, program: ClassProgram, scale: float) -> None:
         self.program = program
         self.scale = scale
         self.variables = program.box.least.size
@@ -81,7 +81,7 @@ class _Layout:
             goal[: self.variables] = -self.program.saved / self.scale
         return goal
 
-    def read(self, z: Array, multipliers: Array) -> Relaxed:
+    def read(self, z: Array, multipliers: Array) -> RelaxedOptimum:
         """The optimum; ``multipliers`` are those of the limits and sums."""
         box, program = self.program.box, self.program
         x = z[: self.variables]
@@ -91,10 +91,10 @@ class _Layout:
         unit = self.scale if program.objective == "energy" else 1.0
         times = len(program.times) if self.timed else 0
         fills = sums[times : times + len(program.fills)]
-        return Relaxed(x, program.at(x), sums[:times], unit * fills, unit * limits)
+        return RelaxedOptimum(x, program.at(x), sums[:times], unit * fills, unit * limits)
 
 
-def _linear_rows(layout: _Layout, rows: Rows) -> tuple[int, int]:
+def _linear_rows(layout: _Layout, rows: ConeRows) -> tuple[int, int]:
     """The box: how many rows of equations (groups) and of inequalities."""
     box, n = layout.program.box, layout.variables
     every = np.arange(n)
@@ -107,7 +107,7 @@ def _linear_rows(layout: _Layout, rows: Rows) -> tuple[int, int]:
     return len(box.sums), 2 * n + len(box.limits)
 
 
-def _sum_rows(layout: _Layout, rows: Rows) -> int:
+def _sum_rows(layout: _Layout, rows: ConeRows) -> int:
     """The terms of each time (over the time's variable) and of each fill add up to at most 1."""
     first = 1 if layout.costed else 0
     for start, end in zip(layout.starts[first:-1], layout.starts[first + 1 :], strict=True):
@@ -116,7 +116,7 @@ def _sum_rows(layout: _Layout, rows: Rows) -> int:
     return len(layout.parts) - first
 
 
-def _term_rows(layout: _Layout, rows: Rows) -> int:
+def _term_rows(layout: _Layout, rows: ConeRows) -> int:
     """Every term's cone (exponents @ x + log, 1, u); how many."""
     exponents = np.concatenate([part.exponents for part, _ in layout.parts])
     if layout.timed:

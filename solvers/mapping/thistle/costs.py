@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from costmodel.hardware.architecture import Architecture, StorageLevel
 from costmodel.workload.network import Layer, Tensor
 from solvers.mapping.problem import Objective
-from solvers.mapping.thistle.expressions import Block, Order
-from solvers.mapping.thistle.program import Box, GeometricProgram, Posynomial
+from solvers.mapping.thistle.expressions import Order, TilingBlock
+from solvers.mapping.thistle.program import ClassProgram, LogDomain, Posynomial
 from solvers.mapping.thistle.tiling import Tiling
 from solvers.mapping.thistle.volumes import Volumes
 
@@ -35,7 +35,7 @@ class Words(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Costs:
+class TilingCosts:
     """The programs of one tiling, an order of loops (or none yet) per level giving one each.
 
     Partial sums count as the paper counts them, once in and once out each time (the factor 2 of Algorithm 1).
@@ -59,11 +59,11 @@ class Costs:
     def layer(self) -> Layer:
         return self.tiling.layer
 
-    def program(self, orders: Sequence[Order | None]) -> GeometricProgram:
+    def program(self, orders: Sequence[Order | None]) -> ClassProgram:
         """The geometric program of these orders; ``orders[i]`` innermost first, of level i's loops."""
         words = [w for tensor in self.layer.tensors for w in self._words(tensor, tuple(orders))]
         energy = [self._fixed_energy, *(self._access_energy(w) for w in words)]
-        return GeometricProgram(
+        return ClassProgram(
             self.objective,
             self._listed(orders),
             self.volumes.total(energy),
@@ -72,7 +72,7 @@ class Costs:
             self.volumes.fills,
         )
 
-    def estimate(self, program: GeometricProgram, x: Array) -> float:
+    def estimate(self, program: ClassProgram, x: Array) -> float:
         """The objective at the logarithms ``x`` without the first reads."""
         energy_pj = program.energy_at(x) - self.first_reads_pj
         if self.objective == "energy":
@@ -80,15 +80,15 @@ class Costs:
         return program.cycles_at(x) * (energy_pj if self.objective == "edp" else 1.0)
 
     @cached_property
-    def box(self) -> Box:
+    def box(self) -> LogDomain:
         """The variables' ranges, dims as products of their trip counts, fan-outs."""
         tiling = self.tiling
         place = {dim: number for number, dim in enumerate(tiling.tiled_dims)}
         group = np.array([place[choice.dim] for choice in tiling.choices], int)
         sums = np.array([log(self.layer.sizes[dim]) for dim in tiling.tiled_dims])
-        return Box(*tiling.logs, group, sums, tuple(self._limits()))
+        return LogDomain(*tiling.logs, group, sums, tuple(self._limits()))
 
-    def _listed(self, orders: Sequence[Order | None]) -> Box:
+    def _listed(self, orders: Sequence[Order | None]) -> LogDomain:
         """The box where dims that an order leaves out do not loop there."""
         most = self.box.most.copy()
         for column, choice in enumerate(self.tiling.choices):
@@ -168,7 +168,9 @@ class Costs:
 
     def _fixed_trips(self, levels: Sequence[int], dims: frozenset[str]) -> float:
         """The product of the fixed spatial trip counts below ``levels``."""
-        return prod(self.tiling.fixed.get(Block(i, True).trips(dim), 1.0) for i in levels for dim in dims)
+        return prod(
+            self.tiling.fixed.get(TilingBlock(i, True).trips(dim), 1.0) for i in levels for dim in dims
+        )
 
     def _limits(self) -> Iterator[tuple[Array, float]]:
         """What the fan-outs leave to the variables."""

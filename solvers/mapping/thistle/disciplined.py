@@ -26,7 +26,7 @@ from typing import Any
 import cvxpy
 import numpy as np
 
-from solvers.mapping.thistle.program import GeometricProgram, Posynomial
+from solvers.mapping.thistle.program import ClassProgram, Posynomial
 
 ABSENT = 1e-30
 """The coefficient of a term that an order does not have: the others are at least a picojoule or a cycle."""
@@ -53,7 +53,7 @@ class PosynomialParameters:
 class DisciplinedProgram:
     """One statement for ``programs``, which are those of orders of one tiling's loops."""
 
-    def __init__(self, programs: Sequence[GeometricProgram]) -> None:
+    def __init__(self, programs: Sequence[ClassProgram]) -> None:
         first = programs[0]
         self.trips = cvxpy.Variable(len(first.box.least), pos=True)
         self.least, self.most = (cvxpy.Parameter(self.trips.size, pos=True) for _ in range(2))
@@ -62,7 +62,7 @@ class DisciplinedProgram:
         self.fills = self._posynomials([program.fills for program in programs])
         self.problem = cvxpy.Problem(cvxpy.Minimize(self._objective(first)), self._constraints(first))
 
-    def solve(self, program: GeometricProgram) -> float:
+    def solve(self, program: ClassProgram) -> float:
         """The least objective of one of the programs, in pJ, cycles or their product.
 
         The posynomials are the program's; what it takes off the energy for first reads, a logarithm of trip
@@ -76,12 +76,12 @@ class DisciplinedProgram:
         self.problem.solve(gp=True, solver=cvxpy.CLARABEL)
         return float(self.problem.value)
 
-    def _objective(self, program: GeometricProgram) -> Any:
+    def _objective(self, program: ClassProgram) -> Any:
         energy = self.energy.expression
         time = cvxpy.max(cvxpy.hstack([time.expression for time in self.times]))
         return {"energy": energy, "cycles": time, "edp": energy * time}[program.objective]
 
-    def _constraints(self, program: GeometricProgram) -> list[Any]:
+    def _constraints(self, program: ClassProgram) -> list[Any]:
         box, trips = program.box, self.trips
         capacities = [fill.expression <= 1 for fill in self.fills]
         whole_dims = [

@@ -20,7 +20,7 @@ class Kinds(NamedTuple):
 
 
 @dataclass
-class Rows:
+class ConeRows:
     """The rows ``s = right - A z`` of a cone program as triplets, block by block."""
 
     at: list[Array] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Rows:
         self.count += len(self.right[-1])
 
 
-def minimise(goal: Array, rows: Rows, kinds: Kinds) -> Any:
+def minimise(goal: Array, rows: ConeRows, kinds: Kinds) -> Any:
     """Clarabel's answer to: minimise ``goal @ z`` where s = 0, s >= 0, and s in exponential cones.
 
     It has ``status``, ``x`` (that is z), ``z`` (the multipliers of the rows) and ``obj_val``.

@@ -14,7 +14,7 @@ Order = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Block:
+class TilingBlock:
     """One of the paper's tiling levels: the temporal loops of a storage level, or the fan-out below it."""
 
     level: int
@@ -27,13 +27,16 @@ class Block:
 
 @dataclass(frozen=True)
 class Expressions:
-    """The expressions of one layer over storage levels with (``fanned``) or without a fan-out below them.
+    """Algorithm 1's expressions for one layer on storage levels, innermost first.
 
-    Variables are the trip counts that :meth:`Block.trips` names, one per block and dim, but for those that
-    ``fixed`` gives as (name, value). ``unseen`` are (tensor, dim) pairs: temporal loops over the dim do not
-    count for the tensor, which only a bound may claim. Where no two dims share an axis everything is as the
-    cost model counts it (``costmodel.mapping.traffic``), provided that the innermost relevant loop of each
-    order iterates; halos are too, along one direction and but for coincidences (item 3 of its list).
+    ``fanned`` says of each level whether there is a fan-out below it. The variables are trip counts, one per
+    block and dim, named by :meth:`TilingBlock.trips`; ``fixed`` are (name, value) pairs of those that are
+    constants instead. ``unseen`` are (tensor, dim) pairs: temporal loops over the dim are not counted for the
+    tensor, which only a lower bound may claim.
+
+    Where no two dims share an axis, everything is as the cost model counts it
+    (``costmodel.mapping.traffic``), provided that the innermost relevant loop of each order iterates. Halos
+    are, too, along one direction, but for coincidences (item 3 of the cost model's list).
     """
 
     layer: Layer
@@ -42,10 +45,10 @@ class Expressions:
     unseen: frozenset[tuple[str, str]] = frozenset()
 
     @cached_property
-    def blocks(self) -> tuple[Block, ...]:
+    def blocks(self) -> tuple[TilingBlock, ...]:
         """From the MAC units outwards: below each level's temporal loops its spatial ones."""
         return tuple(
-            Block(level, spatial)
+            TilingBlock(level, spatial)
             for level, fanned in enumerate(self.fanned)
             for spatial in (True, False)
             if fanned or not spatial
@@ -69,7 +72,7 @@ class Expressions:
         """
         words, repeats, can_hoist = self._tile(tensor, level), monomial(), True
         for outer in range(level + 1, len(self.fanned)):
-            block, order = Block(outer, False), orders[outer]
+            block, order = TilingBlock(outer, False), orders[outer]
             for dim in self.layer.sizes if order is None else order:
                 if (tensor.name, dim) in self.unseen:
                     continue
@@ -96,11 +99,11 @@ class Expressions:
     def _values(self) -> dict[str, float]:
         return dict(self.fixed)
 
-    def _trips(self, block: Block, dim: str) -> Signomial:
+    def _trips(self, block: TilingBlock, dim: str) -> Signomial:
         name = block.trips(dim)
         return monomial(self._values[name]) if name in self._values else variable(name)
 
-    def _iterations(self, blocks: Iterable[Block], dims: Container[str] | None = None) -> Signomial:
+    def _iterations(self, blocks: Iterable[TilingBlock], dims: Container[str] | None = None) -> Signomial:
         names = [
             block.trips(dim) for block in blocks for dim, _ in self.layer.dims if dims is None or dim in dims
         ]
@@ -121,7 +124,7 @@ class Expressions:
     def _tiles(self) -> dict[tuple[Tensor, int], Signomial]:
         return {}
 
-    def _grown(self, words: Signomial, dim: str, block: Block) -> Signomial:
+    def _grown(self, words: Signomial, dim: str, block: TilingBlock) -> Signomial:
         """``words`` with the tile grown along ``dim`` by the trip count of ``block``.
 
         The innermost trip count stands wherever the tile's size does, so it takes the place of c^(l-1).
@@ -130,7 +133,7 @@ class Expressions:
         return words.replaced(innermost, variable(innermost) * self._trips(block, dim))
 
 
-def _extent(axis: Axis, block: Block) -> Signomial:
+def _extent(axis: Axis, block: TilingBlock) -> Signomial:
     """Section III-A: from 0 to ``sum(step * (trips - 1))``, so 2w + s - 2 for the index 2w + s."""
     terms = [variable(block.trips(dim)) * step for dim, step in axis]
     return sum(terms, monomial(1.0 - sum(step for _, step in axis)))

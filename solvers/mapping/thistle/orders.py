@@ -12,7 +12,7 @@ from costmodel.workload.network import Layer, Tensor
 from solvers.mapping.thistle.expressions import Order
 
 
-class Walk(NamedTuple):
+class HoistWalk(NamedTuple):
     """What Algorithm 1 makes of one tensor and order: equal walks over the same loops, equal volumes."""
 
     hoisted: frozenset[str]
@@ -37,7 +37,7 @@ class OrderClasses:
 
         Once every tensor has met a loop that moves it the loops around may stand in any order.
         """
-        found: dict[tuple[Walk, ...], Order] = {}
+        found: dict[tuple[HoistWalk, ...], Order] = {}
         for order in self._settled_orders((), tuple(dims), self.tensors):
             found.setdefault(self.walks(order), order)
         return list(found.values())
@@ -48,7 +48,7 @@ class OrderClasses:
         Such a tensor is not moved by the level, so that it stays through the absent loops next outside too.
         The paper's orders always list every dim, as if each did iterate.
         """
-        found: dict[tuple[frozenset[str], tuple[Walk, ...]], Order] = {}
+        found: dict[tuple[frozenset[str], tuple[HoistWalk, ...]], Order] = {}
         subsets = (combinations(hoisting, size) for size in range(1, len(hoisting) + 1))
         for still in chain.from_iterable(subsets):
             listed = [dim for dim in dims if not any(dim in tensor.dims for tensor in still)]
@@ -56,17 +56,17 @@ class OrderClasses:
                 found.setdefault((frozenset(order), self.walks(order)), order)
         return list(found.values())
 
-    def walks(self, order: Order) -> tuple[Walk, ...]:
+    def walks(self, order: Order) -> tuple[HoistWalk, ...]:
         """Algorithm 1's walk of every tensor over ``order``."""
         return tuple(self._walk(tensor, order) for tensor in self.tensors)
 
-    def _walk(self, tensor: Tensor, order: Order) -> Walk:
+    def _walk(self, tensor: Tensor, order: Order) -> HoistWalk:
         seen = [dim for dim in order if (tensor.name, dim) not in self.unseen]
         for place, dim in enumerate(seen):
             if dim in tensor.dims:
                 grown = dim if dim in self._overlapping[tensor.name] else ""
-                return Walk(frozenset(seen[:place]), grown, True)
-        return Walk(frozenset(seen), "", False)
+                return HoistWalk(frozenset(seen[:place]), grown, True)
+        return HoistWalk(frozenset(seen), "", False)
 
     def _settled_orders(
         self, order: Order, rest: tuple[str, ...], waiting: Sequence[Tensor]

@@ -60,7 +60,7 @@ class Posynomial:
 
 
 @dataclass(frozen=True, eq=False)
-class Box:
+class LogDomain:
     """Where the logarithms ``x`` may be, whatever the program.
 
     ``least <= x <= most``; the x of each group add up to its sum; each limit (coefficients, bound) is
@@ -75,7 +75,7 @@ class Box:
 
 
 @dataclass(frozen=True, eq=False)
-class GeometricProgram:
+class ClassProgram:
     """Minimise energy, time or their product within capacities.
 
     The energy is ``energy`` less ``saved @ x``, in pJ; the cycles are the largest of ``times``; each of
@@ -83,7 +83,7 @@ class GeometricProgram:
     """
 
     objective: Objective
-    box: Box
+    box: LogDomain
     energy: Posynomial
     saved: Array
     times: tuple[Posynomial, ...]

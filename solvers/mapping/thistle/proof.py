@@ -54,7 +54,7 @@ from solvers.mapping.space.space import MappingSpace, Slot
 from solvers.mapping.space.space_bounds import space_bounds
 from solvers.mapping.thistle.certificate import certified
 from solvers.mapping.thistle.class_search import Branching, ClassSearch
-from solvers.mapping.thistle.costs import Costs, Words
+from solvers.mapping.thistle.costs import TilingCosts, Words
 from solvers.mapping.thistle.program import Posynomial
 from solvers.mapping.thistle.tiling import Keep, Tiling
 from solvers.mapping.thistle.volumes import Volumes
@@ -166,7 +166,7 @@ class LeastTiling(Tiling):
 
 
 @dataclass(frozen=True, eq=False)
-class LeastCosts(Costs):
+class LeastCosts(TilingCosts):
     """Costs that never exceed the cost model's, for mappings with ``copies`` of the outputs.
 
     ``copies`` is the range of their number (its logarithm) at the innermost level that keeps the outputs.
@@ -193,7 +193,7 @@ class LeastCosts(Costs):
 
 def _split_by_copies(volumes: Volumes, objective: Objective, pieces: int) -> Iterator[LeastCosts]:
     """The costs of mappings with few copies of the outputs, with more, ... each with its own chord."""
-    most = Costs(volumes, objective).most_copies
+    most = TilingCosts(volumes, objective).most_copies
     parts = pieces if objective == "energy" and most > 0 else 1
     for part in range(parts):
         yield LeastCosts(volumes, objective, (most * part / parts, most * (part + 1) / parts))

@@ -22,8 +22,8 @@ from solvers.mapping.space.padding import over_padded_sizes
 from solvers.mapping.space.space import MappingSpace
 from solvers.mapping.space.space_bounds import space_bound, space_bounds
 from solvers.mapping.space.starts import drawn, serial
-from solvers.mapping.thistle.class_search import Branching, ClassSearch, Node
-from solvers.mapping.thistle.costs import Costs
+from solvers.mapping.thistle.class_search import Branching, ClassNode, ClassSearch
+from solvers.mapping.thistle.costs import TilingCosts
 from solvers.mapping.thistle.orders import mirrored_dims
 from solvers.mapping.thistle.params import Params
 from solvers.mapping.thistle.proof import proven_bound
@@ -55,7 +55,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     if reason := obstacle(space):
         return infeasible(reason)
     _load(space)
-    run = _Run(problem, space, budget, params)
+    run = _ThistleRun(problem, space, budget, params)
     bound = run.bound()
     best = run.best(bound)
     tried, proven = run.evaluations, run.all_classes_solved
@@ -65,7 +65,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     return answer(problem, best, bound, run.clock, evaluations=tried, program_proven=proven)
 
 
-def _different(search: ClassSearch, most_each: int) -> Iterator[tuple[Branching, Node]]:
+def _different(search: ClassSearch, most_each: int) -> Iterator[tuple[Branching, ClassNode]]:
     """Of classes with the same trip counts only the first, and of each branching at most so many."""
     seen: dict[int, set[tuple[float, ...]]] = {}
     for branching, node in search.nodes():
@@ -93,7 +93,7 @@ def keep_choices(space: MappingSpace, most: int) -> list[Keep]:
 
 
 @dataclass
-class _Run:
+class _ThistleRun:
     """One solve: its clock, and the best mappings of each class so far."""
 
     problem: MappingProblem
@@ -174,13 +174,13 @@ class _Run:
             for keep in self.keeps
             for windows in self._windows(keep, exchanged)
         )
-        costs = (Costs(Volumes(tiling), guide) for tiling in tilings)
+        costs = (TilingCosts(Volumes(tiling), guide) for tiling in tilings)
         return [Branching(each, self.params.carry_over, exchanged) for each in costs]
 
     def _windows(self, keep: Keep, exchanged: dict[str, str]) -> list[WindowPlaces]:
         return without_mirror_images(window_places(self.space, keep, self.params.spread_windows), exchanged)
 
-    def _round(self, branching: Branching, node: Node) -> None:
+    def _round(self, branching: Branching, node: ClassNode) -> None:
         """The best whole-numbered neighbour of a relaxed optimum, if any is an allowed mapping."""
         params = self.params
         tiling, orders = branching.costs.tiling, branching.completed(node.orders)

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from costmodel.workload.network import Layer
 from solvers.mapping.space.space import MappingSpace, Slot
-from solvers.mapping.thistle.expressions import Block, Expressions
+from solvers.mapping.thistle.expressions import Expressions, TilingBlock
 
 Keep = tuple[frozenset[str], ...]
 """Per level, innermost first, the names of the tensors that it keeps."""
 
 
-WindowPlaces = tuple[tuple[str, Block], ...]
+WindowPlaces = tuple[tuple[str, TilingBlock], ...]
 """Where each window dim stands; those that are left out are tiled like any other dim."""
 
 
@@ -29,13 +29,13 @@ class Choice:
     """A variable: the trip count of ``block`` over ``dim``, from ``least`` to ``most``."""
 
     dim: str
-    block: Block
+    block: TilingBlock
     least: int
     most: int
 
     @property
     def name(self) -> str:
-        """As :meth:`Block.trips` names it."""
+        """As :meth:`TilingBlock.trips` names it."""
         return self.block.trips(self.dim)
 
 
@@ -94,7 +94,7 @@ class Tiling:
 
     def loops_at(self, level: int) -> tuple[str, ...]:
         """The dims that may iterate in the temporal block of ``level``."""
-        block = Block(level, False)
+        block = TilingBlock(level, False)
         chosen = {choice.dim for choice in self.choices if choice.block == block}
         return tuple(
             dim for dim, _ in self.layer.dims if dim in chosen or self.fixed.get(block.trips(dim), 0) > 1
@@ -121,13 +121,13 @@ class Tiling:
         )
 
     @property
-    def _blocks(self) -> tuple[Block, ...]:
-        return tuple(Block(slot.level, slot.spatial) for slot in self.space.slots)
+    def _blocks(self) -> tuple[TilingBlock, ...]:
+        return tuple(TilingBlock(slot.level, slot.spatial) for slot in self.space.slots)
 
     def _open_blocks(self, dim: str, size: int) -> list[Choice]:
         index = [name for name, _ in self.layer.dims].index(dim)
         return [
-            Choice(dim, Block(slot.level, slot.spatial), slot.least[index], most)
+            Choice(dim, TilingBlock(slot.level, slot.spatial), slot.least[index], most)
             for slot in self.space.slots
             if (most := min(self._most(slot, index), size, self._room(dim, slot.level))) > 1
         ]
@@ -139,7 +139,7 @@ class Tiling:
     def _side_left(self, level: int) -> int:
         """The most that windows across the fan-out below ``level`` leave on one of its sides."""
         hardware = self.space.architecture.levels[level]
-        across = [self.layer.sizes[dim] for dim, block in self.windows if block == Block(level, True)]
+        across = [self.layer.sizes[dim] for dim, block in self.windows if block == TilingBlock(level, True)]
         left = [1]
         for on_x in product((True, False), repeat=len(across)):
             x = prod(size for size, here in zip(across, on_x, strict=True) if here)
@@ -148,7 +148,7 @@ class Tiling:
                 left += [hardware.fanout_x // x, hardware.fanout_y // y]
         return max(left)
 
-    def _only_block(self, dim: str, size: int) -> Block:
+    def _only_block(self, dim: str, size: int) -> TilingBlock:
         return next((c.block for c in self._open_blocks(dim, size)), self._blocks[-1])
 
     def _room(self, dim: str, level: int) -> int:
@@ -175,7 +175,7 @@ def window_places(space: MappingSpace, keep: Keep, spread: bool) -> list[WindowP
     sizes = {dim: space.layer.sizes[dim] for dim in sorted(window_dims(space.layer))}
     inside = _level_for(space, keep, sizes)
     for dim, size in sizes.items():
-        spatial = [Block(slot.level, True) for slot in space.slots if slot.spatial and spread]
+        spatial = [TilingBlock(slot.level, True) for slot in space.slots if slot.spatial and spread]
         places = [place for place in (inside, *spatial) if _may_stand(space, dim, place)]
         if size > 1 and places:
             per_dim.append([(dim, place) for place in places])
@@ -186,7 +186,7 @@ def without_mirror_images(
     places: Sequence[WindowPlaces], exchanged: ReadOnlyDict[str, str]
 ) -> list[WindowPlaces]:
     """``places`` without those that exchanging dims makes of an earlier one."""
-    kept: dict[frozenset[tuple[str, Block]], WindowPlaces] = {}
+    kept: dict[frozenset[tuple[str, TilingBlock]], WindowPlaces] = {}
     for windows in places:
         image = frozenset((exchanged.get(dim, dim), block) for dim, block in windows)
         if image not in kept:
@@ -194,12 +194,12 @@ def without_mirror_images(
     return list(kept.values())
 
 
-def _level_for(space: MappingSpace, keep: Keep, window: dict[str, int]) -> Block:
+def _level_for(space: MappingSpace, keep: Keep, window: dict[str, int]) -> TilingBlock:
     """The temporal loops of the innermost level from which on outwards a whole window fits."""
     for level in range(len(keep)):
         if all(_fits(space, keep, outer, window) for outer in range(level, len(keep))):
-            return Block(level, False)
-    return Block(len(keep) - 1, False)
+            return TilingBlock(level, False)
+    return TilingBlock(len(keep) - 1, False)
 
 
 def _fits(space: MappingSpace, keep: Keep, level: int, tile: dict[str, int]) -> bool:
@@ -207,12 +207,14 @@ def _fits(space: MappingSpace, keep: Keep, level: int, tile: dict[str, int]) -> 
     return sum(tensor.words(tile) for tensor in kept) <= space.architecture.levels[level].usable_words
 
 
-def _may_stand(space: MappingSpace, dim: str, place: Block) -> bool:
+def _may_stand(space: MappingSpace, dim: str, place: TilingBlock) -> bool:
     """Whether the slots let all iterations of ``dim`` stand in one block."""
     index = [name for name, _ in space.layer.dims].index(dim)
     size = space.layer.sizes[dim]
     return all(
-        slot.least[index] <= (size if Block(slot.level, slot.spatial) == place else 1) <= slot.most[index]
+        slot.least[index]
+        <= (size if TilingBlock(slot.level, slot.spatial) == place else 1)
+        <= slot.most[index]
         for slot in space.slots
     )
 

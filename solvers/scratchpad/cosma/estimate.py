@@ -60,7 +60,7 @@ class Fork(NamedTuple):
         return sum(due) - max(due) if due else 0
 
 
-class Estimate:
+class ForkEstimate:
     """The least bytes to come of states of a search through ``operators``.
 
     It rests on the forks that are found in time: fewer of them make it lower, never wrong.

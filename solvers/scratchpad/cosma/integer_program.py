@@ -51,13 +51,13 @@ def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params())
     if refused := below_requirement(problem, watch):
         return refused
     try:
-        program = _Program(problem, params.allocation, deadline)
+        program = _PaperProgram(problem, params.allocation, deadline)
     except OutOfTimeError as late:
         return unknown(f"writing down the program: {late}", watch, 0.0)
     return program.outcome(budget.seed, deadline, watch)
 
 
-class _Program:
+class _PaperProgram:
     """Tensors are the graph's, then one a parameter block, which is only ever created (never preserved).
 
     Raises OutOfTimeError if it is not written down by the ``deadline``: its rows grow with the cube of the

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from costmodel.limits import limit_reached
 from solvers.budget import Deadline, InTime, always_in_time
-from solvers.scratchpad.cosma.estimate import Estimate
+from solvers.scratchpad.cosma.estimate import ForkEstimate
 from solvers.scratchpad.cosma.moves import LONGEST_CHAIN, Moves, State
 from solvers.scratchpad.masks import GraphMasks, bits
 
@@ -92,7 +92,7 @@ def operators_of(path: Any) -> tuple[int, ...]:
     return tuple(reversed(order))
 
 
-class Search:
+class PlanSearch:
     """The search from some states to all in which exactly the operators of ``goal`` ran; can be continued.
 
     ``bound`` is a proven lower bound on the cost of every way there that :meth:`run` has not returned yet
@@ -114,7 +114,7 @@ class Search:
         self.goal = masks.all_operators if goal is None else goal
         begin = list(starts) or [start(masks)]
         to_run = self.goal & ~begin[0].state.executed
-        self._estimate = Estimate(masks, capacity, to_run, in_time) if switches.estimate else None
+        self._estimate = ForkEstimate(masks, capacity, to_run, in_time) if switches.estimate else None
         self.upper_bound: float = inf
         self.bound: float = 0.0
         self.expanded = 0

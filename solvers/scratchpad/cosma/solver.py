@@ -20,7 +20,7 @@ from solvers.checks import check_switches
 from solvers.outcome import Outcome, noting_limits
 from solvers.scratchpad import divide
 from solvers.scratchpad.comparison import first_plan
-from solvers.scratchpad.cosma.search import Search, Switches, operators_of, start
+from solvers.scratchpad.cosma.search import PlanSearch, Switches, operators_of, start
 from solvers.scratchpad.masks import GraphMasks, bits
 from solvers.scratchpad.packed import cheaper, packed
 from solvers.scratchpad.parts import Part, at_positions, positions, same_problem, serial_parts
@@ -58,7 +58,7 @@ class _Ordering:
     """A part being ordered: the search, and what is known so far."""
 
     part: Part
-    search: Search
+    search: PlanSearch
     order: tuple[int, ...] | None = None
     cost: float = inf
     finished: bool = False
@@ -87,7 +87,7 @@ def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params())
     masks = GraphMasks.of(problem.graph)
     own_order = Schedule(masks, tuple(range(len(problem.graph.operators))))
     first = first_plan(problem, own_order, deadline.in_time)
-    run = _Run(problem, masks, budget, params, watch)
+    run = _CosmaRun(problem, masks, budget, params, watch)
     run.order_parts()
     if stuck := run.stuck():
         return infeasible(f"no order keeps operator {stuck} and what must be live within the budget", watch)
@@ -101,7 +101,7 @@ def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params())
     return answer(problem, best, bound, watch)
 
 
-class _Run:
+class _CosmaRun:
     """One solve: the distinct parts, ordered as far as the time allows."""
 
     def __init__(
@@ -122,12 +122,12 @@ class _Run:
             firsts.setdefault(kind, part)
         self.by_kind = {kind: _Ordering(part, self._search(part, 0)) for kind, part in firsts.items()}
 
-    def _search(self, part: Part, seed: int) -> Search:
+    def _search(self, part: Part, seed: int) -> PlanSearch:
         own = self.params
         switches = Switches(own.safe_moves, own.dominance, seed, own.safe_chains, own.estimate)
         capacity, prepare = self.problem.capacity_bytes, self.left(ESTIMATE_SHARE).wall_seconds
         in_time = Deadline(prepare).in_time
-        return Search(self.masks, capacity, [part.start], part.goal, switches, in_time)
+        return PlanSearch(self.masks, capacity, [part.start], part.goal, switches, in_time)
 
     @property
     def orderings(self) -> list[_Ordering]:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from costmodel.compiled import entry, inlined
-from solvers.scratchpad.packing.room_kernel import FAR, NOBODY, fits, forced_buffer
+from solvers.scratchpad.packing.capacity_kernel import FAR, NOBODY, fits, forced_buffer
 from solvers.scratchpad.packing.state import DEEPEST, GROUPS, MEMBERS, RUNS, TRAIL
 
 if TYPE_CHECKING:
     from solvers.scratchpad.packing.sections import Sections
-    from solvers.scratchpad.packing.state import Search
+    from solvers.scratchpad.packing.state import PackingState
 
 Int = Any
 """A 64-bit integer of compiled code."""
@@ -22,7 +22,7 @@ HOPELESS_GOAL = -2
 
 
 @entry
-def search(instance: Sections, work: Search, capacity: Int, nodes: Int) -> Int:
+def search(instance: Sections, work: PackingState, capacity: Int, nodes: Int) -> Int:
     """Look for addresses below ``capacity`` with at most ``nodes`` placements; fills ``work.address``.
 
     Returns FOUND, EXHAUSTED (there are none) or CUT_SHORT. The lowest places are tried first, of equal
@@ -73,7 +73,7 @@ def search(instance: Sections, work: Search, capacity: Int, nodes: Int) -> Int:
 
 
 @inlined
-def _open(work: Search, depth: Int, goal: Int) -> None:
+def _open(work: PackingState, depth: Int, goal: Int) -> None:
     """Start choosing the next buffer of group ``goal``."""
     frames = work.frames
     frames.parent[depth] = work.groups.parent[goal]
@@ -84,7 +84,7 @@ def _open(work: Search, depth: Int, goal: Int) -> None:
 
 
 @inlined
-def _choose(instance: Sections, work: Search, depth: Int, capacity: Int) -> Int:
+def _choose(instance: Sections, work: PackingState, depth: Int, capacity: Int) -> Int:
     """The buffer to place next, after barring the one tried last from its place; NOBODY: none is left."""
     frames, group = work.frames, work.frames.group[depth]
     first, end = work.groups.first[group], work.groups.end[group]
@@ -107,7 +107,7 @@ def _choose(instance: Sections, work: Search, depth: Int, capacity: Int) -> Int:
 
 
 @inlined
-def _sooner(work: Search, one: Int, other: Int) -> bool:
+def _sooner(work: PackingState, one: Int, other: Int) -> bool:
     """Whether ``one`` is tried before ``other``."""
     if work.address[one] != work.address[other]:
         return bool(work.address[one] < work.address[other])
@@ -115,7 +115,7 @@ def _sooner(work: Search, one: Int, other: Int) -> bool:
 
 
 @inlined
-def _bar(instance: Sections, work: Search, rest: tuple[Int, Int], buffer: Int) -> tuple[Int, Int]:
+def _bar(instance: Sections, work: PackingState, rest: tuple[Int, Int], buffer: Int) -> tuple[Int, Int]:
     """``buffer`` does not stand at its least address: another one has to carry it. Returns its sections."""
     least = FAR
     for place in range(rest[0], rest[1]):
@@ -134,7 +134,7 @@ def _together(instance: Sections, one: Int, other: Int) -> bool:
 
 
 @inlined
-def _note(work: Search, buffer: Int) -> None:
+def _note(work: PackingState, buffer: Int) -> None:
     """Write on the trail what is about to change."""
     at = work.used[TRAIL]
     work.trail[at, 0] = buffer
@@ -144,7 +144,7 @@ def _note(work: Search, buffer: Int) -> None:
 
 
 @inlined
-def _restore(work: Search, trail: Int) -> None:
+def _restore(work: PackingState, trail: Int) -> None:
     """Go back along the trail."""
     while work.used[TRAIL] > trail:
         work.used[TRAIL] -= 1
@@ -154,7 +154,7 @@ def _restore(work: Search, trail: Int) -> None:
 
 
 @inlined
-def _place(instance: Sections, work: Search, depth: Int, buffer: Int) -> tuple[Int, Int]:
+def _place(instance: Sections, work: PackingState, depth: Int, buffer: Int) -> tuple[Int, Int]:
     """Place ``buffer`` at its least address; lift what lives with it; list the rest of the group anew.
 
     Returns the first and the last section of all that this changed.
@@ -181,7 +181,7 @@ def _place(instance: Sections, work: Search, depth: Int, buffer: Int) -> tuple[I
 
 
 @inlined
-def _take_back(work: Search, depth: Int) -> None:
+def _take_back(work: PackingState, depth: Int) -> None:
     """Undo the placement of this choice."""
     _restore(work, work.frames.trail[depth])
     work.used[MEMBERS] = work.frames.members[depth]
@@ -189,7 +189,7 @@ def _take_back(work: Search, depth: Int) -> None:
 
 
 @inlined
-def _split(instance: Sections, work: Search, rest: tuple[Int, Int], origin: tuple[Int, Int]) -> Int:
+def _split(instance: Sections, work: PackingState, rest: tuple[Int, Int], origin: tuple[Int, Int]) -> Int:
     """Make groups of ``rest``, which is in the order of starts; returns the first to solve.
 
     ``origin``: the choice that made them, the group after them. HOPELESS_GOAL: one has no solution.
@@ -213,7 +213,7 @@ def _split(instance: Sections, work: Search, rest: tuple[Int, Int], origin: tupl
 
 
 @inlined
-def _identify(work: Search, group: Int) -> None:
+def _identify(work: PackingState, group: Int) -> None:
     """Hash the members with their addresses."""
     groups = work.groups
     key, other = np.uint64(0), np.uint64(0)
@@ -236,7 +236,7 @@ def _mixed(text: Any) -> Any:
 
 
 @inlined
-def _is_hopeless(work: Search, group: Int) -> bool:
+def _is_hopeless(work: PackingState, group: Int) -> bool:
     entry_ = work.groups.key[group] & (len(work.hopeless) - 1)
     return bool(
         work.hopeless[entry_, 2] == work.used[RUNS]
@@ -246,7 +246,7 @@ def _is_hopeless(work: Search, group: Int) -> bool:
 
 
 @inlined
-def _remember(work: Search, group: Int) -> None:
+def _remember(work: PackingState, group: Int) -> None:
     """Nothing was found for ``group``."""
     entry_ = work.groups.key[group] & (len(work.hopeless) - 1)
     work.hopeless[entry_, 0] = work.groups.key[group]

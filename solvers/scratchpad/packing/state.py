@@ -12,7 +12,7 @@ from solvers.scratchpad.packing.sections import Sections
 Array = NDArray[Any]
 
 TRAIL, MEMBERS, GROUPS, RUNS, DEEPEST = 0, 1, 2, 3, 4
-"""Places in ``Search.used``."""
+"""Places in ``PackingState.used``."""
 
 
 class Frames(NamedTuple):
@@ -26,20 +26,20 @@ class Frames(NamedTuple):
     forced: Array
     """Whether that one is the only choice."""
     choice_trail: Array
-    """Entries of ``Search.trail`` in use before the choice."""
+    """Entries of ``PackingState.trail`` in use before the choice."""
     trail: Array
     """The same before the placement, that is with what the choice has barred so far."""
     members: Array
-    """Entries of ``Search.members`` in use before the placement."""
+    """Entries of ``PackingState.members`` in use before the placement."""
     groups: Array
-    """The same of ``Search.groups``."""
+    """The same of ``PackingState.groups``."""
 
 
 class Groups(NamedTuple):
     """Sets of buffers not placed yet that share no section with any other such buffer."""
 
     first: Array
-    """Where its members begin in ``Search.members``, in the order of their starts."""
+    """Where its members begin in ``PackingState.members``, in the order of their starts."""
     end: Array
     parent: Array
     after: Array
@@ -49,7 +49,7 @@ class Groups(NamedTuple):
     other_key: Array
 
 
-class Search(NamedTuple):
+class PackingState(NamedTuple):
     """Everything a search changes."""
 
     address: Array
@@ -81,11 +81,11 @@ class Search(NamedTuple):
     groups: Groups
 
 
-def workspace(instance: Sections) -> Search:
+def workspace(instance: Sections) -> PackingState:
     """Room for any search over ``instance``."""
     n, sections = instance.buffers, len(instance.load)
     room = (n + 1) * (n + 2) // 2 + n
-    return Search(
+    return PackingState(
         address=np.zeros(n, np.int64),
         least=np.zeros(n, np.int64),
         floor=np.zeros(sections, np.int64),

@@ -7,7 +7,7 @@ from math import isclose
 
 import pytest
 
-from solvers.codesign.thistle.geometric_program import GeometricProgram, Limit
+from solvers.codesign.thistle.geometric_program import GeometricProgram, PosynomialLimit
 from solvers.mapping.thistle.signomial import Signomial, monomial, variable
 
 X, Y, GOAL = variable("x"), variable("y"), variable("goal")
@@ -15,7 +15,7 @@ X, Y, GOAL = variable("x"), variable("y"), variable("goal")
 
 def test_arithmetic_and_geometric_mean() -> None:
     """The least x + 4y with xy = 100 is 40, at x = 20."""
-    program = GeometricProgram(GOAL, (Limit(X + Y * 4.0, GOAL),), (X * Y * 0.01,))
+    program = GeometricProgram(GOAL, (PosynomialLimit(X + Y * 4.0, GOAL),), (X * Y * 0.01,))
     found = program.solve()
     assert found is not None
     assert found.value == pytest.approx(40, rel=1e-6)
@@ -23,7 +23,7 @@ def test_arithmetic_and_geometric_mean() -> None:
 
 
 def test_variables_are_at_least_one_unless_positive() -> None:
-    limits = (Limit(X * X, GOAL),)
+    limits = (PosynomialLimit(X * X, GOAL),)
     assert GeometricProgram(GOAL, limits).solve().value == pytest.approx(1)  # type: ignore[union-attr]
     small = GeometricProgram(GOAL, limits, (X * Y * 2.0,), frozenset({"x", "goal"})).solve()
     assert small is not None
@@ -31,7 +31,7 @@ def test_variables_are_at_least_one_unless_positive() -> None:
 
 
 def test_infeasible() -> None:
-    assert GeometricProgram(X, (Limit(X + Y, monomial(1.5)),)).solve() is None
+    assert GeometricProgram(X, (PosynomialLimit(X + Y, monomial(1.5)),)).solve() is None
 
 
 def test_against_cvxpy() -> None:
@@ -48,7 +48,10 @@ def test_against_cvxpy() -> None:
         room = monomial(50.0)
         ours = GeometricProgram(
             GOAL,
-            (Limit(total, GOAL), Limit(variable("a") * variable("b") + variable("c"), room)),
+            (
+                PosynomialLimit(total, GOAL),
+                PosynomialLimit(variable("a") * variable("b") + variable("c"), room),
+            ),
             positive=frozenset({"goal"}),
         ).solve()
         theirs = {name: cvxpy.Variable(pos=True) for name in names}
@@ -63,7 +66,7 @@ def test_against_cvxpy() -> None:
 
 def test_condensed_limits_are_inside_the_true_ones() -> None:
     """Wherever the posynomial is at most 1 the limit holds; at the point itself both are equal."""
-    limit = Limit(X * Y * 2.0 + X * -3.0 + Y * -1.0, GOAL)
+    limit = PosynomialLimit(X * Y * 2.0 + X * -3.0 + Y * -1.0, GOAL)
     draw = random.Random(3)
     for _ in range(200):
         near = {name: draw.uniform(1, 20) for name in ("x", "y", "goal")}
@@ -80,7 +83,7 @@ def test_condensed_limits_are_inside_the_true_ones() -> None:
 
 def test_a_constant_right_side_leaves_room_for_the_smallest_tile() -> None:
     """A strided extent 2x - 1 with 1 word of room: without its negative term nothing would fit."""
-    program = GeometricProgram(X, (Limit(X * 2.0 + monomial(-1.0), monomial(1.0)),))
+    program = GeometricProgram(X, (PosynomialLimit(X * 2.0 + monomial(-1.0), monomial(1.0)),))
     found = program.solve()
     assert found is not None
     assert found.point["x"] == pytest.approx(1, abs=1e-6)
@@ -91,9 +94,9 @@ def test_condensation_reaches_the_true_optimum() -> None:
     program = GeometricProgram(
         GOAL,
         (
-            Limit(X * 2.0 + monomial(-1.0), Y),
-            Limit(Y, monomial(9.0)),
-            Limit(monomial(100.0, {"x": -1.0}), GOAL),
+            PosynomialLimit(X * 2.0 + monomial(-1.0), Y),
+            PosynomialLimit(Y, monomial(9.0)),
+            PosynomialLimit(monomial(100.0, {"x": -1.0}), GOAL),
         ),
     )
     first, condensed = program.solve(), program.solve(condensations=10)

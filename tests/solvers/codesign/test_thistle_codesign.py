@@ -18,7 +18,7 @@ from solvers.codesign.problem import CodesignProblem, WeightedLayer, evaluated, 
 from solvers.codesign.thistle import Params, relaxed_optimum
 from solvers.codesign.thistle.layer_programs import LayerPrograms
 from solvers.codesign.thistle.members import Members
-from solvers.codesign.thistle.program import Program
+from solvers.codesign.thistle.program import CodesignProgram
 from solvers.codesign.thistle.relaxation import Joint
 from solvers.mapping.problem import OBJECTIVES, Objective, objective_of
 from solvers.outcome import Status
@@ -186,13 +186,13 @@ def test_no_more_programs_are_solved_when_the_time_is_up(
 ) -> None:
     """Of three layers the first one's first program, and no joint one."""
     solved = []
-    whole = Program.solve
+    whole = CodesignProgram.solve
 
     def counted(*asked: Any) -> Any:
         solved.append(asked)
         return whole(*asked)
 
-    monkeypatch.setattr(Program, "solve", counted)
+    monkeypatch.setattr(CodesignProgram, "solve", counted)
     outcome = thistle.solve(network_problem, Budget(wall_seconds=1e-9))
     assert outcome.status is Status.UNKNOWN
     assert "time was up" in outcome.note

@@ -13,29 +13,29 @@ from costmodel.mapping.mapping import LevelMapping, Mapping, loops
 from costmodel.workload.network import Layer, batched_matmul, convolution, gemm
 from solvers.codesign.family import ArchitectureFamily
 from solvers.codesign.problem import CodesignProblem
-from solvers.codesign.thistle.hardware import FANOUT, SIZE, Hardware
+from solvers.codesign.thistle.hardware import FANOUT, SIZE, HardwareVariables
 from solvers.codesign.thistle.layer_costs import LayerCosts
-from solvers.codesign.thistle.loops import LoopChoices, Loops
-from solvers.codesign.thistle.program import Program
-from solvers.mapping.thistle.expressions import Block
+from solvers.codesign.thistle.loops import ClassLoops, LoopChoices
+from solvers.codesign.thistle.program import CodesignProgram
+from solvers.mapping.thistle.expressions import TilingBlock
 
 SIZES, PES = {"RegFile": 4096, "SRAM": 2**22}, 4096
 POINT = {f"{SIZE}RegFile": 4096.0, f"{SIZE}SRAM": 2.0**22, f"{FANOUT}SRAM": 4096.0}
 
 
 @pytest.fixture(scope="module")
-def hardware(eyeriss: ArchitectureFamily) -> Hardware:
-    return Hardware(eyeriss, ("RegFile", "SRAM"), ("SRAM",))
+def hardware(eyeriss: ArchitectureFamily) -> HardwareVariables:
+    return HardwareVariables(eyeriss, ("RegFile", "SRAM"), ("SRAM",))
 
 
-def mapping_at(layer: Layer, chosen: Loops, trips: dict[str, int]) -> Mapping:
+def mapping_at(layer: Layer, chosen: ClassLoops, trips: dict[str, int]) -> Mapping:
     """The mapping with these trip counts, all tensors kept everywhere, spatial loops in X."""
     keep = frozenset(tensor.name for tensor in layer.tensors)
     counts = {name: round(value) for name, value in chosen.fixed} | trips
     levels = []
     for level, order in enumerate(chosen.orders):
-        temporal = loops((dim, counts[Block(level, False).trips(dim)]) for dim in order)
-        spatial = loops((dim, counts.get(Block(level, True).trips(dim), 1)) for dim, _ in layer.dims)
+        temporal = loops((dim, counts[TilingBlock(level, False).trips(dim)]) for dim in order)
+        spatial = loops((dim, counts.get(TilingBlock(level, True).trips(dim), 1)) for dim, _ in layer.dims)
         levels.append(LevelMapping(temporal, spatial, (), keep))
     return Mapping(tuple(levels))
 
@@ -49,17 +49,17 @@ def counted(costs: LayerCosts, trips: dict[str, int]) -> tuple[float, float]:
     return costs.energy.at(point | {"cycles": cycles}), cycles
 
 
-def exact(hardware: Hardware, layer: Layer, mapping: Mapping) -> Evaluation:
+def exact(hardware: HardwareVariables, layer: Layer, mapping: Mapping) -> Evaluation:
     member = hardware.family.member(SIZES, {"SRAM": (PES, 1)})
     return evaluate(member, layer, mapping)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_products_are_counted_exactly(hardware: Hardware, seed: int) -> None:
+def test_products_are_counted_exactly(hardware: HardwareVariables, seed: int) -> None:
     """Every class of orders, trip counts above 1 everywhere so that no copy hoists further."""
     draw = random.Random(seed)
     dims = ("B", "M", "N", "K") if seed % 2 else ("M", "N", "K")
-    blocks = (Block(0, False), Block(1, True), Block(1, False), Block(2, False))
+    blocks = (TilingBlock(0, False), TilingBlock(1, True), TilingBlock(1, False), TilingBlock(2, False))
     trips = {block.trips(dim): draw.choice((2, 3)) for block in blocks for dim in dims}
     sizes = {dim: prod(trips[block.trips(dim)] for block in blocks) for dim in dims}
     layer = batched_matmul("product", **sizes) if "B" in sizes else gemm("product", **sizes)
@@ -71,7 +71,7 @@ def test_products_are_counted_exactly(hardware: Hardware, seed: int) -> None:
 
 
 @pytest.mark.parametrize("stride", [1, 2])
-def test_convolutions_are_counted_exactly_without_halos(hardware: Hardware, stride: int) -> None:
+def test_convolutions_are_counted_exactly_without_halos(hardware: HardwareVariables, stride: int) -> None:
     """Windows whole at either level; rows and columns only tiled inside, so that no tiles overlap."""
     layer = convolution("conv", K=16, C=16, P=4, Q=4, R=3, S=3, stride=(stride, stride))
     trips = {"P.temporal.0": 4, "Q.temporal.0": 2, "Q.temporal.1": 2}
@@ -97,12 +97,12 @@ def half_steps(total: int, parts: int) -> list[tuple[float, ...]]:
     return [tuple(2 ** (step / 2) for step in split) for split in steps]
 
 
-def test_optimum_against_a_grid(hardware: Hardware) -> None:
+def test_optimum_against_a_grid(hardware: HardwareVariables) -> None:
     """No real point of a fine grid beats the program, and the grid comes near it."""
     layer, area = gemm("product", M=4, N=4, K=4), 20_000.0
     chosen = next(iter(LoopChoices(hardware, layer, split_windows=True).all()))
     costs = LayerCosts(hardware, layer, chosen)
-    found = Program(hardware, area, "energy", ((costs, 1),)).solve()
+    found = CodesignProgram(hardware, area, "energy", ((costs, 1),)).solve()
     assert found is not None
     names = [[block.trips(dim) for block in costs.expressions.blocks] for dim in "MNK"]
     energy, best = costs.energy.positive_part, float("inf")
@@ -121,7 +121,7 @@ def test_optimum_against_a_grid(hardware: Hardware) -> None:
     assert best <= found.objective * 1.05
 
 
-def test_area_of_the_program_is_the_architectures(hardware: Hardware) -> None:
+def test_area_of_the_program_is_the_architectures(hardware: HardwareVariables) -> None:
     for registers, sram, pes in ((512, 65536, 168), (19, 40_000, 1100)):
         point = {f"{SIZE}RegFile": registers, f"{SIZE}SRAM": sram, f"{FANOUT}SRAM": pes}
         member = hardware.family.member({"RegFile": registers, "SRAM": sram}, {"SRAM": (pes, 1)})
@@ -131,7 +131,7 @@ def test_area_of_the_program_is_the_architectures(hardware: Hardware) -> None:
 def test_area_of_a_family_with_several_fanouts() -> None:
     family = ArchitectureFamily("simba")
     problem = CodesignProblem.of(family, [gemm("product", M=4, N=4, K=4)])
-    hardware = Hardware(family, problem.free_sizes, problem.free_fanouts)
+    hardware = HardwareVariables(family, problem.free_sizes, problem.free_fanouts)
     sizes = {name: 100 * (place + 1) for place, name in enumerate(problem.free_sizes)}
     fanouts = {name: place + 3 for place, name in enumerate(problem.free_fanouts)}
     point = {SIZE + name: float(n) for name, n in sizes.items()} | {
@@ -140,7 +140,7 @@ def test_area_of_a_family_with_several_fanouts() -> None:
     assert hardware.area.at(point) == pytest.approx(problem.member(sizes, fanouts).area_um2, rel=1e-12)
 
 
-def test_classes_with_the_paper_s_windows(hardware: Hardware) -> None:
+def test_classes_with_the_paper_s_windows(hardware: HardwareVariables) -> None:
     """8 classes a level (reference: 24 orders fall into 8), of which mirror images count once."""
     layer = convolution("conv", K=64, C=64, P=56, Q=56, R=3, S=3)
     choices = LoopChoices(hardware, layer, split_windows=False)

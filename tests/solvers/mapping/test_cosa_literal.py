@@ -26,7 +26,7 @@ from solvers.mapping.cosa.cp_sat import CpSat
 from solvers.mapping.cosa.linear import value
 from solvers.mapping.cosa.objectives import network_level
 from solvers.mapping.cosa.params import Boundaries
-from solvers.mapping.cosa.program import Program
+from solvers.mapping.cosa.program import CosaProgram
 from solvers.mapping.space.space import MappingSpace
 
 SCALE = 1_000_000
@@ -176,7 +176,7 @@ class Literal:
 
 
 def counted_optimum(architecture: Architecture, layer: Layer, keep: Keep, params: Params) -> float:
-    program = Program(MappingSpace(architecture, layer), keep, params)
+    program = CosaProgram(MappingSpace(architecture, layer), keep, params)
     engine = CpSat(program.integer, 0)
     optima = []
     for pattern in program.patterns:

@@ -13,12 +13,12 @@ from costmodel.hardware.architecture import Architecture, Compute, StorageLevel
 from costmodel.mapping.mapping import LevelMapping, Mapping, violations
 from costmodel.workload.network import Layer, batched_matmul, convolution, gemm
 from solvers.mapping.cosa import Params
-from solvers.mapping.cosa.capacity import Buffer, cut_off, keep_choices, respect_capacity
+from solvers.mapping.cosa.capacity import CapacityLimit, cut_off, keep_choices, respect_capacity
 from solvers.mapping.cosa.cp_sat import CpSat
 from solvers.mapping.cosa.highs import Highs
-from solvers.mapping.cosa.linear import Engine, Goal, IntegerProgram, Row, value
+from solvers.mapping.cosa.linear import Engine, EngineGoal, IntegerProgram, Row, value
 from solvers.mapping.cosa.params import Surrogate
-from solvers.mapping.cosa.program import Program
+from solvers.mapping.cosa.program import CosaProgram
 from solvers.mapping.cosa.variables import Variables, prime_groups
 from solvers.mapping.space.space import MappingSpace
 
@@ -67,7 +67,7 @@ def test_placement_fanouts_strides_and_halo_against_enumeration(engine: type[CpS
     best = min(steps_and_words(STRIDED, mapping) for mapping in valid)
     params = Params(compute_weight=1.0, utilisation_weight=1.0, traffic_weight=0.0, sharing="free")
     keep = next(keep_choices(MappingSpace(architecture, STRIDED), params))
-    program = Program(MappingSpace(architecture, STRIDED), keep, params)
+    program = CosaProgram(MappingSpace(architecture, STRIDED), keep, params)
     solved = program.solve(program.patterns[0], engine(program.integer, 0), 60)
     assert solved.proven
     assert solved.mapping is not None
@@ -78,7 +78,7 @@ def test_placement_fanouts_strides_and_halo_against_enumeration(engine: type[CpS
 def test_tangents_and_cuts_keep_every_fitting_tile() -> None:
     """And a cut loses the overfull tile that it is made for."""
     variables = Variables(IntegerProgram(), MappingSpace(small(10**9), STRIDED))
-    buffer = Buffer(0, "Buffer", 25, STRIDED.tensors)
+    buffer = CapacityLimit(0, "Buffer", 25, STRIDED.tensors)
     logs = {tensor: variables.words(tensor, 0) for tensor in STRIDED.tensors}
     engine = CpSat(variables.program, 0)
     before = len(variables.program.rows)
@@ -110,7 +110,7 @@ def values_of(variables: Variables, engine: Engine, mapping: Mapping) -> Sequenc
             bound, count = bound // group.prime, count + 1
         rows.append(Row(variables.count(group, variables.at([level], "temporal")), count, count))
         rows.append(Row(variables.count(group, variables.at([level], "x", "y")), 0, 0))
-    values = engine.minimise(Goal({}, tuple(row for row in rows if row.terms)), 60).values
+    values = engine.minimise(EngineGoal({}, tuple(row for row in rows if row.terms)), 60).values
     assert values is not None
     return values
 
@@ -131,7 +131,7 @@ def test_the_engines_prove_the_same_optima(name: str, layer: Layer, surrogate: S
     params = Params(surrogate=surrogate, traffic_weight=weight, utilisation_weight=0.1)
     architecture = load_architecture(name)
     space = MappingSpace(architecture, layer)
-    program = Program(space, next(keep_choices(space, params)), params)
+    program = CosaProgram(space, next(keep_choices(space, params)), params)
     for pattern in program.patterns:
         goal, optima = program.goal(pattern), []
         for engine in (CpSat(program.integer, 0), Highs(program.integer, 0)):
@@ -147,7 +147,7 @@ def test_the_balanced_objective_is_the_larger_of_traffic_and_compute() -> None:
     architecture, layer = load_architecture("simba"), gemm("gemm", M=8, N=64, K=64)
     params = Params(surrogate="balanced", traffic_weight=0.0)
     space = MappingSpace(architecture, layer)
-    program = Program(space, next(keep_choices(space, params)), params)
+    program = CosaProgram(space, next(keep_choices(space, params)), params)
     mapping = program.solve(program.patterns[0], CpSat(program.integer, 0), 60).mapping
     assert mapping is not None
     steps = prod(bound for level in mapping.levels for _, bound in level.temporal)
@@ -159,7 +159,7 @@ def test_engines_say_when_nothing_fits() -> None:
     one = program.variable(3)
     program.require({one: 1.0}, low=4)
     for engine in (CpSat(program, 0), Highs(program, 0)):
-        answer = engine.minimise(Goal({one: 1.0}), 60)
+        answer = engine.minimise(EngineGoal({one: 1.0}), 60)
         assert answer.values is None
         assert answer.proven
 
@@ -169,7 +169,7 @@ def test_rows_of_a_goal_are_gone_afterwards() -> None:
     one = program.variable(3)
     for engine in (CpSat(program, 0), Highs(program, 0)):
         for low in (2, 3, 1):
-            answer = engine.minimise(Goal({one: 1.0}, (Row({one: 1.0}, low=low),)), 60)
+            answer = engine.minimise(EngineGoal({one: 1.0}, (Row({one: 1.0}, low=low),)), 60)
             assert list(answer.values or ()) == [low]
         engine.require(Row({one: 1.0}, low=2))
-        assert list(engine.minimise(Goal({one: 1.0}), 60).values or ()) == [2]
+        assert list(engine.minimise(EngineGoal({one: 1.0}), 60).values or ()) == [2]

@@ -21,7 +21,7 @@ from costmodel.workload.network import Tensor, convolution, gemm
 from solvers.budget import Budget
 from solvers.mapping import exhaustive, random_search
 from solvers.mapping.learned_annealing import Params, solve
-from solvers.mapping.learned_annealing.annealing import Chains
+from solvers.mapping.learned_annealing.annealing import AnnealingChains
 from solvers.mapping.learned_annealing.measurements import Measurements
 from solvers.mapping.learned_annealing.regressor import chosen_rows, fit, no_trees, targets, trees_of
 from solvers.mapping.learned_annealing.walk_kernel import Trees
@@ -33,10 +33,12 @@ from solvers.outcome import Status
 LIGHT = Params(batches=4, trees=8)
 
 
-def parts(problem: MappingProblem, params: Params = LIGHT, seed: int = 0) -> tuple[Chains, Measurements]:
+def parts(
+    problem: MappingProblem, params: Params = LIGHT, seed: int = 0
+) -> tuple[AnnealingChains, Measurements]:
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)
     measured = Measurements(problem, space, params)
-    return Chains(space, measured.place, params, seed), measured
+    return AnnealingChains(space, measured.place, params, seed), measured
 
 
 def rounds(mapping: Mapping, level: int, tensor: Tensor) -> int:
@@ -93,7 +95,7 @@ def predicted(trees: Trees, features: NDArray[np.float32]) -> list[float]:
 
 
 @pytest.fixture(scope="module")
-def learned(medium_problem: MappingProblem) -> tuple[Chains, Measurements, Any]:
+def learned(medium_problem: MappingProblem) -> tuple[AnnealingChains, Measurements, Any]:
     """Some hundred valid mappings measured, and a model of them."""
     chains, measured = parts(medium_problem)
     for _ in range(4):
@@ -101,7 +103,7 @@ def learned(medium_problem: MappingProblem) -> tuple[Chains, Measurements, Any]:
     return chains, measured, fit(measured.features, measured.costs, LIGHT, seed=1)
 
 
-def test_trees_predict_what_the_library_predicts(learned: tuple[Chains, Measurements, Any]) -> None:
+def test_trees_predict_what_the_library_predicts(learned: tuple[AnnealingChains, Measurements, Any]) -> None:
     _, measured, model = learned
     expected = model.predict(measured.features)
     assert len(set(expected)) > 20
@@ -109,7 +111,9 @@ def test_trees_predict_what_the_library_predicts(learned: tuple[Chains, Measurem
     assert predicted(no_trees(), measured.features[:2]) == [0, 0]
 
 
-def test_the_model_orders_mappings_that_it_has_not_seen(learned: tuple[Chains, Measurements, Any]) -> None:
+def test_the_model_orders_mappings_that_it_has_not_seen(
+    learned: tuple[AnnealingChains, Measurements, Any],
+) -> None:
     chains, measured, model = learned
     before = measured.count
     costs = measured.measure(chains.proposals(no_trees(), 100)[1])
@@ -120,7 +124,7 @@ def test_the_model_orders_mappings_that_it_has_not_seen(learned: tuple[Chains, M
 
 
 def test_proposals_come_in_the_order_of_the_library_s_predictions(
-    learned: tuple[Chains, Measurements, Any],
+    learned: tuple[AnnealingChains, Measurements, Any],
 ) -> None:
     """So compiled code predicts what scikit-learn does, for features that it computes step by step."""
     chains, measured, model = learned

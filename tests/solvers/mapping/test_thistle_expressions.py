@@ -14,7 +14,7 @@ from costmodel.mapping.mapping import Mapping
 from costmodel.mapping.traffic import nest_of, tensor_traffic
 from costmodel.workload.network import Layer, batched_matmul, convolution, gemm
 from solvers.mapping.space.space import MappingSpace
-from solvers.mapping.thistle.expressions import Block, Expressions
+from solvers.mapping.thistle.expressions import Expressions, TilingBlock
 from solvers.mapping.thistle.orders import OrderClasses, mirrored_dims
 from solvers.mapping.thistle.signomial import Signomial, monomial, variable
 
@@ -120,11 +120,13 @@ def test_halos_along_one_direction(kind: str) -> None:
     """A window whole inside, one level of loops around: what Algorithm 1 says the cost model counts."""
     architecture, layer = load_architecture("C_two_level"), LAYERS[kind]
     expressions, inputs = Expressions(layer, (True, False)), layer.tensor("Inputs")
-    block = {dim: Block(0, False).trips(dim) for dim in layer.sizes}
+    block = {dim: TilingBlock(0, False).trips(dim) for dim in layer.sizes}
     for order in permutations([dim for dim in layer.sizes if dim not in "RSNG"]):
-        at = {Block(b.level, b.spatial).trips(dim): 1.0 for b in expressions.blocks for dim in layer.sizes}
+        at = {
+            TilingBlock(b.level, b.spatial).trips(dim): 1.0 for b in expressions.blocks for dim in layer.sizes
+        }
         at |= {block["R"]: 3.0, block["S"]: 3.0}
-        at |= {Block(1, False).trips(dim): float(layer.sizes[dim]) for dim in order}
+        at |= {TilingBlock(1, False).trips(dim): float(layer.sizes[dim]) for dim in order}
         mapping = MappingSpace(architecture, layer).sample(range(1), 0, 1).mapping(0, layer)
         inner, outer = mapping.levels[0], mapping.levels[1]
         mapping = Mapping(
@@ -143,14 +145,14 @@ def trip_counts(
 ) -> tuple[dict[str, float], tuple[tuple[str, ...], ...]]:
     """The variables' values of a mapping, and its orders."""
     at = {
-        Block(level, spatial).trips(dim): 1.0
+        TilingBlock(level, spatial).trips(dim): 1.0
         for level in range(len(architecture.levels))
         for spatial in (True, False)
         for dim in layer.sizes
     }
     for number, level in enumerate(mapping.levels):
-        at |= {Block(number, False).trips(dim): float(bound) for dim, bound in level.temporal}
-        at |= {Block(number, True).trips(dim): float(bound) for dim, bound in level.spatial}
+        at |= {TilingBlock(number, False).trips(dim): float(bound) for dim, bound in level.temporal}
+        at |= {TilingBlock(number, True).trips(dim): float(bound) for dim, bound in level.spatial}
     return at, tuple(tuple(dim for dim, _ in level.temporal) for level in mapping.levels)
 
 

@@ -16,11 +16,11 @@ from solvers.mapping.space.space import MappingSpace
 from solvers.mapping.thistle import cones
 from solvers.mapping.thistle.certificate import certified, least_in_box
 from solvers.mapping.thistle.class_search import Branching, ClassSearch, Orders
-from solvers.mapping.thistle.costs import Costs
+from solvers.mapping.thistle.costs import TilingCosts
 from solvers.mapping.thistle.disciplined import DisciplinedProgram
-from solvers.mapping.thistle.expressions import Block
+from solvers.mapping.thistle.expressions import TilingBlock
 from solvers.mapping.thistle.orders import mirrored_dims
-from solvers.mapping.thistle.program import GeometricProgram
+from solvers.mapping.thistle.program import ClassProgram
 from solvers.mapping.thistle.rounding import Rounding, nearest_chains
 from solvers.mapping.thistle.tiling import Choice, Tiling, window_places, without_mirror_images
 from solvers.mapping.thistle.volumes import Volumes
@@ -33,10 +33,10 @@ def branching(layer: Layer, objective: Objective, name: str = "eyeriss", places:
     space = MappingSpace(load_architecture(name), layer)
     keep = tuple(frozenset(tensor.name for tensor in layer.tensors) for _ in space.architecture.levels)
     tiling = Tiling(space, keep, window_places(space, keep, spread=True)[places])
-    return Branching(Costs(Volumes(tiling), objective), carry_over=True, mirrored={})
+    return Branching(TilingCosts(Volumes(tiling), objective), carry_over=True, mirrored={})
 
 
-def some_program(objective: Objective, places: int = 0, outer: int = 0) -> GeometricProgram:
+def some_program(objective: Objective, places: int = 0, outer: int = 0) -> ClassProgram:
     """A program of one class; nothing taken off the energy, which CVXPY's posynomials cannot."""
     one = branching(CONVOLUTION, objective, places=places)
     orders = [*one.children(one.root)][outer]
@@ -99,7 +99,7 @@ def test_certificates_are_bounds_and_tight(objective: Objective) -> None:
         ):
             found += 1
             assert program.at(x) >= bound
-            wrong = cones.Relaxed(
+            wrong = cones.RelaxedOptimum(
                 x,
                 0.0,
                 random.uniform(0, 1, relaxed.time_weights.shape),
@@ -110,7 +110,7 @@ def test_certificates_are_bounds_and_tight(objective: Objective) -> None:
     assert found > 5
 
 
-def random_point(program: GeometricProgram, random: np.random.Generator) -> np.ndarray:
+def random_point(program: ClassProgram, random: np.random.Generator) -> np.ndarray:
     """Trip counts whose products are the dims, mostly small inside."""
     box = program.box
     x = np.zeros(len(box.least))
@@ -192,7 +192,7 @@ def test_mirror_images_are_left_out_and_nothing_else(objective: Objective) -> No
 @pytest.mark.parametrize("size", [12, 30, 64, 97])
 def test_nearest_divisors_level_by_level(size: int) -> None:
     """With as many neighbours as there are divisors these are all factorisations; with two, near ones."""
-    choices = [Choice("K", Block(level, False), 1, size) for level in range(3)]
+    choices = [Choice("K", TilingBlock(level, False), 1, size) for level in range(3)]
     every = nearest_chains(size, choices, [0.3, 1.7], nearest=size)
     numbers = range(1, size + 1)
     expected = {

@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 from costmodel.scratchpad.graph import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
-from solvers.scratchpad.cosma.estimate import Estimate
+from solvers.scratchpad.cosma.estimate import ForkEstimate
 from solvers.scratchpad.cosma.moves import Moves, State
-from solvers.scratchpad.cosma.search import Reached, Search, Switches, start
+from solvers.scratchpad.cosma.search import PlanSearch, Reached, Switches, start
 from solvers.scratchpad.masks import GraphMasks, bits
 from tests.solvers.scratchpad import random_graphs
 
@@ -32,11 +32,11 @@ def graph_of(sizes: dict[str, int], *operators: str) -> OperatorGraph:
     return OperatorGraph("told", tuple(nodes), tensors)
 
 
-def estimated(masks: GraphMasks, estimate: Estimate, state: State) -> int:
+def estimated(masks: GraphMasks, estimate: ForkEstimate, state: State) -> int:
     return estimate.bytes_to_come(masks.all_operators & ~state.executed, state.resident, state.host)
 
 
-def random_state(search: Search, random: Random) -> State:
+def random_state(search: PlanSearch, random: Random) -> State:
     """Some operators into the graph, with random evictions where some are needed and at times besides."""
     state = start(search.masks).state
     for _ in range(random.randint(0, len(search.masks.graph.operators) - 1)):
@@ -56,10 +56,10 @@ def random_state(search: Search, random: Random) -> State:
 def test_no_state_s_bytes_to_come_are_overestimated(seed: int) -> None:
     graph = random_graphs.forked_graph(seed, SETTINGS[seed % 3])
     masks, capacity = GraphMasks.of(graph), graph.required_bytes + seed % 2
-    state = random_state(Search(masks, capacity, switches=PLAIN), Random(seed))
-    cheapest = Search(masks, capacity, [Reached(state, ())], switches=PLAIN).run(60)
+    state = random_state(PlanSearch(masks, capacity, switches=PLAIN), Random(seed))
+    cheapest = PlanSearch(masks, capacity, [Reached(state, ())], switches=PLAIN).run(60)
     assert cheapest is not None
-    estimate = Estimate(masks, capacity, masks.all_operators & ~state.executed)
+    estimate = ForkEstimate(masks, capacity, masks.all_operators & ~state.executed)
     assert estimated(masks, estimate, state) <= cheapest.state.cost - state.cost
 
 
@@ -67,7 +67,7 @@ def test_no_state_s_bytes_to_come_are_overestimated(seed: int) -> None:
 def test_neither_the_estimate_nor_chains_change_an_optimum(seed: int) -> None:
     graph = random_graphs.forked_graph(seed, SETTINGS[seed % 3])
     masks, capacity = GraphMasks.of(graph), graph.required_bytes + seed % 2
-    reached, plain = Search(masks, capacity).run(60), Search(masks, capacity, switches=PLAIN).run(60)
+    reached, plain = PlanSearch(masks, capacity).run(60), PlanSearch(masks, capacity, switches=PLAIN).run(60)
     assert reached is not None
     assert plain is not None
     assert reached.state.cost == plain.state.cost
@@ -88,11 +88,11 @@ def test_a_fork_retrieves_its_hub_between_each_two_branches_and_spills_it_once()
     graph = fork()
     masks = GraphMasks.of(graph)
     state = start(masks).state
-    estimate = Estimate(masks, 9, masks.all_operators)
+    estimate = ForkEstimate(masks, 9, masks.all_operators)
     assert graph.required_bytes == 9
     assert estimated(masks, estimate, state) == 4 + 2 * 4
-    reached = Search(masks, 9).run(60)
-    plain = Search(masks, 9, switches=PLAIN).run(60)
+    reached = PlanSearch(masks, 9).run(60)
+    plain = PlanSearch(masks, 9, switches=PLAIN).run(60)
     assert reached is not None
     assert plain is not None
     assert reached.state.cost == plain.state.cost >= 12
@@ -100,7 +100,7 @@ def test_a_fork_retrieves_its_hub_between_each_two_branches_and_spills_it_once()
 
 def test_what_is_away_already_is_not_counted_again() -> None:
     masks = GraphMasks.of(fork())
-    estimate = Estimate(masks, 9, masks.all_operators)
+    estimate = ForkEstimate(masks, 9, masks.all_operators)
     moves = Moves(masks, 9)
     state = moves.ran(moves.ran(start(masks).state, 0), 1)
     hub = masks.kept[0]

@@ -15,7 +15,7 @@ from solvers import scratchpad
 from solvers.budget import Budget, Deadline
 from solvers.catalogue import solver
 from solvers.outcome import Outcome, Status
-from solvers.scratchpad.cosma.search import Search
+from solvers.scratchpad.cosma.search import PlanSearch
 from solvers.scratchpad.masks import GraphMasks
 from solvers.scratchpad.problem import ScratchpadProblem, violations
 from tests.solvers.scratchpad import random_graphs
@@ -97,8 +97,8 @@ def test_a_search_cut_short_within_a_state_goes_on_to_the_same_answer(
     """A state whose ways on are not all listed is taken up again: nothing is lost, no bound is wrong."""
     graph = random_graphs.random_graph(seed, 9)
     masks = GraphMasks.of(graph)
-    whole = Search(masks, graph.required_bytes).run(60)
-    search, reached, runs = Search(masks, graph.required_bytes), None, 0
+    whole = PlanSearch(masks, graph.required_bytes).run(60)
+    search, reached, runs = PlanSearch(masks, graph.required_bytes), None, 0
     looks = [0]
 
     def in_time(self: Deadline) -> bool:

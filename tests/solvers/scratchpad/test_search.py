@@ -8,7 +8,7 @@ import pytest
 
 from costmodel.scratchpad.graph import GraphTensor, Operator, OperatorGraph, ScratchpadSettings
 from solvers.scratchpad.cosma.moves import Moves, State
-from solvers.scratchpad.cosma.search import Search, Switches, operators_of
+from solvers.scratchpad.cosma.search import PlanSearch, Switches, operators_of
 from solvers.scratchpad.masks import GraphMasks
 from tests.solvers.scratchpad import random_graphs
 
@@ -24,7 +24,7 @@ PLAIN = Switches()
 
 
 def optimum(graph: OperatorGraph, capacity: int, switches: Switches = PLAIN) -> int | None:
-    search = Search(GraphMasks.of(graph), capacity, switches=switches)
+    search = PlanSearch(GraphMasks.of(graph), capacity, switches=switches)
     reached = search.run(60)
     assert reached is not None or search.exhausted
     return None if reached is None else reached.state.cost
@@ -50,7 +50,7 @@ def test_switches_and_seeds_change_no_optimum(seed: int) -> None:
 
 def test_every_order_found_is_topological() -> None:
     graph = random_graphs.random_graph(5, 10)
-    reached = Search(GraphMasks.of(graph), graph.required_bytes).run(60)
+    reached = PlanSearch(GraphMasks.of(graph), graph.required_bytes).run(60)
     assert reached is not None
     assert operators_of(reached.path) in set(random_graphs.orders(graph))
 
@@ -58,7 +58,7 @@ def test_every_order_found_is_topological() -> None:
 def test_an_upper_bound_prunes_and_becomes_the_bound() -> None:
     graph = random_graphs.spilling_graph()
     least = random_graphs.least_bytes(graph, graph.required_bytes)
-    search = Search(GraphMasks.of(graph), graph.required_bytes)
+    search = PlanSearch(GraphMasks.of(graph), graph.required_bytes)
     search.tighten(float(least or 0))
     assert search.run(60) is None
     assert search.exhausted
@@ -101,7 +101,7 @@ def test_without_its_last_condition_the_safe_move_rule_is_wrong() -> None:
     graph = trap()
     assert random_graphs.least_bytes(graph, 5) == 2
     assert optimum(graph, 5) == 2
-    search = Search(GraphMasks.of(graph), 5)
+    search = PlanSearch(GraphMasks.of(graph), 5)
     search.moves = WithoutLastCondition(search.masks, 5)
     told = search.run(60)
     assert told is not None

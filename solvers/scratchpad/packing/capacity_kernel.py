@@ -8,7 +8,7 @@ from costmodel.compiled import inlined
 
 if TYPE_CHECKING:
     from solvers.scratchpad.packing.sections import Sections
-    from solvers.scratchpad.packing.state import Search
+    from solvers.scratchpad.packing.state import PackingState
 
 Int = Any
 """A 64-bit integer of compiled code."""
@@ -20,7 +20,7 @@ FAR = 1 << 62
 
 
 @inlined
-def forced_buffer(instance: Sections, work: Search, rest: tuple[Int, Int]) -> Int:
+def forced_buffer(instance: Sections, work: PackingState, rest: tuple[Int, Int]) -> Int:
     """A buffer below whose top no other one can reach, at its least address; NOBODY: none."""
     _clear(instance, work, rest)
     for place in range(rest[0], rest[1]):
@@ -35,7 +35,7 @@ def forced_buffer(instance: Sections, work: Search, rest: tuple[Int, Int]) -> In
 
 
 @inlined
-def _clear(instance: Sections, work: Search, rest: tuple[Int, Int]) -> None:
+def _clear(instance: Sections, work: PackingState, rest: tuple[Int, Int]) -> None:
     """Forget the least values in all sections of ``rest``, which is in the order of starts."""
     first: Int = len(instance.load)
     last: Int = -1
@@ -48,7 +48,7 @@ def _clear(instance: Sections, work: Search, rest: tuple[Int, Int]) -> None:
 
 
 @inlined
-def _enter(instance: Sections, work: Search, buffer: Int, value: Int) -> None:
+def _enter(instance: Sections, work: PackingState, buffer: Int, value: Int) -> None:
     """Keep the two least values in every section of ``buffer``."""
     for section in range(instance.first[buffer], instance.last[buffer] + 1):
         if value < work.lowest[section, 0]:
@@ -60,7 +60,7 @@ def _enter(instance: Sections, work: Search, buffer: Int, value: Int) -> None:
 
 
 @inlined
-def _least_of_others(instance: Sections, work: Search, buffer: Int, enough: Int) -> Int:
+def _least_of_others(instance: Sections, work: PackingState, buffer: Int, enough: Int) -> Int:
     """The least value that another one has entered in a section of ``buffer``; FAR: none.
 
     The search for it ends with any value below ``enough``.
@@ -76,7 +76,7 @@ def _least_of_others(instance: Sections, work: Search, buffer: Int, enough: Int)
 
 @inlined
 def fits(
-    instance: Sections, work: Search, rest: tuple[Int, Int], changed: tuple[Int, Int], capacity: Int
+    instance: Sections, work: PackingState, rest: tuple[Int, Int], changed: tuple[Int, Int], capacity: Int
 ) -> Bool:
     """Whether the buffers ``rest`` (places in members) may still fit: false is certain, true is not.
 
@@ -109,7 +109,7 @@ def fits(
 
 
 @inlined
-def _carried(instance: Sections, work: Search, rest: tuple[Int, Int]) -> Bool:
+def _carried(instance: Sections, work: PackingState, rest: tuple[Int, Int]) -> Bool:
     """Fill ``work.certain``: a barred buffer is as high as what could carry it; false: nothing can."""
     barred = 0
     for place in range(rest[0], rest[1]):
@@ -133,7 +133,7 @@ def _carried(instance: Sections, work: Search, rest: tuple[Int, Int]) -> Bool:
 
 
 @inlined
-def _sort(work: Search, count: Int) -> None:
+def _sort(work: PackingState, count: Int) -> None:
     """Shell's sort of ``work.order[:count]``."""
     gap = 1
     while gap < count // 3:
