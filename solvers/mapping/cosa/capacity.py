@@ -1,4 +1,4 @@
-"""Buffers: what a level keeps, which tensors share its words, and linear rows that make their tiles fit."""
+"""What each level keeps, and linear rows that make the tiles of kept tensors fit its words (Eq. 1 and 2)."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ Keep = tuple[frozenset[str], ...]
 """Per level, the names of the tensors it keeps."""
 
 FEW_TENSORS = 2
-"""A sum over more tiles than that is hard to prove: with sharing "auto" each gets an even share instead."""
+"""With sharing "auto" the most tensors whose tiles are bounded by their sum: more take long to prove."""
 
 TANGENT_PARTS = {1: 1, 2: 4, 3: 4}
-"""How finely a capacity is split among that many tensors to place the first tangents; more tensors: 2."""
+"""Number of tensors -> into how many parts their capacity is split for the first tangents; others: 2."""
 
 
 @dataclass(frozen=True)
 class CapacityLimit:
-    """Tensors that share ``words`` of the storage at ``level``."""
+    """The tiles of ``tensors`` at ``level`` together take at most ``words``."""
 
     level: int
     name: str
@@ -43,11 +43,11 @@ class CapacityLimit:
 
 
 def keep_choices(space: MappingSpace, params: Params) -> Iterator[Keep]:
-    """What each level keeps, for the first ``params.keep_choices`` combinations over the levels.
+    """What each level keeps: the first ``params.keep_choices`` combinations over the levels.
 
-    A level's choices are those of the space, the largest first, and weights before outputs before inputs: a
-    register of one word that can hold any tensor keeps one of them. Each combination has programs of its
-    own. The polish goes on to the others.
+    The sets that a level may keep are taken in this order: larger ones first, and of equal ones weights
+    before outputs before inputs, as for a register of one word that may hold any tensor. Each combination
+    has programs of its own; the polish may go on to other combinations.
     """
     everything = frozenset(tensor.name for tensor in space.layer.tensors)
     inner = [
@@ -66,7 +66,7 @@ def _preference(layer: Layer, kept: frozenset[str]) -> tuple[int, list[int]]:
 
 
 def buffers_of(space: MappingSpace, keep: Keep, params: Params) -> list[CapacityLimit]:
-    """The buffers whose tiles the programs make fit: whole levels, or the shares of their tensors."""
+    """The limits that the programs keep: of whole levels, and of the parts that tensors get of them."""
     found: list[CapacityLimit] = []
     for whole in _whole_levels(space.architecture, space.layer, keep):
         limits = list(_limits(whole, params.shares.get(whole.name, {})))
@@ -76,7 +76,7 @@ def buffers_of(space: MappingSpace, keep: Keep, params: Params) -> list[Capacity
 
 
 def misfit(space: MappingSpace, keep: Keep, params: Params) -> str:
-    """The first buffer that cannot even hold tiles of one word, with its numbers; empty if there is none."""
+    """Which limit even tiles of one word exceed, with its numbers; empty if all fit."""
     for whole in _whole_levels(space.architecture, space.layer, keep):
         for buffer in (whole, *_limits(whole, params.shares.get(whole.name, {}))):
             if buffer.words < len(buffer.tensors):
@@ -109,12 +109,20 @@ def _even_shares(whole: CapacityLimit) -> list[CapacityLimit]:
 
 
 def respect_capacity(variables: Variables, buffer: CapacityLimit) -> None:
-    """The tiles of a buffer's tensors fit together (paper section III-C, Eq. 1 and 2).
+    r"""The tiles of the limit's tensors fit together (section III-C, Eq. 1 and 2).
 
-    The paper gives each tensor a fixed share. Without shares sum(2**x_v) <= words, x_v the log of a tile,
-    is convex, so each tangent at x_v = log2(a_v * words), sum(a_v) = 1, is a linear row that every
-    fitting tile meets: sum(a_v * x_v) <= sum(a_v * log2(a_v * words)). What a finite set of
-    tangents lets through is found by :meth:`CapacityLimit.fits` and cut off by :func:`cut_off`.
+    The paper gives each tensor a fixed part of the buffer, so that one row a tensor is enough. Let x_v be the
+    logarithm of tensor v's tile. ``sum(2**x_v) <= words`` is a convex set, so every tangent to its border is
+    a linear row that all fitting tiles meet. The tangent where v has the fraction a_v of the words,
+    ``sum(a_v) = 1``, is ``sum(a_v * x_v) <= sum(a_v * log2(a_v * words))``::
+
+        x_2 |___  tangent at a = (1/4, 3/4)
+            |    \_
+            | fits  \
+            |_______|____ x_1
+
+    A few tangents let some overfull tiles through; :meth:`CapacityLimit.fits` finds these and
+    :func:`cut_off` adds the tangent that excludes each.
     """
     tiles = [variables.words(tensor, buffer.level) for tensor in buffer.tensors]
     for share in _splits(len(tiles)):
@@ -123,21 +131,22 @@ def respect_capacity(variables: Variables, buffer: CapacityLimit) -> None:
 
 
 def cut_off(variables: Variables, buffer: CapacityLimit, values: Sequence[int], tile: dict[str, int]) -> Row:
-    """The tangent at the overfull ``tile`` of ``values``: every fitting tile is below it, that one is not."""
+    """The tangent in the direction of an overfull ``tile``: it excludes that one and no fitting tile."""
     words = [tensor.words(tile) for tensor in buffer.tensors]
     share = tuple(count / sum(words) for count in words)
     logs = [variables.words(tensor, buffer.level) for tensor in buffer.tensors]
     terms = added(*zip(share, logs, strict=True))
-    # Rounded logarithms may put an overfull tile on the line: one step of the rounding below it is enough.
+    # Rounded logarithms may leave an overfull tile on the line itself; a little below it is excluded.
     return Row(terms, high=min(_tangent(share, buffer), value(terms, values) - 1e-5))
 
 
 def _splits(tensors: int) -> list[tuple[float, ...]]:
+    """Where the first tangents touch: the fractions a_v, in equal steps."""
     parts = TANGENT_PARTS.get(tensors, 2)
     counts = product(range(parts + 1), repeat=tensors)
     return [tuple(n / parts for n in split) for split in counts if sum(split) == parts]
 
 
 def _tangent(share: tuple[float, ...], buffer: CapacityLimit) -> float:
-    # Half a word above the limit: between what fits and what does not, safe against rounded logarithms.
+    # Half a word above the limit, so that rounded logarithms of whole words stay on the right side of it.
     return sum(a * log2(a * (buffer.words + 0.5)) for a in share if a)

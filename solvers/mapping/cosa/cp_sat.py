@@ -1,4 +1,4 @@
-"""CP-SAT as the engine: logarithms become whole numbers."""
+"""CP-SAT as the engine: it takes whole coefficients, so logarithms are scaled and rounded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OBJECTIVE_SCALE = 10_000
 
 
 class CpSat:
-    """One model, solved again for every goal; one worker, so that equal seeds give equal answers."""
+    """One CP-SAT model, solved again for every goal, by one worker so that equal seeds give equal answers."""
 
     def __init__(self, program: IntegerProgram, seed: int) -> None:
         self._model = cp_model.CpModel()

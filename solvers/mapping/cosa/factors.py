@@ -1,4 +1,4 @@
-"""Where factors may stand: every factor placed once, within the fan-outs and the user's constraints."""
+"""Constraints on where factors stand: each exactly once, within fan-outs and within the user's rules."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from solvers.mapping.cosa.variables import FactorPosition, Variables
 
 
 def place_every_factor(variables: Variables) -> None:
-    """Each prime factor has exactly one place (paper section III-B), counted per group of equal primes."""
+    """Each prime factor stands at exactly one position (section III-B): the counts of a group add up."""
     for group in variables.groups:
-        terms = variables.count(group, variables.slots)
+        terms = variables.count(group, variables.positions)
         variables.program.require(terms, low=group.count, high=group.count)
 
 
 def respect_fanouts(variables: Variables) -> None:
-    """Spatial factors fit the fan-outs (paper section III-C); a dim is spread along x or y, not both."""
+    """Spatial factors fit the fan-outs (section III-C), and a dim is spread along x or y, not both."""
     dims = variables.layer.sizes
-    for slot in variables.slots:
-        if slot.kind != "temporal":
-            # Half a unit above the limit: between what fits and what does not, whatever the rounding.
-            variables.program.require(variables.loops(dims, [slot]), high=log2(slot.room + 0.5))
+    for position in variables.positions:
+        if position.kind != "temporal":
+            # The limit is log2 of half an instance more: rounded logarithms of whole products stay on the
+            # right side of it.
+            variables.program.require(variables.loops(dims, [position]), high=log2(position.fanout + 0.5))
     for level in range(variables.depth):
         x, y = variables.at([level], "x"), variables.at([level], "y")
         if x and y:
@@ -30,20 +31,21 @@ def respect_fanouts(variables: Variables) -> None:
 
 
 def respect_factor_rules(variables: Variables) -> None:
-    """The factors of a dim in a block are within the bounds that the user gave."""
+    """The factors of a dim at a level are within the bounds that the user gave."""
     for level, rules in enumerate(variables.level_rules):
-        for bounds, slots in (
+        for bounds, positions in (
             (rules.temporal, variables.at([level], "temporal")),
             (rules.spatial, variables.at([level], "x", "y")),
         ):
             for rule in bounds:
-                # Half a unit off the limits: between what is allowed and what is not, whatever the rounding.
+                # Half a unit off the limits, so that rounded logarithms stay on the right side of them.
                 low = log2(rule.least - 0.5) if rule.least > 1 else -inf
                 high = inf if rule.most is None else log2(rule.most + 0.5)
-                variables.program.require(variables.loops([rule.dim], slots), low=low, high=high)
+                variables.program.require(variables.loops([rule.dim], positions), low=low, high=high)
 
 
 def _one_side(variables: Variables, dim: str, x: list[FactorPosition], y: list[FactorPosition]) -> None:
+    """A binary chooses the side: counts along x must be 0 where it is 0, along y where it is 1."""
     on_x, on_y = _factors(variables, dim, x), _factors(variables, dim, y)
     if on_x and on_y:
         side = variables.program.variable(1)
@@ -53,6 +55,6 @@ def _one_side(variables: Variables, dim: str, x: list[FactorPosition], y: list[F
         variables.program.require({**on_y, side: most_y}, high=most_y)
 
 
-def _factors(variables: Variables, dim: str, slots: list[FactorPosition]) -> Terms:
+def _factors(variables: Variables, dim: str, positions: list[FactorPosition]) -> Terms:
     groups = [group for group in variables.groups if group.dim == dim]
-    return {index: 1.0 for group in groups for index in variables.count(group, slots)}
+    return {index: 1.0 for group in groups for index in variables.count(group, positions)}

@@ -10,11 +10,11 @@ import numpy as np
 from solvers.mapping.cosa.linear import EngineAnswer, EngineGoal, IntegerProgram, Row
 
 TOLERANCE = 1e-7
-"""Rows may be missed by this many bits; the capacity check in whole words sees what slips through."""
+"""Bits by which a solution may miss a row; the check in whole words finds the tiles that then do not fit."""
 
 
 class Highs:
-    """One model, solved again for every goal; one thread."""
+    """One HiGHS model on one thread, solved again for every goal."""
 
     def __init__(self, program: IntegerProgram, seed: int) -> None:
         self._columns = np.arange(len(program.upper), dtype=np.int32)

@@ -11,12 +11,12 @@ Terms = dict[int, float]
 """A linear expression: variable index -> coefficient."""
 
 UNIT = 1e-3
-"""A variable that stands for a logarithm counts in these fractions of a bit, so that it is an integer too."""
+"""Bits in one unit of a variable that stands for a logarithm: so that it can be an integer, too."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """``low <= terms <= high``; every number is a base-2 logarithm or a small count."""
+    """The constraint ``low <= terms <= high``, whose numbers are base-2 logarithms or small counts."""
 
     terms: Terms
     low: float = -inf
@@ -25,7 +25,7 @@ class Row:
 
 @dataclass
 class IntegerProgram:
-    """Integer variables ``0 <= x[i] <= upper[i]`` and linear rows, grown while it is written down."""
+    """Integer variables ``0 <= x[i] <= upper[i]`` and linear rows, which others add one by one."""
 
     upper: list[int] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
@@ -42,7 +42,7 @@ class IntegerProgram:
 
 @dataclass(frozen=True)
 class EngineGoal:
-    """What one solve minimises, and the rows that only hold in that solve."""
+    """What one solve minimises, and the rows that hold in that solve only."""
 
     objective: Terms
     rows: tuple[Row, ...] = ()
@@ -50,17 +50,21 @@ class EngineGoal:
 
 @dataclass(frozen=True)
 class EngineAnswer:
-    """What an engine found: ``values`` of all variables (None: none), ``proven`` optimal (or infeasible)."""
+    """What an engine found.
+
+    ``values`` are those of all variables, None without a solution. ``proven`` says that they are optimal, or
+    without any that there is no solution.
+    """
 
     values: Sequence[int] | None
     proven: bool
 
 
 class Engine(Protocol):
-    """A solver that holds one program and pursues one goal after another over it."""
+    """A library that holds one program and solves it for one goal after another."""
 
     def minimise(self, goal: EngineGoal, seconds: float) -> EngineAnswer:
-        """The best values for the goal that wall ``seconds`` are enough for."""
+        """The best values found for the goal within wall ``seconds``."""
 
     def require(self, row: Row) -> None:
         """Add a row to the program for all later calls."""

@@ -1,4 +1,4 @@
-"""CoSA's objectives as linear expressions: utilisation, compute, and traffic less what loop orders save."""
+"""CoSA's objectives (section III-D) as linear expressions of counts, in base-2 logarithms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from solvers.mapping.cosa.patterns import Pattern
 from solvers.mapping.cosa.variables import PrimeGroup, Variables
 
 TIE_BREAK = 2.0**-8
-"""What the sum of traffic and compute weighs against their maximum in the balanced objective."""
+"""Weight of the sum of traffic and compute in the balanced objective, beside their maximum of weight 1."""
 
 
 def network_level(architecture: Architecture) -> int:
@@ -26,7 +26,10 @@ def network_level(architecture: Architecture) -> int:
 
 @dataclass(frozen=True)
 class Boundary:
-    """Where ``tensor`` moves between ``parent`` and the next inner level that keeps it (-1: the MAC)."""
+    """A pair of levels between which ``tensor`` moves: ``parent`` keeps it, and so does ``child`` inside.
+
+    ``child`` is -1 where no level inside keeps it, that is for the MACs.
+    """
 
     tensor: Tensor
     child: int
@@ -34,32 +37,31 @@ class Boundary:
 
 
 def boundary_across(tensor: Tensor, keep: Keep, level: int) -> Boundary:
-    """The transfer of ``tensor`` from outside or at ``level`` to the inside of it."""
+    """The boundary that ``tensor`` crosses on its way from ``level`` or further out to the inside of it."""
     parent = next(i for i in range(level, len(keep)) if tensor.name in keep[i])
     child = next((i for i in range(level - 1, -1, -1) if tensor.name in keep[i]), -1)
     return Boundary(tensor, child, parent)
 
 
 def utilisation(variables: Variables, buffers: list[CapacityLimit]) -> Terms:
-    """Util: the log of the used words, summed over buffers and tensors (section III-D.1)."""
+    """Util: the logarithm of the words in use, summed over levels and tensors (section III-D.1)."""
     held = {(tensor, buffer.level) for buffer in buffers for tensor in buffer.tensors}
     ordered = sorted(held, key=lambda item: (item[1], item[0].name))
     return summed(variables.steps(tensor, level) for tensor, level in ordered)
 
 
 def compute(variables: Variables) -> Terms:
-    """Comp: the log of the sequential steps (section III-D.2)."""
+    """Comp: the logarithm of the temporal iterations, which run one after the other (section III-D.2)."""
     return variables.loops(variables.layer.sizes, variables.at(range(variables.depth), "temporal"))
 
 
 class CosaTraffic:
-    """Traf (section III-D.3): log words over the network on chip and out of DRAM, summed over the tensors.
+    """Traf (section III-D.3): logarithms of words over the network on chip and out of DRAM, added up.
 
-    With ``boundaries`` "all" it is the log words between all pairs of neighbouring levels that keep a tensor.
-
-    The loop order of the network's level is given by the pattern that a program is solved for; DRAM's is
-    chosen by the program, one binary a pattern. Any other level, for the one tensor kept just inside it,
-    runs through its loops in the order that saves the most.
+    With ``boundaries`` "all" the words between every two neighbouring levels that keep a tensor count, too.
+    What Traf saves depends on loop orders. The order of the network's level is that of the pattern which
+    the program is solved for. The program chooses DRAM's order, with one binary a pattern. Any other level
+    runs through its loops in the order that saves the most for the one tensor kept just inside it.
     """
 
     def __init__(
@@ -84,12 +86,12 @@ class CosaTraffic:
         self._unsaved = summed(self._without_reuse(boundary) for boundary in self._boundaries)
 
     def words(self, pattern: Pattern) -> Terms:
-        """Traf when the level above the network runs through its loops as ``pattern`` says."""
+        """Traf where the level above the network runs through its loops as ``pattern`` says."""
         saved = summed(self._saved(boundary, pattern) for boundary in self._boundaries)
         return added((1.0, self._unsaved), (-1.0, saved))
 
     def dram_pattern(self, values: Sequence[int]) -> Pattern:
-        """The pattern of DRAM's loops in a solution."""
+        """The pattern that a solution chose for DRAM's loops."""
         return self._patterns[[values[chosen] for chosen in self._chosen].index(1)]
 
     def _saved(self, boundary: Boundary, pattern: Pattern) -> Terms:
@@ -101,7 +103,13 @@ class CosaTraffic:
         return summed(saved)
 
     def _without_reuse(self, boundary: Boundary) -> Terms:
-        """Tile (D, Eq. 7), distinct copies (L, Eq. 8), temporal loops outside the child (T, Eq. 9, 10)."""
+        """The words moved if no loop order saved any: the sum of
+
+        * D (Eq. 7): the words of the child's tile;
+        * L (Eq. 8): how many different tiles go to the instances below the parent; copies are multicast;
+        * the instances of the parent in use;
+        * T (Eq. 9, 10): all temporal loops outside the child, each of which repeats the transfer.
+        """
         v, tensor = self._variables, boundary.tensor
         child, parent, every = boundary.child, boundary.parent, v.layer.sizes
         return summed(
@@ -114,7 +122,7 @@ class CosaTraffic:
         )
 
     def _saving(self, boundary: Boundary) -> dict[int, dict[str, Terms]]:
-        """Level -> irrelevant dim -> log of its loops there that the level's order can save."""
+        """Level -> irrelevant dim -> the logarithm of its loops there, which the level's order can save."""
         first = boundary.child + 1
         levels = {self.dram}
         if len(self._keep[boundary.child]) == 1:
@@ -124,10 +132,11 @@ class CosaTraffic:
         return {level: self._saved_at(boundary, level) for level in sorted(levels)}
 
     def _saved_at(self, boundary: Boundary, level: int) -> dict[str, Terms]:
-        """Loops of irrelevant dims at ``level`` cause no transfer if nothing inside them moves the tensor.
+        """Dim -> what ``level`` can save of T (Eq. 9, 10): loops inside which nothing moves the tensor.
 
-        At the first level outside the child that is a matter of this level's order alone; further out no loop
-        of the levels between may move it either. DRAM's order is one of the program's choices.
+        At the first level outside the child this depends on the level's own order. Further out, the levels in
+        between must have no loop that is relevant to the tensor, either. DRAM's order is a choice of the
+        program, so its savings are tied to the binaries of that choice.
         """
         v, tensor, first = self._variables, boundary.tensor, boundary.child + 1
         still = [self._nothing_moves(tensor, first, level)] if level > first else []
@@ -147,7 +156,7 @@ class CosaTraffic:
         return {chosen: 1.0 for chosen, pattern in pairs if dim in pattern.free_dims(tensor.name)}
 
     def _nothing_moves(self, tensor: Tensor, first: int, level: int) -> Terms:
-        """At most 1 if no loop from level ``first`` to inside ``level`` is relevant to ``tensor``, else 0."""
+        """A binary that is 0 if a loop from level ``first`` to inside ``level`` is relevant to ``tensor``."""
         v = self._variables
         between = v.at(range(first, level), "temporal")
         moving = summed(v.count(group, between) for group in v.groups if group.dim in tensor.dims)
@@ -157,7 +166,10 @@ class CosaTraffic:
         return {still: 1.0}
 
     def _saved_if(self, group: PrimeGroup, here: Terms, conditions: Sequence[Terms]) -> Terms:
-        """The log of the loops ``here`` of ``group`` if all ``conditions`` are 1, at most 0 otherwise."""
+        """The logarithm of the loops ``here`` of ``group`` where all ``conditions`` are 1, and 0 otherwise.
+
+        A variable below both stands for the product of a count and binaries; the objective pushes it up.
+        """
         program = self._variables.program
         if not conditions:
             return added((log2(group.prime), here))
@@ -169,7 +181,7 @@ class CosaTraffic:
 
 
 def weighted_sum(util: Terms, comp: Terms, traffic: Terms, params: Params) -> EngineGoal:
-    """The paper's overall objective (Eq. 12), to be minimised."""
+    """The paper's overall objective (Eq. 12): ``-w_U * Util + w_C * Comp + w_T * Traf``, to be minimised."""
     parts = (
         (-params.utilisation_weight, util),
         (params.compute_weight, comp),
@@ -179,10 +191,10 @@ def weighted_sum(util: Terms, comp: Terms, traffic: Terms, params: Params) -> En
 
 
 def balanced(worst: int, comp: Terms, traffic: Terms, params: Params) -> EngineGoal:
-    """max(w * Traf, Comp): the variable ``worst``, in units of :data:`UNIT` bits, is at least both.
+    """``max(w * Traf, Comp)``: the variable ``worst``, in units of :data:`UNIT` bits, is at least both.
 
-    The paper's difference w * Traf - Comp (Eq. 13) is smallest for a schedule that wastes steps. What the
-    maximum leaves open is decided by a trace of both.
+    The paper minimises the difference ``w * Traf - Comp`` (Eq. 13), which is smallest for a mapping that
+    wastes steps. Of the mappings with the least maximum, a small weight on the sum of both picks one.
     """
     traffic = added((params.traffic_weight, traffic))
     rows = tuple(Row(added((-UNIT, {worst: 1.0}), (1.0, side)), high=0) for side in (traffic, comp))

@@ -1,4 +1,4 @@
-"""What can be set in CoSA: objective and weights, engine, buffer shares, choices of keeps, the polish."""
+"""The settings of CoSA: objective and weights, engine, capacity limits, choices of kept tensors, polish."""
 
 from __future__ import annotations
 
@@ -22,24 +22,37 @@ CHOICES = {"engine": EngineName, "surrogate": Surrogate, "sharing": Sharing, "bo
 
 @dataclass(frozen=True)
 class Params:
-    """CoSA's knobs.
+    """The settings of one CoSA solve.
 
-    ``surrogate`` "weighted-sum" minimises ``-utilisation_weight * Util + compute_weight * Comp +
-    traffic_weight * Traf`` (Eq. 12); "balanced" minimises ``max(traffic_weight * Traf, Comp)``, in place of
-    the paper's difference (Eq. 13), whose optimum may be fully serial. All are sums of base-2 logs.
-    ``boundaries`` "network" counts the traffic that the paper counts, over the network on chip and out of
-    DRAM; "all" that between all levels: without polish mappings of CoSA's layers come within 1.2 times the
-    lower bounds in place of 1.9, for three times the CPU; with polish they differ by 2 %.
-    ``shares`` limits each role's tiles in a buffer, level name -> role -> fraction, as the paper does. Where
-    there are none, ``sharing`` says how the programs split a buffer: "free" bounds the sum of the tiles,
-    "even" gives each tensor the same words, "auto" is "free" for up to two tensors and "even" for more (a
-    third of the time for mappings as good). The polish knows neither, only that the tiles fit together.
-    ``keep_choices``: see :func:`solvers.mapping.cosa.capacity.keep_choices`.
-    ``polish`` false returns the best pattern optimum as the programs found it; true descends from all of
-    them on the exact objective. ``kicks`` 0 ends the polish there; n restarts it up to n times from random
-    steps off the best, while that is far from the lower bound.
-    The utilisation term, which the released code weighs 0.1, takes three times the CPU and gave no better
-    mappings of CoSA's layers on its architecture; 0 leaves it out.
+    What the programs minimise (all terms are base-2 logarithms):
+
+    * ``surrogate``: "weighted-sum" is ``-utilisation_weight * Util + compute_weight * Comp + traffic_weight *
+      Traf`` (Eq. 12). "balanced" is ``max(traffic_weight * Traf, Comp)``, in place of the paper's difference
+      (Eq. 13), which a fully serial mapping may minimise.
+    * ``utilisation_weight`` is 0.1 in the released code and 0 here: the term takes three times the CPU and
+      gave no better mappings of CoSA's layers on its architecture.
+    * ``boundaries``: "network" counts the traffic that the paper counts, over the network on chip, and that
+      out of DRAM. "all" counts the traffic between all levels: without polish, mappings of CoSA's layers
+      come within 1.2 times the lower bounds instead of 1.9, for three times the CPU; with polish the two
+      differ by 2 %.
+
+    How tiles divide a level's capacity:
+
+    * ``shares``: level name -> role -> the fraction of the level's words that this role's tiles may take, as
+      in the paper.
+    * ``sharing`` is for levels without ``shares``: "free" bounds the sum of the tiles, "even" gives each
+      tensor the same words, "auto" is "free" for up to two tensors and "even" for more (a third of the time
+      for mappings as good). The polish uses neither: there the tiles only have to fit together.
+    * ``keep_choices``: as many choices of kept tensors get programs
+      (:func:`solvers.mapping.cosa.capacity.keep_choices`).
+
+    How the programs are solved, and what follows:
+
+    * ``engine``: the library that solves the integer programs.
+    * ``polish``: descend on the cost model's objective from all programs' optima. Without it the answer is
+      the best of these optima as it is.
+    * ``kicks``: how often the polish starts again from random steps off its best mapping, while that is far
+      from the lower bound.
     """
 
     engine: EngineName = "cp-sat"

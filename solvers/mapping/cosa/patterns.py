@@ -1,4 +1,4 @@
-"""Reuse patterns: what the loop order of one level can save, without listing the orders."""
+"""Reuse patterns: classes of loop orders of one level, in place of the paper's binaries for loop ranks."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ class Pattern:
 
 
 def reuse_patterns(layer: Layer) -> tuple[Pattern, ...]:
-    """The patterns no other pattern dominates, for the dims of ``layer`` that are larger than 1.
+    """The patterns that no other pattern dominates, for the dims of ``layer`` that are larger than 1.
 
-    Which tensors stay put at a level is decided by its innermost loops alone: an order saves the loops of
-    dim d for tensor v when d and all loops inside it are irrelevant to v (CoSA Eq. 9 and 10, where binaries
-    Y say the same of every rank). A priority list v1, v2, ... puts the dims irrelevant to all of the first
-    k tensors inside those irrelevant to the first k - 1 only, which is the best any order can do for it.
+    The innermost loops of a level alone decide which tensors stay where they are: an order saves tensor v the
+    transfers over dim d if d and all loops inside it are irrelevant to v. (Eq. 9 and 10 say so with a binary
+    Y for every rank.) Take any list of tensors v1, v2, ... by priority. The order that puts the dims
+    irrelevant to v1 ... vk inside those irrelevant to v1 ... v(k - 1) only saves v1 the most, then v2 the
+    most of what is left, and so on. So the orders of all such lists include a best one for every program.
     """
     names = [tensor.name for tensor in layer.tensors]
     dims = frozenset(dim for dim, size in layer.dims if size > 1)
@@ -62,5 +63,6 @@ def _pattern(order: tuple[str, ...], names: list[str], irrelevant: dict[str, fro
 
 
 def _dominates(better: Pattern, worse: Pattern) -> bool:
+    """Whether ``better`` saves every tensor at least the dims that ``worse`` does, and some tensor more."""
     pairs = list(zip(better.free, worse.free, strict=True))
     return better.free != worse.free and all(more >= less for (_, more), (_, less) in pairs)

@@ -1,4 +1,8 @@
-"""CoSA's program for one choice of kept tensors: written down, solved per reuse pattern, read back."""
+"""CoSA's program for one choice of kept tensors: written down, solved per reuse pattern, read back.
+
+In the paper's order: variables (Table II), every factor once and fan-outs (sections III-B and III-C),
+capacities (Eq. 1 and 2), objective (Eq. 3 to 12), and the mapping that a solution means.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ from solvers.mapping.space.space import MappingSpace
 
 @dataclass(frozen=True)
 class Solved:
-    """One program's answer: the mapping (None: nothing found), and whether its optimality was proven."""
+    """One program's answer: the mapping, None if none was found, and whether its optimality was proven."""
 
     mapping: Mapping | None
     proven: bool
@@ -58,7 +62,11 @@ class CosaProgram:
         return weighted_sum(utilisation(self._variables, self._buffers), comp, traffic, self._params)
 
     def solve(self, pattern: Pattern, engine: Engine, seconds: float) -> Solved:
-        """The optimum for ``pattern`` whose tiles fit in whole words; cuts found on the way stay."""
+        """The optimum for ``pattern`` whose tiles fit in whole words, if ``seconds`` are enough.
+
+        The capacity rows are tangents and let some overfull tiles through. Each of those is cut off and the
+        program solved again; the cuts hold for every pattern, so they stay in the engine.
+        """
         goal, clock = self.goal(pattern), Stopwatch()
         while (left := seconds - clock.wall_seconds) > 0:
             answer = engine.minimise(goal, left)
@@ -81,7 +89,7 @@ class CosaProgram:
             respect_capacity(self._variables, buffer)
 
     def _most_logs(self) -> int:
-        """The variable of the balanced objective, with room for all tensors over two boundaries."""
+        """The variable of the balanced objective; its upper limit is above any traffic or compute."""
         layer = self._variables.layer
         most = max(1.0, self._params.traffic_weight) * 4 * len(layer.tensors) * log2(2 * layer.macs)
         return self.integer.variable(ceil(most / UNIT))
@@ -98,6 +106,6 @@ class CosaProgram:
         return LevelMapping(ordered, x, y, self._keep[level])
 
     def _natural(self, level: int) -> Pattern:
-        """The order that a tensor kept just inside ``level`` likes best."""
+        """The order that saves most for the tensor kept just inside ``level``, if it is the only one."""
         inside = self._keep[level - 1] if level else frozenset[str]()
         return max(self._orders, key=lambda pattern: pattern.stationary[:1] in {(name,) for name in inside})

@@ -1,4 +1,9 @@
-"""CoSA end to end: programs, exact re-evaluation of every pattern's optimum, polish, the outcome."""
+"""CoSA from the problem to the outcome.
+
+1. Write one integer program for each choice of kept tensors (:mod:`~solvers.mapping.cosa.program`).
+2. Solve it once for each reuse pattern, that is for each class of loop orders at the network's level.
+3. Evaluate every optimum with the cost model, and descend from all of them (the polish).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +29,7 @@ from solvers.outcome import Outcome, noting_limits
 VERSION = "3"
 
 _LOADED: set[tuple[str, bool]] = set()
-"""The engines that this process has loaded, and whether with the polish."""
+"""(engine, polish) pairs whose libraries and compiled code this process has loaded."""
 
 
 @noting_limits
@@ -32,11 +37,11 @@ _LOADED: set[tuple[str, bool]] = set()
 def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) -> Outcome[Mapping]:  # noqa: B008
     """The best mapping reached from the optima of CoSA's programs, judged by the cost model.
 
-    ``budget.iterations`` is the most programs to solve (there is one per reuse pattern and choice of kept
-    tensors). ``program_proven`` is true when all of them were solved to proven optimality; the status is
-    OPTIMAL only if the objective meets the cost model's lower bound. The seconds leave out what a
-    process does once, loading the engine and the compiled evaluator. Raises InputError for shares of a
-    level that the architecture does not have.
+    ``budget.iterations`` is the most programs to solve; there is one for each reuse pattern and choice of
+    kept tensors. ``program_proven`` is true when all of them were solved to proven optimality. The status is
+    OPTIMAL only if the objective meets the cost model's lower bound. The seconds leave out what a process
+    does once: loading the engine and the compiled evaluator. Raises InputError for ``shares`` of a level
+    that the architecture does not have.
     """
     params.check_levels(problem.architecture)
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)
@@ -64,14 +69,14 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
 
 
 def _valid(problem: MappingProblem, mappings: list[Mapping]) -> list[Mapping]:
-    """Each of the mappings once that the problem allows: programs know no loop orders asked by the user."""
+    """The different mappings that the problem allows: programs do not know loop orders that a user fixes."""
     return [mapping for mapping in dict.fromkeys(mappings) if not violations(problem, mapping)]
 
 
 def _improved(
     problem: MappingProblem, starts: list[Mapping], bound: float, limits: tuple[Budget, Params, Stopwatch]
 ) -> tuple[Mapping, int]:
-    """The best mapping reached from ``starts``, and how many were evaluated."""
+    """The best mapping reached from ``starts``, and how many mappings were evaluated on the way."""
     budget, params, clock = limits
     if not params.polish:
         return min(starts, key=lambda mapping: _cost(problem, mapping)), len(starts)
@@ -80,7 +85,7 @@ def _improved(
 
 
 def _fitting(space: MappingSpace, params: Params) -> tuple[list[Keep], list[str]]:
-    """The choices of kept tensors whose unit tiles fit, and why the others do not."""
+    """The choices of kept tensors whose tiles of one word each fit, and why the others do not."""
     choices, reasons = [], []
     for keep in keep_choices(space, params):
         if reason := misfit(space, keep, params):
@@ -91,7 +96,7 @@ def _fitting(space: MappingSpace, params: Params) -> tuple[list[Keep], list[str]
 
 
 def _serial(problem: MappingProblem, keep: Keep) -> Mapping:
-    """Every loop at DRAM: valid wherever unit tiles fit, for when time runs out before a program ends."""
+    """Every loop at DRAM: valid wherever tiles of one word fit, for when no program ends in time."""
     outermost = len(keep) - 1
     return Mapping(
         tuple(
@@ -102,7 +107,7 @@ def _serial(problem: MappingProblem, keep: Keep) -> Mapping:
 
 
 def _load(problem: MappingProblem, mapping: Mapping, params: Params) -> None:
-    """Make the engine and the compiled evaluator do a little, once a process: it loads what they need."""
+    """Solve a tiny program and evaluate one mapping, once a process, so that loading is not timed."""
     if (params.engine, params.polish) in _LOADED:
         return
     _LOADED.add((params.engine, params.polish))
@@ -116,7 +121,7 @@ def _load(problem: MappingProblem, mapping: Mapping, params: Params) -> None:
 def _solved(
     space: MappingSpace, choices: list[Keep], budget: Budget, params: Params, clock: Stopwatch
 ) -> Iterator[Solved]:
-    """Every program's answer; those beyond the budget are left unproven."""
+    """Every program's answer; programs beyond the budget count as not solved."""
     number = 0
     for keep in choices:
         program = CosaProgram(space, keep, params)

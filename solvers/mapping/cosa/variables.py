@@ -1,4 +1,13 @@
-"""The decision variables: how many equal primes of a dim stand at each place of the loop nest."""
+"""The decision variables: how many equal prime factors of a dim stand at each position of the loop nest.
+
+The paper has a binary X for each prime factor, level and rank (Table II). Equal primes of a dim are
+interchangeable, so here one integer counts how many of them stand at a position; that leaves out all mappings
+that differ by a swap of equal primes. Ranks are not variables at all (:mod:`solvers.mapping.cosa.patterns`).
+
+The product of some loop bounds becomes linear in these counts by taking logarithms (section III-B)::
+
+    log2(bounds of dims at positions) = sum over groups, positions of  count[group, position] * log2(prime)
+"""
 
 from __future__ import annotations
 
@@ -20,7 +29,7 @@ Kind = Literal["temporal", "x", "y"]
 
 @dataclass(frozen=True, eq=False)
 class PrimeGroup:
-    """``count`` equal prime factors ``prime`` of ``dim``: interchangeable, so counted and not placed."""
+    """``count`` prime factors of ``dim`` that all equal ``prime``."""
 
     dim: str
     prime: int
@@ -29,11 +38,14 @@ class PrimeGroup:
 
 @dataclass(frozen=True, eq=False)
 class FactorPosition:
-    """A place for factors: the temporal block of a level, or its fan-out along x or y (of size ``room``)."""
+    """Where factors may stand: in the temporal loops of a level, or along one side of its fan-out.
+
+    ``fanout`` is the number of instances along that side; temporal loops have no such limit.
+    """
 
     level: int
     kind: Kind
-    room: float = inf
+    fanout: float = inf
 
 
 def prime_groups(dim: str, size: int) -> Iterator[PrimeGroup]:
@@ -42,8 +54,8 @@ def prime_groups(dim: str, size: int) -> Iterator[PrimeGroup]:
         yield PrimeGroup(dim, prime, count)
 
 
-def slots_of(architecture: Architecture) -> Iterator[FactorPosition]:
-    """All places, inside out: of each level the temporal block, then the sides with a fan-out."""
+def positions_of(architecture: Architecture) -> Iterator[FactorPosition]:
+    """All positions from the inside out: each level's temporal loops, then the sides with a fan-out."""
     for index, level in enumerate(architecture.levels):
         yield FactorPosition(index, "temporal")
         if level.fanout_x > 1:
@@ -53,7 +65,7 @@ def slots_of(architecture: Architecture) -> Iterator[FactorPosition]:
 
 
 class Variables:
-    """``m[group, slot]`` of one program, and the logarithms that are linear in them."""
+    """The counts ``[group, position]`` of one program, and the logarithms that are linear in them."""
 
     def __init__(self, program: IntegerProgram, space: MappingSpace) -> None:
         self.program = program
@@ -61,39 +73,45 @@ class Variables:
         self.level_rules = space.level_rules
         self.depth = len(space.architecture.levels)
         self.groups = [group for dim, size in self.layer.dims for group in prime_groups(dim, size)]
-        self.slots = list(slots_of(space.architecture))
+        self.positions = list(positions_of(space.architecture))
         self._index = {
-            (group, slot): program.variable(upper)
+            (group, position): program.variable(upper)
             for group in self.groups
-            for slot in self.slots
-            if self._allows(group, slot) and (upper := _most(group, slot))
+            for position in self.positions
+            if self._allows(group, position) and (upper := _most(group, position))
         }
         self._extents: dict[tuple[Axis, int], Terms] = {}
 
-    def _allows(self, group: PrimeGroup, slot: FactorPosition) -> bool:
-        """Whether the user's constraints let the dim be there."""
-        return slot.kind == "temporal" or self.level_rules[slot.level].allows_side(group.dim, slot.kind)
+    def _allows(self, group: PrimeGroup, position: FactorPosition) -> bool:
+        """Whether the user's constraints let the dim of ``group`` stand at ``position``."""
+        return position.kind == "temporal" or self.level_rules[position.level].allows_side(
+            group.dim, position.kind
+        )
 
-    def count(self, group: PrimeGroup, slots: Collection[FactorPosition]) -> Terms:
-        """How many primes of ``group`` stand in ``slots``."""
-        return {self._index[group, slot]: 1.0 for slot in slots if (group, slot) in self._index}
+    def count(self, group: PrimeGroup, positions: Collection[FactorPosition]) -> Terms:
+        """How many primes of ``group`` stand at ``positions``."""
+        return {
+            self._index[group, position]: 1.0 for position in positions if (group, position) in self._index
+        }
 
-    def loops(self, dims: Collection[str], slots: Collection[FactorPosition]) -> Terms:
-        """log2 of the product of the loop bounds of ``dims`` in ``slots``."""
+    def loops(self, dims: Collection[str], positions: Collection[FactorPosition]) -> Terms:
+        """log2 of the product of the loop bounds of ``dims`` at ``positions``."""
         return {
             index: log2(group.prime)
             for group in self.groups
             if group.dim in dims
-            for index in self.count(group, slots)
+            for index in self.count(group, positions)
         }
 
     def at(self, levels: Collection[int], *kinds: Kind) -> list[FactorPosition]:
-        """The places of these kinds at these levels."""
-        return [slot for slot in self.slots if slot.level in levels and slot.kind in kinds]
+        """The positions of these kinds at these levels."""
+        return [
+            position for position in self.positions if position.level in levels and position.kind in kinds
+        ]
 
     def within(self, level: int) -> list[FactorPosition]:
-        """What makes up the tile of one instance of ``level`` (-1: of one MAC, which is nothing)."""
-        return [slot for slot in self.slots if slot.level <= level]
+        """The positions whose loops make up the tile of one instance of ``level``; none for a MAC (-1)."""
+        return [position for position in self.positions if position.level <= level]
 
     def steps(self, tensor: Tensor, level: int) -> Terms:
         """log2 of the tile of ``tensor`` at ``level`` without its halo, as the paper counts it (Eq. 1).
@@ -116,7 +134,11 @@ class Variables:
         return self._extents[axis, level]
 
     def _sliding_extent(self, live: list[tuple[str, int]], level: int) -> Terms:
-        """log2(1 + sum c * (t - 1)) is not linear in counts: one binary for every way to tile the axis."""
+        """log2 of the extent ``1 + sum(c * (t - 1))`` of a window that slides, exactly.
+
+        The extent is no product of the tile sizes t, so its logarithm is not linear in counts. A binary for
+        every choice of counts within the tile, of which exactly one is 1, makes it linear.
+        """
         groups = [group for group in self.groups if group.dim in dict(live)]
         extent: Terms = {}
         ways: list[tuple[int, tuple[int, ...]]] = []
@@ -132,18 +154,19 @@ class Variables:
         return extent
 
     def block(self, values: Sequence[int], level: int, kind: Kind) -> tuple[Loop, ...]:
-        """The loops of one block in a solution, in the layer's order of dims."""
-        slots = self.at([level], kind)
+        """The loops at one position in a solution, in the layer's order of dims."""
+        positions = self.at([level], kind)
         bounds = {dim: 1 for dim, _ in self.layer.dims}
         for group in self.groups:
-            for index in self.count(group, slots):
+            for index in self.count(group, positions):
                 bounds[group.dim] *= group.prime ** values[index]
         return loops(bounds.items())
 
 
-def _most(group: PrimeGroup, slot: FactorPosition) -> int:
+def _most(group: PrimeGroup, position: FactorPosition) -> int:
+    """The most primes of ``group`` whose product is within the position's fan-out."""
     most = 0
-    while most < group.count and group.prime ** (most + 1) <= slot.room:
+    while most < group.count and group.prime ** (most + 1) <= position.fanout:
         most += 1
     return most
 
