@@ -1,4 +1,4 @@
-"""Lower bounds on geometric programs by weak duality, whatever the solver's tolerances."""
+"""Lower bounds on geometric programs by weak duality, which hold whatever the solver's tolerances were."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from solvers.mapping.thistle.program import ClassProgram, LogDomain
 Array = NDArray[Any]
 
 MARGIN = 1 - 1e-9
-"""Bounds are multiplied by this, for they come out of logarithms and exponentials."""
+"""Bounds are multiplied by this: it covers the rounding errors of logarithms and exponentials."""
 
 
 def certified(program: ClassProgram, relaxed: RelaxedOptimum) -> float:
-    """A number that the program's objective (energy or cycles) nowhere is below within its constraints.
+    """A number that the program's objective (energy or cycles) is nowhere below within its constraints.
 
-    With multipliers of at least 0 the Lagrangian L is nowhere above the objective where the constraints hold.
-    In the logarithms x it is convex, a sum of exponentials and linear terms, so at every x of the box
-    ``L(x) >= L(p) + gradient L(p) @ (x - p)`` for any point p, and the least of the right side over the box
-    is a bound. ``relaxed`` gives p and the multipliers; near the optimum nearly nothing is lost. Cycles go by
-    their logarithm: a maximum is at least any average, and log-sum-exp is convex too.
+    The Lagrangian L is the objective plus multipliers of at least 0 times the constraints' excess; where the
+    constraints hold it is nowhere above the objective. In x it is convex, a sum of exponentials and linear
+    terms. So for any point p, ``L(x) >= L(p) + gradient L(p) @ (x - p)`` everywhere, and the least of the
+    right side over the domain is a lower bound. ``relaxed`` gives p and the multipliers: at the optimum
+    nothing would be lost. For cycles L has the average of the times' logarithms with ``time_weights``: the
+    largest is at least any average, and the logarithm of a sum of exponentials is convex, too.
     """
     x = relaxed.x
     if program.objective == "energy":
@@ -43,7 +44,10 @@ def certified(program: ClassProgram, relaxed: RelaxedOptimum) -> float:
 
 
 def least_in_box(box: LogDomain, slope: Array) -> float:
-    """The least ``slope @ x`` in the box, limits aside: of each sum the rest goes where it costs least."""
+    """The least ``slope @ x`` in the domain without its limits.
+
+    Every x starts at its least value; what a dim's sum still needs goes to its cheapest variables first.
+    """
     x = box.least.copy()
     for group, total in enumerate(box.sums):
         members = np.flatnonzero(box.group == group)

@@ -1,4 +1,9 @@
-"""Best-first search of the classes of loop orders: a geometric program each, and one for all still open."""
+"""Best-first search through the classes of loop orders; each class has a geometric program.
+
+Orders are chosen level by level, from the outermost inwards. A node in which some levels have no order yet
+has a program, too, whose optimum is at most that of every class it stands for. So it covers them: where its
+optimum is above a mapping already found, none of these classes need be solved.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +27,7 @@ Orders = tuple[Order | None, ...]
 
 @dataclass(frozen=True, eq=False)
 class ClassNode:
-    """A class, or several that agree in the orders chosen so far, with its program's optimum."""
+    """A class, or all classes that agree in the orders chosen so far, with its program's optimum."""
 
     program: ClassProgram
     orders: Orders
@@ -33,7 +38,7 @@ class ClassNode:
 
 @dataclass(frozen=True, eq=False)
 class Branching:
-    """The order classes of one tiling's levels, chosen from the outermost level inwards.
+    """The tree of choices of one tiling: a class of orders for each level, the outermost level's first.
 
     ``mirrored`` exchanges dims (:func:`mirrored_dims`): of a class and its image only one is searched.
     """
@@ -44,13 +49,13 @@ class Branching:
 
     @cached_property
     def root(self) -> Orders:
-        """No order chosen but where there is only one class."""
+        """The node in which only levels with a single class have an order."""
         orders: list[Order | None] = [None] * len(self.costs.tiling.keep)
         orders[0] = self.costs.tiling.loops_at(0)
         return self._with_forced(tuple(orders))
 
     def children(self, orders: Orders) -> Iterator[Orders]:
-        """``orders`` with one of each class at the outermost level that has none."""
+        """``orders`` with one order of each class at the outermost level that has none yet."""
         level = self._next_level(orders)
         for order in self._orders(level, orders):
             chosen = self._with_forced((*orders[:level], order, *orders[level + 1 :]))
@@ -58,7 +63,7 @@ class Branching:
                 yield chosen
 
     def completed(self, orders: Orders) -> tuple[Order, ...]:
-        """``orders`` with the first class wherever there is none."""
+        """``orders`` with the first class's order at every level that has none yet."""
         while None in orders:
             orders = next(self.children(orders))
         return tuple(order for order in orders if order is not None)
@@ -86,11 +91,11 @@ class Branching:
         return list(dict.fromkeys(tuple(dim for dim, _ in order) for order in asked))
 
     def _hoisting(self, level: int, orders: Orders) -> list[Tensor]:
-        """The tensors that, staying through this level, would stay through loops further out as well."""
+        """The tensors that would stay through loops further out, too, if this level let them stay."""
         return [tensor for tensor in self._classes(level).tensors if self._is_hoisted(tensor, level, orders)]
 
     def _is_hoisted(self, tensor: Tensor, level: int, orders: Orders) -> bool:
-        """Whether a loop over an absent dim stands inside the first present one outside ``level``."""
+        """Whether, outside ``level``, loops over dims that the tensor lacks stand inside the first it has."""
         alone = OrderClasses(self.costs.layer, (tensor,), self.costs.tiling.unseen)
         for order in orders[level + 1 :]:
             (walk,) = alone.walks(order or ())
@@ -111,11 +116,14 @@ class Branching:
 
     @cached_property
     def _exchanged(self) -> ReadOnlyDict[str, str]:
-        """``mirrored`` where the tiling has the mirror image of each of its classes."""
+        """``mirrored`` if the tiling has the mirror image of each of its classes, else nothing."""
         return self.mirrored if self.costs.tiling.is_symmetric(self.mirrored) else {}
 
     def _has_twin(self, orders: Orders) -> bool:
-        """Whether the classes with height and width exchanged come first in the order of their keys."""
+        """Whether the mirror image of these orders is another class that is searched instead.
+
+        Of a class and its image, the one whose key comes first is searched.
+        """
         if not self._exchanged:
             return False
         for level in range(len(orders) - 1, 0, -1):
@@ -139,11 +147,11 @@ def _sortable(walk: HoistWalk) -> tuple[object, ...]:
 
 @dataclass
 class ClassSearch:
-    """Solves programs in the order of their promise; ``may_go_on()`` is asked before each.
+    """Solves programs, those with the least optimum so far first; ``may_go_on()`` is asked before each.
 
-    An order still to be chosen costs at most what any class does in its place, so nothing that comes later
-    has a smaller relaxed optimum: whoever has a mapping that is as good may stop. (``estimate`` is not a
-    bound on the cost model's objective, see :class:`TilingCosts`; a proof takes other expressions.)
+    An open order costs at most what any class does in its place, so nothing that comes later has a smaller
+    relaxed optimum, and whoever has a mapping as good as that may stop. ``estimate`` is no bound on the cost
+    model's objective (see :class:`TilingCosts`); the proof has expressions of its own.
     """
 
     branchings: Sequence[Branching]
@@ -153,12 +161,12 @@ class ClassSearch:
     exhausted: bool = False
     infeasible: int = 0
     closed: set[int] = field(default_factory=set)
-    """Branchings (by identity) of which nothing more is wanted."""
+    """Branchings, by ``id``, from which no more nodes are wanted."""
     _open: list[tuple[float, int, Branching, ClassNode]] = field(default_factory=list)
     _number: Iterator[int] = field(default_factory=count)
 
     def nodes(self) -> Iterator[tuple[Branching, ClassNode]]:
-        """The classes in the order of their estimates; when the search may not go on, what is open then."""
+        """The classes in the order of their estimates; once the search may not go on, the nodes open then."""
         for branching in self.branchings:
             self._push(branching, branching.root)
         while self._open and self.may_go_on():
@@ -178,11 +186,14 @@ class ClassSearch:
 
     @property
     def still_open(self) -> list[tuple[Branching, ClassNode]]:
-        """What has been solved and not been returned."""
+        """The nodes that are solved and not yet yielded."""
         return [(branching, node) for _, _, branching, node in self._open]
 
     def _push(self, branching: Branching, orders: Orders, parent: ClassNode | None = None) -> None:
-        """Open the node of ``orders``, with its parent's optimum (no larger) if no more may be solved."""
+        """Solve and open the node of ``orders``.
+
+        Where no more may be solved it takes its parent's optimum, which is no larger.
+        """
         if parent is not None and not self.may_go_on():
             self._insert(branching, replace(parent, orders=orders))
             return
@@ -190,7 +201,7 @@ class ClassSearch:
         program = branching.costs.program(orders)
         relaxed = cones.solve(program, self.scale)
         if relaxed is not None and not 0.5 < (size := program.magnitude_at(relaxed.x)) / self.scale < 2:
-            self.scale = size  # one near the optimum makes this and the next programs accurate
+            self.scale = size  # a scale near the optimum makes the solver accurate, here and for what follows
             relaxed = cones.solve(program, self.scale)
         if relaxed is None:
             self.infeasible += 1

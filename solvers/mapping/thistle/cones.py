@@ -1,7 +1,18 @@
-"""Geometric programs solved as exponential-cone programs, straight into Clarabel's data.
+"""Geometric programs solved as exponential-cone programs, written straight into Clarabel's data.
 
-The paper has CVXPY's disciplined geometric programming do this. Nearly all of its time goes to making cones
-of expressions, once a program, so here they are made of arrays; the tests hold both to the same optima.
+The paper leaves this to CVXPY (:mod:`solvers.mapping.thistle.disciplined` is that statement). CVXPY spends
+two to five times as long, most of it on turning expressions into cones, and gives no multipliers for a proof.
+The tests hold both to the same optima.
+
+With x for the logarithms of the trip counts, a posynomial is ``sum_i exp(a_i @ x + b_i)``. Each term becomes
+a variable u_i with the cone ``exp(a_i @ x + b_i) <= u_i``; the sum of the u_i is linear::
+
+    minimise    sum of the energy's u_i - saved @ x         (energy)
+                t                                           (cycles: t is the logarithm of the time)
+                sum of the u_i of exp(t) * energy           (energy times cycles)
+    subject to  sum of the u_i of exp(-t) * time_k <= 1     for every component k (not for energy)
+                sum of the u_i of fill_l <= 1               for every level l
+                the linear constraints of the domain
 """
 
 from __future__ import annotations
@@ -37,8 +48,7 @@ class RelaxedOptimum:
 def solve(program: ClassProgram, scale: float) -> RelaxedOptimum | None:
     """The optimum of ``program``, whose objective is about ``scale``; None if it is infeasible.
 
-    Columns are the logarithms x, for cycles and their product with energy the logarithm of the time in
-    scale 1, then one u for each term of each posynomial with ``exp(term) <= u`` (an exponential cone).
+    The columns are x, then t where the objective has the time in it, then one u for each term.
     """
     layout, rows = _Layout(program, scale), ConeRows()
     groups, limits = _linear_rows(layout, rows)
@@ -50,7 +60,7 @@ def solve(program: ClassProgram, scale: float) -> RelaxedOptimum | None:
 
 
 class _Layout:
-    """Where the variables of a program stand among the columns, and its scaled posynomials."""
+    """Which columns the variables of a program have, and its posynomials in order, scaled."""
 
     def __init__(self, program: ClassProgram, scale: float) -> None:
         self.program = program
@@ -71,13 +81,14 @@ class _Layout:
 
     @property
     def goal(self) -> Array:
-        """Minimise the sum of the energy's terms, or the logarithm of the time."""
+        """The coefficients of what is minimised: the energy's u, or t."""
         goal = np.zeros(self.columns)
         if not self.costed:
             goal[self.variables] = 1.0
             return goal
         goal[self.starts[0] : self.starts[1]] = 1.0
-        if not self.timed:  # times the cycles it would not be convex: only the estimate takes it off
+        # A linear term times the cycles would not be convex, so there only the estimate subtracts it.
+        if not self.timed:
             goal[: self.variables] = -self.program.saved / self.scale
         return goal
 
@@ -95,7 +106,7 @@ class _Layout:
 
 
 def _linear_rows(layout: _Layout, rows: ConeRows) -> tuple[int, int]:
-    """The box: how many rows of equations (groups) and of inequalities."""
+    """Add the rows of the domain; how many are equations (of dims), and how many are inequalities."""
     box, n = layout.program.box, layout.variables
     every = np.arange(n)
     rows.add(box.group, every, np.ones(n), box.sums)
@@ -108,7 +119,7 @@ def _linear_rows(layout: _Layout, rows: ConeRows) -> tuple[int, int]:
 
 
 def _sum_rows(layout: _Layout, rows: ConeRows) -> int:
-    """The terms of each time (over the time's variable) and of each fill add up to at most 1."""
+    """Add the rows ``sum of u <= 1`` of each time over exp(t) and of each fill; how many there are."""
     first = 1 if layout.costed else 0
     for start, end in zip(layout.starts[first:-1], layout.starts[first + 1 :], strict=True):
         columns = np.arange(start, end)
@@ -117,7 +128,7 @@ def _sum_rows(layout: _Layout, rows: ConeRows) -> int:
 
 
 def _term_rows(layout: _Layout, rows: ConeRows) -> int:
-    """Every term's cone (exponents @ x + log, 1, u); how many."""
+    """Add every term's cone, that of the points (exponents @ x + log, 1, u); how many there are."""
     exponents = np.concatenate([part.exponents for part, _ in layout.parts])
     if layout.timed:
         times = np.concatenate([np.full(len(part.logs), sign) for part, sign in layout.parts])

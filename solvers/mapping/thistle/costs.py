@@ -1,4 +1,9 @@
-"""Energy, time and capacity of a tiling as geometric programs (Thistle, Eq. 3, as the cost model counts)."""
+"""Energy, time and capacities of a tiling as a geometric program: Thistle's Eq. 3 as the cost model counts.
+
+* Energy (Eq. 3): accesses of every level times the energy of one, the MACs' energy, leakage.
+* Time (section V-B): the slowest of the MACs and of every level's words over its bandwidth.
+* Capacities and fan-outs (the constraints of Eq. 3): ``Volumes.fills`` and the limits of the domain.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +28,10 @@ Array = NDArray[Any]
 
 
 class Words(NamedTuple):
-    """What one tensor asks of a level that keeps it: posynomials, in words of one instance.
+    """What one tensor asks of a level that keeps it: posynomials, in words of one instance of the level.
 
-    ``sent`` inwards (outputs: taken in), ``filled`` from outside (None at the outermost level).
+    ``sent`` are the words that go inwards (of outputs: those that come from there), ``filled`` those that
+    come from outside (of outputs: that go there); None at the outermost level.
     """
 
     tensor: Tensor
@@ -36,12 +42,13 @@ class Words(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TilingCosts:
-    """The programs of one tiling, an order of loops (or none yet) per level giving one each.
+    """The programs of one tiling: one for each choice of an order of loops, or of none yet, per level.
 
-    Partial sums count as the paper counts them, once in and once out each time (the factor 2 of Algorithm 1).
-    The cost model leaves out the first read and fill of each copy of an output; a line over the logarithm of
-    the number of copies stands for that, whose constant is ``first_reads_pj``. What else differs: blocks
-    are not rounded up, and leakage lasts for the compute cycles.
+    Three things differ from the cost model. Partial sums count once in and once out each time (the factor 2
+    of Algorithm 1), while the cost model leaves out the first read and fill of each copy of an output. What
+    that saves grows with the number of copies, which is convex in the variables' logarithms; a line above it
+    stands in for it, with the constant ``first_reads_pj`` and the slopes ``saved``. Accesses are not rounded
+    up to blocks of words. Leakage lasts for the compute cycles only.
     """
 
     volumes: Volumes
@@ -81,7 +88,7 @@ class TilingCosts:
 
     @cached_property
     def box(self) -> LogDomain:
-        """The variables' ranges, dims as products of their trip counts, fan-outs."""
+        """Ranges of the variables, sizes of dims as products of trip counts, and fan-outs."""
         tiling = self.tiling
         place = {dim: number for number, dim in enumerate(tiling.tiled_dims)}
         group = np.array([place[choice.dim] for choice in tiling.choices], int)
@@ -89,7 +96,7 @@ class TilingCosts:
         return LogDomain(*tiling.logs, group, sums, tuple(self._limits()))
 
     def _listed(self, orders: Sequence[Order | None]) -> LogDomain:
-        """The box where dims that an order leaves out do not loop there."""
+        """The domain in which dims that an order leaves out have their least trip count at that level."""
         most = self.box.most.copy()
         for column, choice in enumerate(self.tiling.choices):
             order = None if choice.block.spatial else orders[choice.block.level]
@@ -99,13 +106,13 @@ class TilingCosts:
 
     @cached_property
     def first_reads_pj(self) -> float:
-        """What is taken off the energy for first reads and fills whatever the variables are."""
+        """The constant part of what first reads and fills save, in pJ."""
         words = self.layer.output.words(self.layer.sizes)
         return words * sum(pj * self._copies(level)[0] for level, pj in self._first_read_pj.items())
 
     @cached_property
     def _saved(self) -> Array:
-        """What more is taken off with the logarithms of the variables, in pJ."""
+        """What they save in addition, in pJ for each unit of each variable's logarithm."""
         words = self.layer.output.words(self.layer.sizes)
         saved = np.zeros(len(self.volumes.names))
         for level, pj in self._first_read_pj.items():
@@ -124,10 +131,10 @@ class TilingCosts:
         }
 
     def _copies(self, level: int) -> tuple[float, float]:
-        """Copies of an output at ``level``: the chord, as (constant, slope), over their range.
+        """The copies of an output at ``level`` as (constant, slope) of a line in the variables' logarithms.
 
-        Spatial loops over dims that the outputs do not have make copies; as a function of the logarithms of
-        the variables among them the number is convex, so the chord is nowhere below it.
+        Spatial loops over dims that the outputs do not have make copies. Their number is the exponential of a
+        sum of logarithms, which is convex: the chord over the range of that sum is nowhere below it.
         """
         fixed = self._fixed_trips(range(level + 1, len(self.tiling.keep)), self._absent)
         least, most = self._copies_range(level)
@@ -151,7 +158,7 @@ class TilingCosts:
         return 0.0, max(0.0, most)
 
     def _copying(self, level: int) -> Array:
-        """Which variables make copies: spatial ones outside ``level`` over dims that outputs do not have."""
+        """1 for each variable that makes copies: spatial, outside ``level``, over a dim that outputs lack."""
         choices = self.tiling.choices
         spatial = (c.block.spatial and c.block.level > level and c.dim in self._absent for c in choices)
         return np.array([*spatial], float)
@@ -173,7 +180,7 @@ class TilingCosts:
         )
 
     def _limits(self) -> Iterator[tuple[Array, float]]:
-        """What the fan-outs leave to the variables."""
+        """P_i P_j P_k <= P of Eq. 3: what fixed spatial loops leave of each fan-out to the variables."""
         for index, level in enumerate(self.architecture.levels):
             here = [c.block.spatial and c.block.level == index for c in self.tiling.choices]
             if any(here):
@@ -181,7 +188,10 @@ class TilingCosts:
                 yield np.array(here, float), log(level.fanout / taken)
 
     def _words(self, tensor: Tensor, orders: tuple[Order | None, ...]) -> Iterator[Words]:
-        """Items 4 to 8 of the cost model's list: what is sent on through bypassed levels to the MAC units."""
+        """The words at every level that keeps the tensor, from the MAC units outwards.
+
+        Levels that do not keep it are passed by: see items 4 to 8 of the cost model's list.
+        """
         sent = self.volumes.compute_cycles
         for level, kept in enumerate(self.tiling.keep):
             sent = sent.times(self.volumes.groups(tensor, level))
@@ -210,12 +220,12 @@ class TilingCosts:
         return self.volumes.total(parts)
 
     def _transfers(self, words: Sequence[Words]) -> Iterator[Posynomial]:
-        """Section V-B: each level's words over its bandwidth; the slowest component sets the delay."""
+        """Section V-B: the cycles that each level takes for its words at its bandwidths."""
         for index, level in enumerate(self.architecture.levels):
             yield from self._transfer(level, *self._moved([w for w in words if w.level == index]))
 
     def _moved(self, words: Sequence[Words]) -> tuple[list[Posynomial], list[Posynomial]]:
-        """What a level reads, and what is written to it."""
+        """The words that a level reads, and those that are written to it."""
         outputs = [w.sent for w in words if w.tensor.is_output]
         return [w.sent for w in words], [w.filled for w in words if w.filled] + outputs
 

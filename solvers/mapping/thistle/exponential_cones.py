@@ -1,4 +1,4 @@
-"""Cone programs as Clarabel takes them: equations, then inequalities, then exponential cones."""
+"""Cone programs in Clarabel's form: rows of equations, then of inequalities, then of exponential cones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ class ConeRows:
     count: int = 0
 
     def add(self, rows: ArrayLike, columns: ArrayLike, values: ArrayLike, right: ArrayLike) -> None:
-        """As many rows as ``right`` has numbers, and their entries; ``rows`` count from the block's first."""
+        """Add as many rows as ``right`` has numbers, with entries (row, column, value).
+
+        ``rows`` are counted from the first row of this call.
+        """
         self.at.append(np.asarray(rows, int) + self.count)
         self.column.append(np.asarray(columns, int))
         self.value.append(np.asarray(values, float))
@@ -39,7 +42,7 @@ class ConeRows:
 
 
 def minimise(goal: Array, rows: ConeRows, kinds: Kinds) -> Any:
-    """Clarabel's answer to: minimise ``goal @ z`` where s = 0, s >= 0, and s in exponential cones.
+    """Clarabel's answer to: minimise ``goal @ z`` where the rows s are 0, at least 0, or in their cones.
 
     It has ``status``, ``x`` (that is z), ``z`` (the multipliers of the rows) and ``obj_val``.
     """

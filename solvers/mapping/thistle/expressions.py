@@ -1,4 +1,14 @@
-"""Thistle's Algorithm 1: footprints and data volumes of tiled loop nests as expressions of trip counts."""
+"""Thistle's Algorithm 1: footprints and data volumes of tiled loop nests as expressions of trip counts.
+
+The paper writes R, Q, P and S for the trip counts of four tiling levels of one machine (Eq. 1 and 2). Here
+the tiling levels are those of any architecture: for each storage level the loops across its fan-out, and
+around these its temporal loops::
+
+    for k in K.temporal.2:          # DRAM
+      for m in M.spatial.1:         # across the fan-out below level 1
+        for n in N.temporal.1:      # the loops of level 1
+          ...                       # further levels, then the MAC units
+"""
 
 from __future__ import annotations
 
@@ -55,20 +65,24 @@ class Expressions:
         )
 
     def footprint(self, tensor: Tensor, level: int) -> Signomial:
-        """DF: words of the tensor's tile in one instance of ``level`` (Algorithm 1, lines 11 and 17).
+        """DF: the words of the tensor's tile in one instance of ``level`` (Algorithm 1, lines 11 and 17).
 
-        An axis that sums several dims has a negative constant: see :attr:`Signomial.positive_part`.
+        An axis that sums several dims has a negative constant, which a posynomial must not have: see
+        :attr:`Signomial.positive_part`.
         """
         return self._tile(tensor, level).with_constants(self._values)
 
     def delivered(self, tensor: Tensor, level: int, orders: Sequence[Order | None]) -> Signomial:
-        """DV: words brought into one instance of ``level`` over the run (Algorithm 1); outputs: taken out.
+        """DV: the words brought into one instance of ``level`` over the run; of outputs, those taken out.
 
-        ``orders[i]`` is that of the temporal loops of level ``i``. The copy is hoisted through loops over
-        absent dims up to the first present one, along which the tile grows; from there every loop multiplies.
-        Where no loop of a level is over a present dim the hoist goes on in the next one, which the paper
-        leaves out. For an order None, still to be chosen, every loop does the least that it does in any: the
-        tile grows along all present dims and the hoist goes on.
+        Algorithm 1 walks outwards through the loops around the tile; ``orders[i]`` is the order of the
+        temporal loops of level ``i``. As long as loops are over dims that the tensor does not have, the copy
+        is hoisted out of them: the tile stays. Over the first dim that it has, the tile grows by what the
+        next iteration needs in addition. From there on every loop repeats the copy and multiplies.
+
+        Where a level has no loop over a dim of the tensor, the hoist goes on in the next level, which the
+        paper leaves out. Where an order is None, still to be chosen, every loop does the least that it does
+        in any order: the tile grows along all dims of the tensor, and the hoist goes on.
         """
         words, repeats, can_hoist = self._tile(tensor, level), monomial(), True
         for outer in range(level + 1, len(self.fanned)):
@@ -83,16 +97,19 @@ class Expressions:
         return words.with_constants(self._values) * repeats
 
     def compute_cycles(self) -> Signomial:
-        """What is brought to one MAC unit: a word of every tensor in each temporal iteration."""
+        """The temporal iterations of all loops; each brings one word of every tensor to each MAC unit."""
         return self._iterations(block for block in self.blocks if not block.spatial)
 
     def groups(self, tensor: Tensor, level: int) -> Signomial:
-        """Different tiles below one instance of ``level``: multicasts (outputs: reductions) count once."""
+        """How many different tiles go below one instance of ``level``.
+
+        A multicast, or of outputs a reduction, counts once.
+        """
         below = (block for block in self.blocks if block.spatial and block.level == level)
         return self._iterations(below, tensor.dims)
 
     def instances(self, level: int) -> Signomial:
-        """Instances of ``level`` in use: the spatial loops outside it."""
+        """How many instances of ``level`` are in use: the product of the spatial loops outside it."""
         return self._iterations(block for block in self.blocks if block.spatial and block.level > level)
 
     @cached_property
@@ -110,7 +127,10 @@ class Expressions:
         return monomial(1.0, dict.fromkeys(names, 1.0)).with_constants(self._values)
 
     def _tile(self, tensor: Tensor, level: int) -> Signomial:
-        """The footprint while the innermost trip counts are symbols, fixed or not."""
+        """The footprint in which the innermost trip counts are symbols, even those that are fixed.
+
+        They must be, for :meth:`_grown` replaces them.
+        """
         if (tensor, level) not in self._tiles:
             first, *further = (block for block in self.blocks if block.level <= level)
             words = product_of(_extent(axis, first) for axis in tensor.axes)
@@ -134,6 +154,6 @@ class Expressions:
 
 
 def _extent(axis: Axis, block: TilingBlock) -> Signomial:
-    """Section III-A: from 0 to ``sum(step * (trips - 1))``, so 2w + s - 2 for the index 2w + s."""
+    """Section III-A: indices from 0 to ``sum(step * (trips - 1))``; for 2w + s that is 2w + s - 2."""
     terms = [variable(block.trips(dim)) * step for dim, step in axis]
     return sum(terms, monomial(1.0 - sum(step for _, step in axis)))

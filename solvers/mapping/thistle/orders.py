@@ -1,4 +1,9 @@
-"""Loop orders of a level in classes of equal expressions: Thistle's pruning of permutations (section III)."""
+"""Classes of a level's loop orders that make equal expressions: Thistle's pruning (section III).
+
+Algorithm 1 looks at the loops of a level only up to the first one that moves the tensor. Orders that agree in
+that for every tensor make the same program, so one of them is enough: on seven loops a handful instead of
+5,040.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +18,19 @@ from solvers.mapping.thistle.expressions import Order
 
 
 class HoistWalk(NamedTuple):
-    """What Algorithm 1 makes of one tensor and order: equal walks over the same loops, equal volumes."""
+    """What Algorithm 1 sees of an order for one tensor: equal walks over equal loops give equal volumes."""
 
     hoisted: frozenset[str]
-    """Absent dims whose loops stand inside the first present one."""
+    """The dims that the tensor does not have whose loops stand inside the first one over a dim it has."""
     grown: str
-    """That first present dim if the tile overlaps its neighbours along it; else it only multiplies."""
+    """The dim of that first loop if neighbouring tiles overlap along it; empty if it only multiplies."""
     ends_here: bool
-    """Whether there is a present dim; without one the hoist goes on in the next outer level."""
+    """Whether there is such a first loop; without one the hoist goes on in the next level outside."""
 
 
 @dataclass(frozen=True)
 class OrderClasses:
-    """One order of each class, for loops whose deliveries to ``tensors`` of ``layer`` count."""
+    """One order of each class, where only deliveries to ``tensors`` of ``layer`` depend on the order."""
 
     layer: Layer
     tensors: tuple[Tensor, ...]
@@ -35,7 +40,7 @@ class OrderClasses:
     def of(self, dims: Sequence[str]) -> list[Order]:
         """The classes of orders, innermost first, that list all of ``dims``.
 
-        Once every tensor has met a loop that moves it the loops around may stand in any order.
+        Once every tensor has met a loop that moves it, the loops around may stand in any order.
         """
         found: dict[tuple[HoistWalk, ...], Order] = {}
         for order in self._settled_orders((), tuple(dims), self.tensors):
@@ -43,10 +48,10 @@ class OrderClasses:
         return list(found.values())
 
     def with_open(self, dims: Sequence[str], hoisting: Sequence[Tensor]) -> list[Order]:
-        """The classes that leave out all dims of some of ``hoisting``, the tensors which that can serve.
+        """The classes that leave out all dims of some tensors of ``hoisting``, which it lets stay.
 
-        Such a tensor is not moved by the level, so that it stays through the absent loops next outside too.
-        The paper's orders always list every dim, as if each did iterate.
+        A tensor that the level does not move can stay through loops of the next level outside as well. The
+        paper's orders list every dim, as if each had more than one iteration, and never do that.
         """
         found: dict[tuple[frozenset[str], tuple[HoistWalk, ...]], Order] = {}
         subsets = (combinations(hoisting, size) for size in range(1, len(hoisting) + 1))
@@ -71,6 +76,10 @@ class OrderClasses:
     def _settled_orders(
         self, order: Order, rest: tuple[str, ...], waiting: Sequence[Tensor]
     ) -> Iterator[Order]:
+        """``order`` followed by ``rest`` in every way that matters to the tensors still ``waiting``.
+
+        A tensor waits until the order has a loop over one of its dims.
+        """
         if not waiting or not rest:
             yield (*order, *rest)
             return
@@ -81,7 +90,7 @@ class OrderClasses:
 
     @cached_property
     def _overlapping(self) -> dict[str, frozenset[str]]:
-        """Per tensor the dims along which an extent is not just proportional to the trip count."""
+        """Per tensor the dims along which its extent is not just proportional to the trip count (halos)."""
         return {
             tensor.name: frozenset(
                 dim
@@ -109,6 +118,7 @@ def mirrored_dims(layer: Layer) -> dict[str, str]:
 
 
 def _leaves(layer: Layer, swap: dict[str, str]) -> bool:
+    """Whether the layer is the same with the dims exchanged."""
     if any(layer.sizes[dim] != layer.sizes[other] for dim, other in swap.items()):
         return False
     return all(

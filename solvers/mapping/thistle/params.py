@@ -1,4 +1,4 @@
-"""What can be set in Thistle: its pruning, its rounding, the polish, and the proof of a bound."""
+"""The settings of Thistle: pruning, rounding, polish and proof."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COUNTS = {"keeps": 1, "programs": 1, "classes": 1, "nearest": 1, "candidates": 1
 
 @dataclass(frozen=True)
 class Params:
-    """Thistle's knobs; the paper's way is ``mirror`` alone.
+    """The settings of one Thistle solve; of the switches the paper has ``mirror`` alone on.
 
     ``spread_windows``: a filter's R and S, never tiled (section III), may also stand whole across a fan-out.
     ``mirror``: of two classes that differ by height and width exchanged only one is solved (section III).

@@ -1,4 +1,4 @@
-"""Geometric programs as arrays, in the logarithms of their variables."""
+"""Geometric programs as arrays over x, the logarithms of the trip counts: in these they are convex."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Posynomial:
-    """``sum(exp(exponents @ x + logs))``: exponents [terms, variables], logs [terms], x logs of variables."""
+    """The sum of ``exp(exponents @ x + logs)`` over its terms.
+
+    ``exponents`` is [terms, variables]; ``logs`` [terms] are the logarithms of the coefficients.
+    """
 
     exponents: Array
     logs: Array
@@ -46,7 +49,7 @@ class Posynomial:
         return Posynomial(self.exponents + factor.exponents, self.logs + factor.logs)
 
     def scaled(self, factor: float) -> Posynomial:
-        """``factor`` times this; nothing left for 0."""
+        """``factor`` times this; a sum without terms for 0."""
         if factor == 0:
             return Posynomial(self.exponents[:0], self.logs[:0])
         return Posynomial(self.exponents, self.logs + log(factor))
@@ -55,16 +58,18 @@ class Posynomial:
         return float(np.exp(self.exponents @ x + self.logs).sum())
 
     def gradient(self, x: Array) -> Array:
-        """Derivatives after the logarithms ``x``."""
+        """The derivatives with respect to ``x``, [variables]."""
         return np.asarray(np.exp(self.exponents @ x + self.logs) @ self.exponents)
 
 
 @dataclass(frozen=True, eq=False)
 class LogDomain:
-    """Where the logarithms ``x`` may be, whatever the program.
+    """The values that the logarithms ``x`` may have: linear constraints, whatever the loop orders.
 
-    ``least <= x <= most``; the x of each group add up to its sum; each limit (coefficients, bound) is
-    ``coefficients @ x <= bound``.
+    * ``least <= x <= most``, [variables];
+    * ``group`` [variables] numbers the dim of each variable, and the x of one dim add up to its entry of
+      ``sums`` [dims], the logarithm of its size;
+    * each limit (coefficients, bound) says ``coefficients @ x <= bound``: a fan-out.
     """
 
     least: Array
@@ -76,10 +81,10 @@ class LogDomain:
 
 @dataclass(frozen=True, eq=False)
 class ClassProgram:
-    """Minimise energy, time or their product within capacities.
+    """The program of one class of loop orders: minimise energy, time or their product within capacities.
 
     The energy is ``energy`` less ``saved @ x``, in pJ; the cycles are the largest of ``times``; each of
-    ``fills`` (a share of a level's words) is to be at most 1.
+    ``fills``, the fraction of a level's words in use, is to be at most 1.
     """
 
     objective: Objective
@@ -104,7 +109,7 @@ class ClassProgram:
         return self.cycles_at(x) * (self.energy_at(x) if self.objective == "edp" else 1.0)
 
     def magnitude_at(self, x: Array) -> float:
-        """About how large the numbers in the objective are at the logarithms ``x``: nothing taken off."""
+        """The objective without what ``saved`` takes off: how large the numbers in it are at ``x``."""
         if self.objective == "energy":
             return self.energy.at(x)
         return self.cycles_at(x) * (self.energy.at(x) if self.objective == "edp" else 1.0)

@@ -1,12 +1,12 @@
-"""A lower bound for all mappings of a problem from geometric programs that never exceed the cost model.
+"""A lower bound for all mappings of a problem, from geometric programs that never exceed the cost model.
 
-The programs of the search are no bounds: they take windows whole, count halos as Algorithm 1 does, and
-every partial sum once too often. These are, for every mapping of a layer whose outputs have single dims as
-axes:
+The programs of the search are no bounds: they leave windows whole, count halos as Algorithm 1 does, and count
+every partial sum once too often. The programs of this module differ in the points below. For layers each of
+whose output axes is a single dim, their optimum is at most the cost of every mapping.
 
-**Layer.** An axis that sums dims keeps only its longest, with coefficient 1: :func:`least_layer`. A tile has
-at least as many words along the axis as of that dim. Loops over the dims left out (a filter's R and S over
-the inputs) are not counted at all: they are ``unseen``.
+**Layer.** An axis that sums several dims keeps only its longest one, with coefficient 1
+(:func:`least_layer`): a tile has at least that many words along the axis. Loops over the dims left out (a
+filter's R and S over the inputs) are not counted for the tensor at all: they are ``unseen``.
 
 **Deliveries.** Tensors without sums are delivered ``tile * (loops from the first moving one outwards)``
 words (item 3 of the cost model's list). With sums: let G be the loops inside the first one that moves the
@@ -18,23 +18,25 @@ loops times what G costs without them, which is at least the union of the tile's
 (``costmodel.mapping.bounds``): as many words as G covers of the kept dim, times the other extents. So here
 too ``tile * (seen loops from the first moving one outwards)`` is never above the count.
 
-**Merged dims.** Dims that mean the same to every tensor become one. Loops in any order count at least as
-those of the merged dims in the order of their first appearance: there a tensor passes by all loops over a
-merged dim whose first one stands inside the tensor's first mover, and by no others.
+**Merged dims.** Dims that the same tensors have become one dim. Take loops in any order, and move all loops
+of each merged dim to its first one, from the inside. A tensor is then not moved by those merged dims whose
+first loop stands inside the first loop that moves it, and by no others: it is delivered no more often.
 
-**Classes.** Take a mapping; list at each level its loops of more than one iteration, then the rest. Where a
-tensor is not moved by a level, the class in which it stays open (``OrderClasses.with_open``) has the
-mapping's volumes or, if nothing is hoisted outside, the one that lists all dims. So some class counts no
-more than the cost model.
+**Classes.** Every mapping belongs to a class that counts no more than the cost model: list at each level its
+loops of more than one iteration first, then the others. Where a level does not move a tensor, take the class
+that leaves out the tensor's dims (``OrderClasses.with_open``), or, if no loop further out could let it stay,
+the one that lists all dims.
 
-**Multicast.** Positions along a kept dim differ: groups are at least the spatial loops over kept dims.
+**Multicast.** Instances at different positions along a kept dim need different words, so the different tiles
+are at least as many as the product of the spatial loops over kept dims.
 
-**First reads.** An instance's share of the outputs is at most their words over the spatial loops outside of
-dims that they have, so all shares are at most the words times the copies, and those at most their chord.
+**First reads.** An instance makes at most the outputs' words divided by the spatial loops outside it over
+dims that the outputs have. So all instances together save at most the words times the number of copies, and
+that is at most the chord of :class:`~solvers.mapping.thistle.costs.TilingCosts`.
 
-**The rest.** Accesses rounded up to blocks cost no less; leakage lasts at least the compute cycles; a level
-takes at least the time for its words without the outputs' reads and fills. Energy times cycles is at least
-the product of the bounds on both.
+**The rest.** Accesses rounded up to blocks cost no less. Leakage lasts at least for the compute cycles. A
+level takes at least the time for its words without the outputs' reads and fills. Energy times cycles is at
+least the product of the bounds on both.
 """
 
 from __future__ import annotations
@@ -62,16 +64,17 @@ from solvers.mapping.thistle.volumes import Volumes
 Array = NDArray[Any]
 
 MOST_PROGRAMS = 400
-"""Programs to solve; the classes that are open then count with those that cover them."""
+"""The most programs to solve for a bound; classes still open then count with the program that covers them."""
 
 MOST_PIECES = 6
-"""Into so many ranges the number of copies of the outputs is split, so that chords are close to it."""
+"""The most ranges into which the number of copies is split: the chord over a short range is close to it."""
 
 
 def proven_bound(problem: MappingProblem, keeps: Sequence[Keep], may_go_on: Callable[[], bool]) -> float:
-    """A number that no mapping of ``problem`` with one of ``keeps`` is below; 0 if none is known.
+    """A number that no mapping of ``problem`` with one of ``keeps`` costs less than; 0 if none is proven.
 
-    Valid whatever ``may_go_on`` ends: choices that are still open count with the programs that cover them.
+    It holds wherever ``may_go_on`` ends the search: choices still open count with the program that covers
+    them.
     """
     if problem.rules.padding or not _is_covered(problem.layer):
         return 0.0

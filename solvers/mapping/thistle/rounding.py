@@ -1,4 +1,4 @@
-"""From real trip counts to mappings: the nearest divisors, level by level (Thistle, section IV)."""
+"""From real trip counts to mappings: the nearest divisors, level by level (section IV)."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from solvers.mapping.thistle.tiling import Choice, Tiling
 
 Array = NDArray[Any]
 Factors = tuple[int, ...]
-"""Whole trip counts of one dim, inside out, one for each of its variables."""
+"""The whole trip counts of one dim, one for each of its variables, from the inside out."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rounding:
-    """Whole-numbered candidates near the relaxed optima of one tiling.
+    """Candidates with whole trip counts near the relaxed optima of one tiling.
 
-    For every dim and block, from the outermost inwards, the ``nearest`` divisors of what is left are taken;
-    all combinations are candidates, as far as ``most_candidates`` go, those of the least total distance (in
-    logarithms) dim by dim. Those that use less than ``least_utilization`` of the units below a fan-out
-    are left out, if any others there are.
+    For every dim, from its outermost block inwards, the ``nearest`` divisors of what is left are tried. The
+    candidates are all combinations of the dims' choices. If these are more than ``most_candidates``, dims
+    with many choices lose those furthest from the relaxed ones, in logarithms. Candidates that use less than
+    ``least_utilization`` of the units are left out if any other fits (the paper's threshold).
     """
 
     tiling: Tiling
@@ -40,7 +40,7 @@ class Rounding:
     def candidates(self, x: Array, orders: Sequence[Order]) -> MappingBatch:
         """Mappings, not all of them valid, near the logarithms ``x`` of the variables, in these orders."""
         chains = [self._chains(dim, x) for dim in self.tiling.tiled_dims]
-        if not all(chains):  # the rules leave some dim no factors near
+        if not all(chains):  # some dim has no factors that the rules allow
             return self._batch(0, orders)
         trips = _cross_product(chains, self.most_candidates) if chains else np.ones((1, 0), int)
         batch = self._batch(len(trips), orders)
@@ -53,7 +53,7 @@ class Rounding:
         return batch[fits & self._enough_used(trips, fits)]
 
     def _batch(self, count: int, orders: Sequence[Order]) -> MappingBatch:
-        """Rows with the fixed trip counts, the orders and the kept tensors in."""
+        """``count`` rows with the fixed trip counts, the orders and the kept tensors filled in."""
         space = self.tiling.space
         batch = MappingBatch.empty(count, space.architecture, space.layer)
         for slot in space.slots:
@@ -94,7 +94,7 @@ class Rounding:
         return [factors for _, factors in sorted(found)]
 
     def _spread_out(self, batch: MappingBatch, trips: Array, level: int, columns: list[int]) -> Array:
-        """Set the spatial factors of ``level``, on sides where they fit; which rows have such sides."""
+        """Put the spatial factors of ``level`` on sides where they fit; which rows have such sides."""
         hardware, rules = self.tiling.space.architecture.levels[level], self.tiling.space.level_rules[level]
         factors = trips[:, columns]
         dims = [self.tiling.choices[column].dim for column in columns]
@@ -112,7 +112,7 @@ class Rounding:
         return fits
 
     def _enough_used(self, trips: Array, fits: Array) -> Array:
-        """The rows above the threshold of section IV; all, if none that fits is."""
+        """Which rows are above the threshold of section IV; all, if none of those that fit is."""
         used = np.ones(len(trips))
         for level, columns in self._spread.items():
             used *= trips[:, columns].prod(axis=1) / self.tiling.space.architecture.levels[level].fanout
@@ -140,7 +140,7 @@ def nearest_chains(
 
 
 def _cross_product(chains: list[list[Factors]], most: int) -> Array:
-    """All combinations, int [n, variables]; the furthest chains are left out while there are too many."""
+    """All combinations, int [n, variables], of at most ``most``: the longest lists lose their furthest."""
     counts = [len(found) for found in chains]
     while np.prod(counts, dtype=float) > most:
         counts[int(np.argmax(counts))] -= 1

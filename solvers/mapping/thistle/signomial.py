@@ -1,4 +1,4 @@
-"""Sums of monomials over named variables, as plain data: what footprints and volumes are made of."""
+"""Signomials: sums of monomials over named variables, of which footprints and volumes are made."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class Signomial:
 
     @property
     def positive_part(self) -> Signomial:
-        """The terms with positive coefficients: nowhere below the whole, and a posynomial."""
+        """The terms with positive coefficients: a posynomial that is nowhere below the whole."""
         return Signomial(tuple(term for term in self.terms if term[1] > 0))
 
     def replaced(self, name: str, by: Signomial) -> Signomial:
-        """The same with the monomial ``by`` in place of every occurrence of the variable ``name``."""
+        """This with the monomial ``by`` put in for the variable ``name``."""
         ((replacement, factor),) = by.terms
         return Signomial.collected(
             (
@@ -71,7 +71,7 @@ class Signomial:
         )
 
     def with_constants(self, values: ReadOnlyDict[str, float]) -> Signomial:
-        """The same where the variables named in ``values`` have these values."""
+        """This with ``values`` put in for the variables that they name."""
         return Signomial.collected(
             (
                 tuple(power for power in powers if power[0] not in values),
@@ -81,7 +81,7 @@ class Signomial:
         )
 
     def at(self, values: ReadOnlyDict[str, float]) -> float:
-        """The value where each variable has the value of its name."""
+        """The number that this is where every variable has its value of ``values``."""
         total = 0.0
         for powers, coefficient in self.terms:
             total += coefficient * prod(values[name] ** exponent for name, exponent in powers)

@@ -1,4 +1,10 @@
-"""Thistle end to end: programs of the order classes, rounding, exact evaluation, polish, the outcome."""
+"""Thistle from the problem to the outcome.
+
+1. Prove a lower bound (:mod:`~solvers.mapping.thistle.proof`).
+2. Solve the programs of the classes of loop orders, the most promising first.
+3. Round each optimum to whole trip counts (section IV) and evaluate those with the cost model.
+4. Descend from the best of these mappings (the polish).
+"""
 
 from __future__ import annotations
 
@@ -36,10 +42,10 @@ from solvers.tolerance import within_tolerance
 VERSION = "3"
 
 CLOSE = 1.01
-"""Kicks are for mappings further from the bound than this."""
+"""The polish restarts only while its best mapping is more than this times the bound."""
 
 _LOADED: set[str] = set()
-"""What this process has loaded already."""
+"""Holds "all" once this process has loaded what the solver needs."""
 
 
 @noting_limits
@@ -66,7 +72,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
 
 
 def _different(search: ClassSearch, most_each: int) -> Iterator[tuple[Branching, ClassNode]]:
-    """Of classes with the same trip counts only the first, and of each branching at most so many."""
+    """Of classes with the same trip counts only the first, of each branching at most ``most_each``."""
     seen: dict[int, set[tuple[float, ...]]] = {}
     for branching, node in search.nodes():
         mine = seen.setdefault(id(branching), set())
@@ -79,7 +85,7 @@ def _different(search: ClassSearch, most_each: int) -> Iterator[tuple[Branching,
 
 
 def keep_choices(space: MappingSpace, most: int) -> list[Keep]:
-    """What each level keeps: the combinations of what the rules allow, those that keep most first."""
+    """What each level keeps: the first ``most`` combinations that the rules allow, the fullest first."""
     names = [tensor.name for tensor in space.layer.tensors]
     sets = [
         [frozenset(name for bit, name in enumerate(names) if mask >> bit & 1) for mask in masks]
@@ -126,7 +132,7 @@ class _ThistleRun:
         return space_bound(self.problem)
 
     def best(self, bound: float) -> Mapping | None:
-        """The best mapping found: rounded, polished, or one that is just allowed."""
+        """The best mapping found; one that is just allowed where no rounded optimum is."""
         for guide in self._guides():
             if not within_tolerance(self.incumbent, bound, 0.0) and self._in_time():
                 self._round_classes(bound, guide)
@@ -146,7 +152,8 @@ class _ThistleRun:
     def _guides(self) -> tuple[Objective, ...]:
         """The objectives whose programs' optima are rounded.
 
-        Many trip counts have the fewest cycles; of these, energy times cycles picks some that round well.
+        Many trip counts share the fewest cycles, and an interior-point method ends somewhere among them. The
+        programs of energy times cycles choose, and their optima often round to mappings that are better.
         """
         if self.params.guide and self.problem.objective == "cycles":
             return ("cycles", "edp")
@@ -209,7 +216,7 @@ class _ThistleRun:
 
 
 def _load(space: MappingSpace) -> None:
-    """Let Clarabel and the compiled evaluator do a little, once a process: it loads what they need."""
+    """Load Clarabel and the compiled evaluator, once a process, so that loading is not timed."""
     if "all" in _LOADED:
         return
     _LOADED.add("all")

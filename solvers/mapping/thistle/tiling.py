@@ -1,4 +1,8 @@
-"""What a geometric program may choose: the trip counts of a layer's loops that are not fixed beforehand."""
+"""The variables of a geometric program: trip counts of a layer's loops that are not fixed beforehand.
+
+Each dim has a trip count in every block of the nest, and these multiply to the dim's size. A variable is
+dropped, that is fixed, where only one value is possible; the fewer variables, the faster the program.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,10 @@ Keep = tuple[frozenset[str], ...]
 
 
 WindowPlaces = tuple[tuple[str, TilingBlock], ...]
-"""Where each window dim stands; those that are left out are tiled like any other dim."""
+"""(dim, block) for each dim of a filter's window: the block that has all of its iterations.
+
+A window dim that is not listed is tiled like any other dim.
+"""
 
 
 @dataclass(frozen=True)
@@ -43,9 +50,9 @@ class Choice:
 class Tiling:
     """The trip counts of ``space`` with the tensors of ``keep`` in its levels.
 
-    A trip count is fixed where only one is possible: in blocks of levels too small for more of the dim, or
-    for dims of size 1. The dims of a filter's window are not tiled either (section III): ``windows`` says
-    where all of their iterations stand, see :func:`window_places`.
+    A trip count is fixed where only one value is possible: 1 in blocks of levels that are too small for more
+    of the dim, and 1 everywhere for dims of size 1. The dims of a filter's window are not tiled either
+    (section III): ``windows`` names the block that has all iterations of each, see :func:`window_places`.
     """
 
     space: MappingSpace
@@ -93,7 +100,7 @@ class Tiling:
         return tuple(dict.fromkeys(choice.dim for choice in self.choices))
 
     def loops_at(self, level: int) -> tuple[str, ...]:
-        """The dims that may iterate in the temporal block of ``level``."""
+        """The dims that may have more than one iteration in the temporal block of ``level``."""
         block = TilingBlock(level, False)
         chosen = {choice.dim for choice in self.choices if choice.block == block}
         return tuple(
@@ -101,7 +108,7 @@ class Tiling:
         )
 
     def kept_inside(self, level: int) -> frozenset[str]:
-        """The tensors that some level inside ``level`` keeps: those that its loop order matters for."""
+        """The tensors that some level inside ``level`` keeps: for others its loop order does not matter."""
         return frozenset().union(*self.keep[:level])
 
     @cached_property
@@ -111,7 +118,7 @@ class Tiling:
         return least, np.array([log(choice.most) for choice in self.choices])
 
     def is_symmetric(self, exchanged: ReadOnlyDict[str, str]) -> bool:
-        """Whether every trip count may be what that of the dim exchanged for its own may be."""
+        """Whether every trip count has the same range as that of the dim that ``exchanged`` swaps it with."""
         free = {choice.name: (choice.least, choice.most) for choice in self.choices}
         may_be = {name: (value, value) for name, value in self.fixed.items()} | free
         return all(
@@ -129,7 +136,7 @@ class Tiling:
         return [
             Choice(dim, TilingBlock(slot.level, slot.spatial), slot.least[index], most)
             for slot in self.space.slots
-            if (most := min(self._most(slot, index), size, self._room(dim, slot.level))) > 1
+            if (most := min(self._most(slot, index), size, self._most_within_capacity(dim, slot.level))) > 1
         ]
 
     def _most(self, slot: Slot, index: int) -> int:
@@ -137,7 +144,7 @@ class Tiling:
         return min(slot.most[index], self._side_left(slot.level)) if slot.spatial else slot.most[index]
 
     def _side_left(self, level: int) -> int:
-        """The most that windows across the fan-out below ``level`` leave on one of its sides."""
+        """The most that one side of the fan-out below ``level`` has left beside the windows across it."""
         hardware = self.space.architecture.levels[level]
         across = [self.layer.sizes[dim] for dim, block in self.windows if block == TilingBlock(level, True)]
         left = [1]
@@ -151,8 +158,8 @@ class Tiling:
     def _only_block(self, dim: str, size: int) -> TilingBlock:
         return next((c.block for c in self._open_blocks(dim, size)), self._blocks[-1])
 
-    def _room(self, dim: str, level: int) -> int:
-        """The most of ``dim`` that all levels from ``level`` outwards can cover, all else 1."""
+    def _most_within_capacity(self, dim: str, level: int) -> int:
+        """The most iterations over ``dim`` whose tile fits all levels from ``level`` outwards, all else 1."""
         return min(self._largest[dim][level:])
 
     @cached_property
@@ -167,9 +174,10 @@ class Tiling:
 
 
 def window_places(space: MappingSpace, keep: Keep, spread: bool) -> list[WindowPlaces]:
-    """Where a filter's window may stand whole: in the innermost level with room for it.
+    """The blocks that may have all iterations of a filter's window (section III does not tile it).
 
-    With ``spread`` also across a fan-out, each of its dims by itself, as in Eyeriss's rows.
+    That is the innermost level in which the window's tiles fit. With ``spread`` each of its dims may also
+    stand across a fan-out, as the rows of a filter do in Eyeriss.
     """
     per_dim = []
     sizes = {dim: space.layer.sizes[dim] for dim in sorted(window_dims(space.layer))}
@@ -185,7 +193,7 @@ def window_places(space: MappingSpace, keep: Keep, spread: bool) -> list[WindowP
 def without_mirror_images(
     places: Sequence[WindowPlaces], exchanged: ReadOnlyDict[str, str]
 ) -> list[WindowPlaces]:
-    """``places`` without those that exchanging dims makes of an earlier one."""
+    """``places`` without those that become an earlier one when height and width change places."""
     kept: dict[frozenset[tuple[str, TilingBlock]], WindowPlaces] = {}
     for windows in places:
         image = frozenset((exchanged.get(dim, dim), block) for dim, block in windows)
@@ -208,7 +216,7 @@ def _fits(space: MappingSpace, keep: Keep, level: int, tile: dict[str, int]) -> 
 
 
 def _may_stand(space: MappingSpace, dim: str, place: TilingBlock) -> bool:
-    """Whether the slots let all iterations of ``dim`` stand in one block."""
+    """Whether the rules let all iterations of ``dim`` stand in the block ``place``."""
     index = [name for name, _ in space.layer.dims].index(dim)
     size = space.layer.sizes[dim]
     return all(
@@ -220,7 +228,7 @@ def _may_stand(space: MappingSpace, dim: str, place: TilingBlock) -> bool:
 
 
 def window_dims(layer: Layer) -> frozenset[str]:
-    """The dims that slide within an axis: of those that it sums all but the longest (a filter's R and S)."""
+    """A filter's R and S: of the dims that one axis sums, all but the longest."""
     found: set[str] = set()
     for tensor in layer.tensors:
         for axis in tensor.axes:

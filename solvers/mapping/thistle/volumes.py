@@ -1,4 +1,4 @@
-"""The expressions of one tiling as arrays, each made once: what all of its programs are put together from."""
+"""The expressions of one tiling as arrays. Each is made once and used by all programs of the tiling."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Volumes:
         self._made: dict[tuple[object, ...], Posynomial] = {}
 
     def delivered(self, tensor: Tensor, level: int, outside: tuple[Order | None, ...]) -> Posynomial:
-        """Words into one instance of ``level``; ``outside`` are the orders of the levels outside it."""
+        """DV: words into one instance of ``level``; ``outside`` are the orders of the levels outside it."""
         orders = (*((),) * (level + 1), *outside)
         return self._once(
             ("delivered", tensor.name, level, outside),
@@ -44,7 +44,7 @@ class Volumes:
 
     @cached_property
     def fills(self) -> tuple[Posynomial, ...]:
-        """The capacity constraints: the kept tiles of every level over its words."""
+        """The capacity constraints (Eq. 3): the words of each limited level's kept tiles over its own."""
         found = []
         for index, level in enumerate(self.tiling.space.architecture.levels):
             tiles = [
