@@ -1,4 +1,4 @@
-"""What the compiled half of :mod:`costmodel.mapping.batch` works on: a problem, rows and room, as arrays."""
+"""What the compiled half of :mod:`costmodel.mapping.batch` works on: a problem, rows, workspace."""
 
 from __future__ import annotations
 
@@ -63,6 +63,24 @@ class Tables(NamedTuple):
     """Of the whole layer."""
 
 
+class TemporalLoops(NamedTuple):
+    """The temporal loops above 1 of a mapping, all levels in one row, innermost loop first.
+
+    The loops of level ``i`` are those numbered ``starts[i]`` to ``starts[i + 1] - 1``; what lies outside the
+    tile of level ``i`` are the loops from ``starts[i + 1]`` on. The row may begin above 0: the exact mapper
+    decides the outermost level first, and fills the row from its end.
+    """
+
+    dim: Array
+    """[levels * dims] the dim, as an index of the layer's dims."""
+    bound: Array
+    """[levels * dims] how many steps the loop makes."""
+    stride: Array
+    """[levels * dims] the points of the dim that the loops inside this one cover: one step's distance."""
+    starts: Array
+    """[levels + 1] where each level's loops begin; the last entry is where the row ends."""
+
+
 class Nest(NamedTuple):
     """Workspace for one row, levels innermost first."""
 
@@ -72,22 +90,24 @@ class Nest(NamedTuple):
     """[levels, tensors] tile sizes."""
     groups: Array
     """[levels, tensors] different tiles among the children below one instance."""
-    loops: Array
-    """[3, levels * dims] dim, bound and stride of the temporal loops above 1, innermost first."""
-    starts: Array
-    """[levels + 1] where each level's loops begin."""
+    loops: TemporalLoops
     instances: Array
     """[levels] instances in use."""
-    shares: Array
-    """[levels] words of the output that one instance is responsible for."""
+    partitions: Array
+    """[levels] words of the output that one instance is responsible for (item 9)."""
     union: Array
     """[dims] what the children below one instance cover together."""
-    demand: Array
-    """[2, levels] words read and written per cycle and instance."""
-    terms: Array
-    """[2, terms] bounds and strides of the spatial loops along one axis."""
+    read_demand: Array
+    """[levels] words read per compute cycle and instance."""
+    write_demand: Array
+    """[levels] words written (filled and updated) per compute cycle and instance."""
+    term_bounds: Array
+    """[terms] bounds of the spatial loops along one axis of one tensor."""
+    term_strides: Array
+    """[terms] their strides in words."""
     sums: Array
-    """[children] where they take the children below one instance, if they are more than two."""
+    """[children] the positions that three or more such loops take the children to; empty where no axis sums
+    so many dims."""
 
 
 def tables_of(architecture: Architecture, layer: Layer) -> Tables:
@@ -120,7 +140,7 @@ def tables_of(architecture: Architecture, layer: Layer) -> Tables:
 
 
 def workspace(tables: Tables) -> Nest:
-    """Room for one row at a time."""
+    """Workspace for one row at a time; what it holds has no meaning before a row is counted."""
     (levels, tensors), dims = tables.can_keep.shape, len(tables.sizes)
     terms = tables.term_dims.shape[2]
     most_children = int((tables.fanout_x * tables.fanout_y).max())
@@ -128,15 +148,22 @@ def workspace(tables: Tables) -> Nest:
         tiles=np.empty((levels, dims), np.int64),
         words=np.empty((levels, tensors), np.int64),
         groups=np.empty((levels, tensors), np.int64),
-        loops=np.empty((3, levels * dims), np.int64),
-        starts=np.empty(levels + 1, np.int64),
+        loops=loops_workspace(levels, dims),
         instances=np.empty(levels, np.int64),
-        shares=np.empty(levels, np.int64),
+        partitions=np.empty(levels, np.int64),
         union=np.empty(dims, np.int64),
-        demand=np.empty((2, levels), np.float64),
-        terms=np.empty((2, terms), np.int64),
+        read_demand=np.empty(levels, np.float64),
+        write_demand=np.empty(levels, np.float64),
+        term_bounds=np.empty(terms, np.int64),
+        term_strides=np.empty(terms, np.int64),
         sums=np.empty(most_children if terms > 2 else 0, np.int64),
     )
+
+
+def loops_workspace(levels: int, dims: int) -> TemporalLoops:
+    """Workspace for the loops of one mapping at a time; what it holds has no meaning yet."""
+    dim, bound, stride = (np.zeros(levels * dims, np.int64) for _ in range(3))
+    return TemporalLoops(dim, bound, stride, np.zeros(levels + 1, np.int64))
 
 
 def _whole(words: float) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,8 +10,9 @@ from costmodel.errors import InputError
 from costmodel.hardware.architecture import Architecture, StorageLevel
 from costmodel.mapping.energy import access_energy_pj, leakage_energy_pj
 from costmodel.mapping.latency import level_cycles
+from costmodel.mapping.mapping import Mapping
 from costmodel.mapping.traffic import Counts, nest_of, tensor_traffic
-from costmodel.mapping.uneven import AnyMapping, UnevenMapping, as_parts, violations
+from costmodel.mapping.uneven import AnyMapping, UnevenMapping, violations
 from costmodel.workload.network import Layer
 
 
@@ -78,8 +80,13 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> E
     if reasons := violations(architecture, layer, mapping):
         where = f"mapping of {layer.name} on {architecture.name}"
         raise InputError(where, "a mapping without violations", "; ".join(reasons))
-    parts = as_parts(mapping)
-    compute_cycles, kept = _counts(layer, parts)
+    # An even mapping has a part a level; it is not wrapped as an uneven one, which would check the obvious.
+    nest, hardware_of = (
+        (mapping.nest, mapping.places)
+        if isinstance(mapping, UnevenMapping)
+        else (mapping, range(len(architecture.levels)))
+    )
+    compute_cycles, kept = _counts(layer, nest, hardware_of)
     cycles = [
         level_cycles(level, compute_cycles, counts.values())
         for level, counts in zip(architecture.levels, kept, strict=True)
@@ -87,13 +94,13 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> E
     total_cycles = max(cycles)
     levels = tuple(
         _level(
-            architecture.levels[index],
+            hardware,
             kept[index],
-            parts.nest.utilized_instances[parts.places.index(index)],
+            nest.utilized_instances[hardware_of.index(index)],
             cycles[index],
             total_cycles,
         )
-        for index in range(len(kept))
+        for index, hardware in enumerate(architecture.levels)
     )
     mac_energy = layer.macs * architecture.compute.energy_pj
     return Evaluation(
@@ -107,15 +114,18 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> E
     )
 
 
-def _counts(layer: Layer, mapping: UnevenMapping) -> tuple[int, list[dict[str, Counts]]]:
-    """The compute cycles, and per hardware level the counts of every tensor kept there."""
-    nest = nest_of(mapping.nest)
-    kept: list[dict[str, Counts]] = [{} for _ in range(mapping.places[-1] + 1)]
+def _counts(layer: Layer, nest: Mapping, hardware_of: Sequence[int]) -> tuple[int, list[dict[str, Counts]]]:
+    """The compute cycles, and per hardware level the counts of every tensor kept there.
+
+    ``hardware_of`` is the hardware level (its index) of every part of ``nest``.
+    """
+    placed = nest_of(nest)
+    kept: list[dict[str, Counts]] = [{} for _ in range(hardware_of[-1] + 1)]
     for tensor in layer.tensors:
-        for place, counts in zip(mapping.places, tensor_traffic(tensor, mapping.nest, nest), strict=True):
+        for level, counts in zip(hardware_of, tensor_traffic(tensor, nest, placed), strict=True):
             if counts is not None:
-                kept[place][tensor.name] = counts
-    return nest.compute_cycles, kept
+                kept[level][tensor.name] = counts
+    return placed.compute_cycles, kept
 
 
 def _level(

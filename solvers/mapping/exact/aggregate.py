@@ -22,7 +22,6 @@ from costmodel.mapping.batch_tables import Tables
 from costmodel.mapping.bounds import ROUNDING
 from solvers.budget import InTime, OutOfTimeError, always_in_time
 from solvers.mapping.exact.bound import AT_ONCE, bound_in_time
-from solvers.mapping.exact.bound_steps import LEFT
 from solvers.mapping.exact.tables import Lattice, Space, assignment_room
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space.space_bounds import space_bounds
@@ -121,6 +120,6 @@ def _inside(joint: Space, keep: Array, lattice: Lattice, in_time: InTime) -> flo
     room = assignment_room(joint)
     room.spatial[:] = 1
     room.keep[:] = keep
-    lattice.steps[LEFT] = AT_ONCE
+    lattice.steps.left[0] = AT_ONCE
     # Without what the MAC units ask for, which multicast can lower.
-    return bound_in_time(joint, room, lattice, True, in_time) - float(room.numbers[1])
+    return bound_in_time(joint, room, lattice, True, in_time) - float(room.energy_pj[0])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from solvers.budget import InTime, OutOfTimeError
-from solvers.mapping.exact.bound_steps import DONE, LEFT
 
 if TYPE_CHECKING:
     from solvers.mapping.exact.tables import Assignment, Lattice, Space
@@ -25,12 +24,12 @@ def bound_in_time(
     from solvers.mapping.exact.kernels.bound_kernel import bound_of_assignment
 
     steps = lattice.steps
-    steps[DONE] = 0
+    steps.done[0] = 0
     while True:
-        if steps[LEFT] <= 0:
+        if steps.left[0] <= 0:
             if not in_time():
                 raise OutOfTimeError("the bound of an assignment is not known in time")
-            steps[LEFT] = AT_ONCE
+            steps.left[0] = AT_ONCE
         bound = float(bound_of_assignment(space, room, lattice, any_order))
-        if not steps[DONE]:
+        if not steps.done[0]:
             return bound

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from solvers.budget import InTime, always_in_time
 from solvers.mapping.exact.bound import AT_ONCE, bound_in_time
-from solvers.mapping.exact.bound_steps import LEFT
 from solvers.mapping.exact.tables import Assignment, Lattice, Space
 
 SHARES = (0.0, *(2.0**power for power in range(-12, 3)))
@@ -56,7 +55,7 @@ class Prices:
         Raises OutOfTimeError where ``in_time()`` ends it, which is first asked after ``AT_ONCE`` tiles."""
         self._any_order = which.order == ANY_ORDER
         self._in_time = in_time
-        self._lattice.steps[LEFT] = AT_ONCE
+        self._lattice.steps.left[0] = AT_ONCE
         if not self._levels:
             return self._bound()
         if which in self._chosen:
@@ -76,7 +75,7 @@ class Prices:
         lattice, levels = self._lattice, len(self._room.keep)
         row = (levels - 1) * self._tables.most_subsets * len(self._tables.runs)
         whole = (row + 1) * int(lattice.size[0]) - 1
-        energy = float(self._room.numbers[1] + lattice.opened[whole])
+        energy = float(self._room.energy_pj[0] + lattice.opened[whole])
         if energy < inf:
             self._unit, self._usual = energy, (FIRST,) * len(self._levels)
 

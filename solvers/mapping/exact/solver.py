@@ -24,7 +24,7 @@ from solvers.mapping.exact.assignments import Assignments, Goal
 from solvers.mapping.exact.params import Params
 from solvers.mapping.exact.parts import PartSpace, part_space
 from solvers.mapping.exact.spatial import sides, spreads
-from solvers.mapping.exact.tables import Nodes, Space, lattice_room, nodes_room, space_of
+from solvers.mapping.exact.tables import Assignment, Nodes, Space, lattice_room, nodes_room, space_of
 from solvers.mapping.problem import MappingProblem, objective_of, objective_values, violations
 from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.padding import over_padded_sizes
@@ -329,8 +329,8 @@ class Search:
         count = int(self._nodes.leaf_count[0])
         if not count:
             return False
+        batch = leaves(self._parts, self._tables, self._assignments.room, self._nodes)
         self._nodes.leaf_count[0] = 0
-        batch = self._batch(count)
         if self._parts.is_even:
             values = objective_values(self._evaluator.evaluate(batch), self._problem.objective)
             self.evaluations += count
@@ -354,22 +354,22 @@ class Search:
             self.objective = value
             self.best = self._parts.solution(batch.mapping(row, self._problem.layer))
 
-    def _batch(self, count: int) -> MappingBatch:
-        """The first ``count`` leaves as mappings."""
-        room, nodes = self._assignments.room, self._nodes
-        space = self._parts.space
-        batch = MappingBatch.empty(count, space.architecture, space.layer)
-        inside = nodes.leaf_inside[:count]
-        batch.temporal[:, 0] = inside[:, 0]
-        batch.temporal[:, 1:] = inside[:, 1:] // inside[:, :-1]
-        batch.permutation[:, 0] = space.tables.order[0]
-        batch.permutation[:, 1:] = self._tables.orders[nodes.leaf_order[:count, 1:]]
-        for level, factors in enumerate(room.spatial):
-            on_y = sides(space, level, factors)
-            batch.spatial_x[:, level] = np.where(on_y, 1, factors)
-            batch.spatial_y[:, level] = np.where(on_y, factors, 1)
-        batch.keep[:] = (room.keep[:, None] >> np.arange(batch.keep.shape[2]) & 1) == 1
-        return batch
+
+def leaves(parts: PartSpace, tables: Space, room: Assignment, nodes: Nodes) -> MappingBatch:
+    """The mappings that the search of an assignment's loops found, one a row, levels split into parts."""
+    space, count = parts.space, int(nodes.leaf_count[0])
+    batch = MappingBatch.empty(count, space.architecture, space.layer)
+    inside = nodes.leaf_inside[:count]
+    batch.temporal[:, 0] = inside[:, 0]
+    batch.temporal[:, 1:] = inside[:, 1:] // inside[:, :-1]
+    batch.permutation[:, 0] = space.tables.order[0]
+    batch.permutation[:, 1:] = tables.orders[nodes.leaf_order[:count, 1:]]
+    for level, factors in enumerate(room.spatial):
+        on_y = sides(space, level, factors)
+        batch.spatial_x[:, level] = np.where(on_y, 1, factors)
+        batch.spatial_y[:, level] = np.where(on_y, factors, 1)
+    batch.keep[:] = (room.keep[:, None] >> np.arange(batch.keep.shape[2]) & 1) == 1
+    return batch
 
 
 def _short_list(factors: Array) -> Array:

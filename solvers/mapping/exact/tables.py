@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.mapping.batch_tables import Tables, tables_of
+from costmodel.mapping.batch_tables import Tables, TemporalLoops, loops_workspace, tables_of
 from costmodel.mapping.traffic import distinct_sums
 from costmodel.workload.network import Layer
 from solvers.mapping.exact.orders import Motion, looped_sets, motions_of, orders_of, runs_together
@@ -85,8 +85,9 @@ class Assignment(NamedTuple):
     """[tensors] words that one instance of that level is asked for by the MAC units, at least."""
     ratio: Array
     """[levels, tensors] words that all parents send over words that fill all instances, at least."""
-    shares: Array
-    """[levels] words of the output in one instance's care, at most (exact for outputs without overlap)."""
+    partitions: Array
+    """[levels] words of the output that one instance is responsible for, at most (exact for outputs without
+    overlap)."""
     parent: Array
     """[levels, tensors] the next level outside that keeps the tensor, -1 for none."""
     child: Array
@@ -95,10 +96,26 @@ class Assignment(NamedTuple):
     """[levels, tensors] words that fill all instances of a level if no loop outside repeats them."""
     axis_words: Array
     """[levels, tensors, axes] different positions of a tile's axis in one instance, at least."""
-    numbers: Array
-    """[3] temporal iterations; energy and cycles that all mappings of the assignment need."""
+    iterations: Array
+    """[1] temporal iterations of the whole nest: the compute cycles of every mapping of the assignment."""
+    energy_pj: Array
+    """[1] energy that every mapping of the assignment needs, whatever its loops."""
+    cycles: Array
+    """[1] cycles that every mapping of the assignment needs."""
     demand: Array
-    """[2, levels, tensors] words per instance read and written whatever the loops."""
+    """[2, levels, tensors] words per instance that are read, and written, whatever the loops."""
+
+
+class Steps(NamedTuple):
+    """How far the bound of an assignment has come: it is computed in steps, so that the clock can be looked
+    at in between."""
+
+    done: Array
+    """[1] how many steps are done; 0: the next call begins anew."""
+    left: Array
+    """[1] how many more tiles are looked at before the next look at the clock."""
+    reached: Array
+    """[1] the step that the call under way has come to."""
 
 
 class Lattice(NamedTuple):
@@ -124,9 +141,7 @@ class Lattice(NamedTuple):
     """[dims] of the vector looked at."""
     tile: Array
     """[dims] what a vector and the spatial factors cover."""
-    steps: Array
-    """[3] where the calls that fill the tables stand: ``DONE`` and ``LEFT`` of
-    :mod:`solvers.mapping.exact.bound`, and ``REACHED`` of its kernel."""
+    steps: Steps
 
 
 class Nodes(NamedTuple):
@@ -149,10 +164,8 @@ class Nodes(NamedTuple):
     that its children decide."""
     operands: Array
     """[levels, tensors] words asked for by the MAC units, with those groups (``Assignment.operands``)."""
-    loops: Array
-    """[levels, 3, dims] dim, bound and stride of a level's loops, innermost first."""
-    loop_count: Array
-    """[levels]"""
+    loops: TemporalLoops
+    """Those of the levels decided so far, at the end of the row."""
     order: Array
     """[levels] the order under way, an index of ``Space.orders``, and its end."""
     order_end: Array
@@ -177,12 +190,14 @@ class Nodes(NamedTuple):
     """[1] children looked at since ``explore`` was called."""
     floors: Array
     """[runs, runs] for a node's children: what tensors in place outside, and inside, are delivered."""
+    pick_count: Array
+    """[dims] how many divisors its children can have."""
     pick: Array
-    """[2, dims] how many divisors its children can have, and the one under way."""
+    """[dims] the one under way, an index of ``allowed``."""
     allowed: Array
     """[dims, most] their indices."""
     tile: Array
-    """[dims] what the children of a fan-out cover, or a part."""
+    """[dims] what the level inside the loops under way covers."""
     held: Array
     """[levels] words held by a part and those outside it of the same level."""
 
@@ -277,12 +292,14 @@ def assignment_room(space: Space) -> Assignment:
         innermost=whole(tensors),
         operands=real(tensors),
         ratio=real((levels, tensors)),
-        shares=real(levels),
+        partitions=real(levels),
         parent=whole((levels, tensors)),
         child=whole((levels, tensors)),
         floor_words=real((levels, tensors)),
         axis_words=real((levels, *space.touched.shape)),
-        numbers=real(3),
+        iterations=real(1),
+        energy_pj=real(1),
+        cycles=real(1),
         demand=real((2, levels, tensors)),
     )
 
@@ -302,7 +319,7 @@ def lattice_room(space: Space, size: int) -> Lattice:
         scratch=np.empty(size),
         digits=np.zeros(dims, np.int64),
         tile=np.zeros(dims, np.int64),
-        steps=np.zeros(3, np.int64),
+        steps=Steps(*(np.zeros(1, np.int64) for _ in Steps._fields)),
     )
 
 
@@ -319,8 +336,7 @@ def nodes_room(space: Space, size: int) -> Nodes:
         repeats=real((levels, len(space.model.slides))),
         groups=real((levels, len(space.model.slides))),
         operands=real((levels, len(space.model.slides))),
-        loops=whole((levels, 3, dims)),
-        loop_count=whole(levels),
+        loops=loops_workspace(levels, dims),
         order=whole(levels),
         order_end=whole(levels),
         children=np.empty((levels, size), np.int64),
@@ -334,7 +350,8 @@ def nodes_room(space: Space, size: int) -> Nodes:
         visited=whole(1),
         listed=whole(1),
         floors=real((len(space.runs), len(space.runs))),
-        pick=whole((2, dims)),
+        pick_count=whole(dims),
+        pick=whole(dims),
         allowed=whole(space.divisors.shape),
         tile=whole(dims),
         held=whole(levels),

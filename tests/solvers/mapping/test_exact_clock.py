@@ -12,7 +12,6 @@ from solvers.budget import Budget, OutOfTimeError, always_in_time
 from solvers.mapping.exact import bound as exact_bound
 from solvers.mapping.exact import solve
 from solvers.mapping.exact.bound import bound_in_time
-from solvers.mapping.exact.bound_steps import LEFT
 from solvers.mapping.exact.kernels import choice_kernel
 from solvers.mapping.exact.parts import part_space
 from solvers.mapping.exact.spatial import spreads
@@ -61,7 +60,7 @@ def test_a_bound_ends_when_the_time_does() -> None:
     tables = space_of(problem, parts, True)
     room, lattice = assignment_room(tables), lattice_room(tables, int(tables.divisor_count.prod()))
     room.spatial[:], room.keep[:] = 1, parts.keeps[0]
-    lattice.steps[LEFT] = 1
+    lattice.steps.left[0] = 1
     with pytest.raises(OutOfTimeError):
         bound_in_time(tables, room, lattice, False, lambda: False)
     again = bound_in_time(tables, room, lattice, False, always_in_time)

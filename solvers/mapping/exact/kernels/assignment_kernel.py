@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.compiled import inlined
+from costmodel.mapping.counting_kernel import distinct_pairs, extent, filled, level_cycles, sent
 
 if TYPE_CHECKING:
     from solvers.mapping.exact.tables import Assignment, Space
@@ -17,6 +18,8 @@ Int = Any
 """A 64-bit integer of compiled code."""
 Real = Any
 """A 64-bit floating-point number of compiled code."""
+READ, WRITTEN = 0, 1
+"""The two halves of every ``demand``: words read, and words filled or updated."""
 
 
 @inlined
@@ -24,13 +27,13 @@ def value(space: Space, room: Assignment, energy_pj: float, demand: Array) -> fl
     """The objective, given the energy without leakage and the words per instance read and written."""
     if energy_pj == np.inf:  # nothing fits
         return float(np.inf)
-    cycles = float(room.numbers[2])
+    cycles = float(room.cycles[0])
     if space.objective == 1:  # the weights are cycles: see aggregate.py
         cycles = max(cycles, energy_pj)
     cycles = float(np.ceil(cycles * (1 - 1e-12)))
     for level in range(len(room.keep)):
         if space.first[level] == level:
-            cycles = max(cycles, _level_cycles(space, level, demand, room.numbers[0]))
+            cycles = max(cycles, _bandwidth_cycles(space, level, demand, room.iterations[0]))
     if space.objective == 1:
         return cycles
     for level in range(len(room.keep)):
@@ -39,36 +42,33 @@ def value(space: Space, room: Assignment, energy_pj: float, demand: Array) -> fl
 
 
 @inlined
-def _level_cycles(space: Space, level: int, demand: Array, compute_cycles: float) -> float:
+def _bandwidth_cycles(space: Space, level: int, demand: Array, compute_cycles: float) -> float:
     """Cycles that one level's bandwidths ask for, rounded as the cost model rounds them (item 11); ``level``
-    is its first part.
+    is its first part, and all its parts go over the same ports.
 
-    Floating-point sums, quotients and ``ceil`` are monotonic: words that are at most a mapping's never make
-    more cycles than it has, though each rounding may add one.
+    This is a lower bound where ``demand`` is one: floating-point sums, quotients and ``ceil`` never fall when
+    their operands rise, so words that are at most a mapping's never make more cycles than it has, although
+    each rounding may add one.
     """
     model = space.model
     limit = min(model.read_bandwidth[level], model.write_bandwidth[level], model.shared_bandwidth[level])
-    if limit == np.inf:
+    if limit == np.inf:  # most levels: spares the sums
         return 0.0
-    read, write, slowdown = 0.0, 0.0, 1.0
-    for part in range(level, space.last[level] + 1):
-        for tensor in range(demand.shape[2]):
-            read += demand[0, part, tensor] / compute_cycles
-            write += demand[1, part, tensor] / compute_cycles
-    if read > model.read_bandwidth[level]:
-        slowdown = min(slowdown, model.read_bandwidth[level] / read)
-    if write > model.write_bandwidth[level]:
-        slowdown = min(slowdown, model.write_bandwidth[level] / write)
-    if read + write > model.shared_bandwidth[level]:
-        slowdown = min(slowdown, model.shared_bandwidth[level] / (read + write))
-    return float(np.ceil(compute_cycles / slowdown))
+    read, written = 0.0, 0.0
+    # Tensor by tensor, as ``latency.py`` adds them: added part by part the sum can differ in its last digit,
+    # and a demand that divides exactly then takes a cycle more or less.
+    for tensor in range(demand.shape[2]):
+        for part in range(level, space.last[level] + 1):
+            read += demand[READ, part, tensor] / compute_cycles
+            written += demand[WRITTEN, part, tensor] / compute_cycles
+    return level_cycles(model, level, read, written, compute_cycles)
 
 
 @inlined
 def assign(space: Space, room: Assignment) -> None:
     """Fill all of ``room`` from its ``spatial`` and ``keep``."""
     assign_factors(space, room)
-    room.numbers[1] = space.model.mac_energy_pj
+    room.energy_pj[0] = space.model.mac_energy_pj
     for part in range(2):
         for level in range(len(room.keep)):
             room.demand[part, level, :] = 0.0
@@ -80,22 +80,22 @@ def assign(space: Space, room: Assignment) -> None:
 def assign_factors(space: Space, room: Assignment) -> None:
     """Fill what follows from the spatial factors, whatever levels keep."""
     levels, dims = room.spatial.shape
-    room.numbers[0] = 1.0
+    room.iterations[0] = 1.0
     for dim in range(dims):
         covered = 1
         for level in range(levels):
             covered *= room.spatial[level, dim]
             room.covered[level, dim] = covered
         room.rest[dim] = space.model.sizes[dim] // covered
-        room.numbers[0] *= room.rest[dim]
+        room.iterations[0] *= room.rest[dim]
     room.instances[levels - 1] = 1.0
     for level in range(levels - 2, -1, -1):
         room.instances[level] = room.instances[level + 1]
         for dim in range(dims):
             room.instances[level] *= room.spatial[level + 1, dim]
-    room.numbers[2] = max(room.numbers[0], space.least_cycles)
+    room.cycles[0] = max(room.iterations[0], space.least_cycles)
     _groups(space, room)
-    _shares(space, room)
+    _partitions(space, room)
 
 
 @inlined
@@ -116,7 +116,7 @@ def _groups(space: Space, room: Assignment) -> None:
             room.merging[level, tensor] = False
             for axis in range(model.axes[tensor]):
                 if level == 0:  # a MAC unit's tile is one point
-                    positions = _positions(space, room.spatial[level], (tensor, axis), room.point)
+                    positions = _positions(space, room.spatial[level], tensor, axis, room.point)
                 else:
                     positions = float(_sum_set(space, room.spatial[level], tensor, axis))
                     if _spread_dims(space, room.spatial[level], tensor, axis) > 1:
@@ -134,45 +134,36 @@ def _spread_dims(space: Space, factors: Array, tensor: int, axis: int) -> Int:
 
 
 @inlined
-def groups_around(space: Space, room: Assignment, where: tuple[int, int], tile: Array) -> float:
+def groups_around(space: Space, room: Assignment, level: int, tensor: int, tile: Array) -> float:
     """Item 5: how many different tiles of a tensor the children below one instance of a level hold, each
     child covering ``tile`` [dims]; with three or more spread dims on one axis at least so many."""
-    level, tensor = where
     if not room.merging[level, tensor]:
         return float(room.groups[level, tensor])
     groups = 1.0
     for axis in range(space.model.axes[tensor]):
-        groups *= _positions(space, room.spatial[level], (tensor, axis), tile)
+        groups *= _positions(space, room.spatial[level], tensor, axis, tile)
     return groups
 
 
 @inlined
-def _positions(space: Space, factors: Array, which: tuple[int, int], tile: Array) -> float:
-    """Different positions that one axis takes: (i, j) stands where (i - b/g, j + a/g) does, for strides a, b
-    and their greatest common divisor g."""
-    tensor, axis = which
-    spread, children, least = 0, 1, 1
-    bound, step, repeated = 1, 1, 0
-    for term in range(space.model.term_dims.shape[2]):
-        dim = space.model.term_dims[tensor, axis, term]
+def _positions(space: Space, factors: Array, tensor: int, axis: int, tile: Array) -> float:
+    """Different positions that one axis takes below a fan-out that spreads ``factors`` [dims], each child
+    covering ``tile`` [dims]; exact for up to two spread dims.
+
+    For three or more it is the bound of ``_groups``, as listing the positions would cost too much here."""
+    model = space.model
+    spread, different, least = 0, 1, 1
+    bound, step = 1, 1
+    for term in range(model.term_dims.shape[2]):
+        dim = model.term_dims[tensor, axis, term]
         if dim < 0 or factors[dim] == 1:
             continue
-        factor, stride = factors[dim], space.model.term_steps[tensor, axis, term] * tile[dim]
-        if spread == 1:
-            common = _gcd(step, stride)
-            repeated = max(0, bound - stride // common) * max(0, factor - step // common)
+        factor, stride = factors[dim], model.term_steps[tensor, axis, term] * tile[dim]
         spread += 1
-        children *= factor
+        different = distinct_pairs(bound, step, factor, stride) if spread == 2 else factor
         least += factor - 1
         bound, step = factor, stride
-    return float(children - repeated if spread < 3 else least)
-
-
-@inlined
-def _gcd(a: int, b: int) -> Int:
-    while b:
-        a, b = b, a % b
-    return a
+    return float(different if spread < 3 else least)
 
 
 @inlined
@@ -187,25 +178,21 @@ def _sum_set(space: Space, points: Array, tensor: int, axis: int) -> Int:
 
 
 @inlined
-def _shares(space: Space, room: Assignment) -> None:
+def _partitions(space: Space, room: Assignment) -> None:
     """Item 9: of an output whose axes are single dims without coefficient every spread relevant dim divides
     the share exactly; of others the share is at most that of the level outside."""
     model, output = space.model, space.model.output
     levels = len(room.spatial)
-    share, plain = 1.0, True
+    words, plain = 1.0, True
     for axis in range(model.axes[output]):
-        extent = 1
+        words *= extent(model, output, axis, model.sizes)
         for term in range(model.term_dims.shape[2]):
-            dim = model.term_dims[output, axis, term]
-            if dim >= 0:
-                step = model.term_steps[output, axis, term]
-                plain = plain and term == 0 and step == 1
-                extent += step * (model.sizes[dim] - 1)
-        share *= extent
+            if model.term_dims[output, axis, term] >= 0:
+                plain = plain and term == 0 and model.term_steps[output, axis, term] == 1
     for level in range(levels - 1, -1, -1):
-        room.shares[level] = share
+        room.partitions[level] = words
         if plain:
-            share /= room.groups[level, output]
+            words /= room.groups[level, output]
 
 
 @inlined
@@ -253,7 +240,7 @@ def _floor(space: Space, room: Assignment, level: int, tensor: int) -> None:
 @inlined
 def _operands(space: Space, room: Assignment, tensor: int) -> None:
     """What the MAC units ask of the tensor's innermost level (items 4, 5, 7), whatever the loops."""
-    level, words = 0, room.numbers[0] * room.groups[0, tensor]
+    level, words = 0, room.iterations[0] * room.groups[0, tensor]
     while not room.keep[level] >> tensor & 1:
         level += 1
         words *= room.groups[level, tensor]
@@ -263,50 +250,51 @@ def _operands(space: Space, room: Assignment, tensor: int) -> None:
     for inner in range(level + 1):
         if room.merging[inner, tensor]:
             room.outermost_merging[tensor] = inner
-    room.numbers[1] += operands_pj(space, room, tensor, words)
-    demand_operands(space, room, tensor, (0.0, words), room.demand)
+    room.energy_pj[0] += operands_pj(space, room, tensor, words)
+    demand_operands(space, room, tensor, 0.0, words, room.demand)
 
 
 @inlined
 def operands_pj(space: Space, room: Assignment, tensor: int, words: float) -> Real:
     """Energy of ``words`` that the MAC units ask of one instance of the tensor's innermost level."""
     model, level = space.model, room.innermost[tensor]
+    reads, updates = sent(tensor == model.output, words, room.partitions[level])
+    reading = blocks(reads, model.block_size[level])
     if tensor != model.output:
-        return room.instances[level] * blocks(words, model.block_size[level]) * model.read_pj[level]
-    reads = blocks(max(0.0, words - room.shares[level]), model.block_size[level]) * model.read_pj[level]
-    updates = blocks(words, model.block_size[level]) * model.update_pj[level]
-    return room.instances[level] * (reads + updates)
+        return room.instances[level] * reading * model.read_pj[level]
+    updating = blocks(updates, model.block_size[level]) * model.update_pj[level]
+    return room.instances[level] * (reading * model.read_pj[level] + updating)
 
 
 @inlined
 def demand_operands(
-    space: Space, room: Assignment, tensor: int, change: tuple[float, float], demand: Array
+    space: Space, room: Assignment, tensor: int, before: float, words: float, demand: Array
 ) -> None:
-    """Raise ``demand`` [2, levels, tensors] from so many of those words to more."""
-    level = room.innermost[tensor]
-    before, words = change
-    if tensor == space.model.output:
-        demand[1, level, tensor] += words - before
-        before = max(0.0, before - room.shares[level])
-        words = max(0.0, words - room.shares[level])
-    demand[0, level, tensor] += words - before
+    """Raise ``demand`` [2, levels, tensors] from ``before`` words that the MAC units ask for to ``words``."""
+    level, is_output = room.innermost[tensor], tensor == space.model.output
+    fewer_reads, fewer_updates = sent(is_output, before, room.partitions[level])
+    reads, updates = sent(is_output, words, room.partitions[level])
+    demand[READ, level, tensor] += reads - fewer_reads
+    demand[WRITTEN, level, tensor] += updates - fewer_updates
 
 
 @inlined
 def boundary_pj(space: Space, room: Assignment, level: int, tensor: int, words: float) -> Real:
     """Energy of ``words`` delivered into all instances of ``level``, there and at the parent, at least."""
-    return moved_pj(space, room, (level, tensor), words, words * room.ratio[level, tensor])
+    return moved_pj(space, room, level, tensor, words, words * room.ratio[level, tensor])
 
 
 @inlined
-def moved_pj(space: Space, room: Assignment, where: tuple[int, int], words: float, sent: float) -> Real:
-    """The same for ``sent`` words from the parent's instances (items 8 and 10)."""
-    level, tensor = where
+def moved_pj(
+    space: Space, room: Assignment, level: int, tensor: int, words: float, sent_words: float
+) -> Real:
+    """The same for ``sent_words`` from all instances of the parent (items 8 and 10).
+
+    Blocks are rounded up for each instance, so both counts are first divided by the instances."""
     model, outer = space.model, room.parent[level, tensor]
-    fills, reads, updates = words / room.instances[level], sent / room.instances[outer], 0.0
-    if tensor == model.output:
-        fills = max(0.0, fills - room.shares[level])
-        updates, reads = reads, max(0.0, reads - room.shares[outer])
+    is_output = tensor == model.output
+    fills = filled(is_output, words / room.instances[level], room.partitions[level])
+    reads, updates = sent(is_output, sent_words / room.instances[outer], room.partitions[outer])
     filling = blocks(fills, model.block_size[level]) * model.write_pj[level]
     sending = blocks(reads, model.block_size[outer]) * model.read_pj[outer]
     sending += blocks(updates, model.block_size[outer]) * model.update_pj[outer]

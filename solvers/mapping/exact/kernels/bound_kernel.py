@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.compiled import entry, inlined
-from solvers.mapping.exact.bound_steps import DONE, LEFT
 from solvers.mapping.exact.kernels.assignment_kernel import (
     assign,
     boundary_pj,
@@ -48,9 +47,6 @@ Int = Any
 Real = Any
 """A 64-bit floating-point number of compiled code."""
 
-REACHED = 2
-"""The place in ``Lattice.steps`` of the step that this call has come to."""
-
 BLOCK = 8192
 """Tiles whose fill is looked at in one step."""
 
@@ -60,24 +56,25 @@ def bound_of_assignment(space: Space, room: Assignment, lattice: Lattice, any_or
     """A lower bound on the objective of all mappings with the factors and keep sets of ``room``.
 
     With ``any_order`` the tensors that a level of several parts keeps may end their tiles in any order; what
-    the lattice and ``room.keep`` hold is then of no use to a search. A call ends when it has looked at about
-    ``lattice.steps[LEFT]`` tiles. If ``lattice.steps[DONE]`` is above 0 then, there are more: the result says
-    nothing yet, and the next call goes on from there (:func:`solvers.mapping.exact.bound.bound_in_time` makes
-    these calls).
+    the lattice and ``room.keep`` hold is then of no use to a search.
+
+    A call ends when it has looked at about ``steps.left`` tiles of the lattice. If ``steps.done`` is above 0
+    then, there are more: the result says nothing yet, and the next call goes on from there
+    (:func:`solvers.mapping.exact.bound.bound_in_time` makes these calls).
     """
-    if lattice.steps[DONE] == 0:
+    if lattice.steps.done[0] == 0:
         assign(space, room)
         for level in range(len(room.keep)):
             if space.first[level] == level and space.prices[level] > 0:
-                room.numbers[1] -= space.prices[level] * space.model.usable_words[level]
+                room.energy_pj[0] -= space.prices[level] * space.model.usable_words[level]
         _number(space, room, lattice)
-    lattice.steps[REACHED] = 0
+    lattice.steps.reached[0] = 0
     if not _fill_lattice(space, room, lattice, any_order):
         return 0.0
-    lattice.steps[DONE] = 0
+    lattice.steps.done[0] = 0
     top = len(room.keep) - 1
     whole = place(space, lattice, top, 0) + lattice.size[0] - 1
-    return value(space, room, room.numbers[1] + lattice.opened[whole], room.demand)
+    return value(space, room, room.energy_pj[0] + lattice.opened[whole], room.demand)
 
 
 @inlined
@@ -94,18 +91,18 @@ def _is_due(lattice: Lattice, tiles: int) -> bool:
 
     A call walks through all steps in the same order as the first one did, and does those that are due.
     """
-    lattice.steps[REACHED] += 1
-    if lattice.steps[REACHED] <= lattice.steps[DONE] or lattice.steps[LEFT] <= 0:
+    lattice.steps.reached[0] += 1
+    if lattice.steps.reached[0] <= lattice.steps.done[0] or lattice.steps.left[0] <= 0:
         return False
-    lattice.steps[DONE] = lattice.steps[REACHED]
-    lattice.steps[LEFT] -= tiles
+    lattice.steps.done[0] = lattice.steps.reached[0]
+    lattice.steps.left[0] -= tiles
     return True
 
 
 @inlined
 def _is_behind(lattice: Lattice) -> bool:
     """Whether a step was left for the next call."""
-    return bool(lattice.steps[REACHED] > lattice.steps[DONE])
+    return bool(lattice.steps.reached[0] > lattice.steps.done[0])
 
 
 @inlined
@@ -113,7 +110,7 @@ def _fill_lattice(space: Space, room: Assignment, lattice: Lattice, any_order: b
     """Bounds for all tiles and levels, from the inside out; False if some are left for the next call."""
     size, top = lattice.size[0], len(room.keep) - 1
     lattice.subset[:] = 0
-    if lattice.steps[DONE] == 0:
+    if lattice.steps.done[0] == 0:
         for run in range(len(space.runs)):
             start = place(space, lattice, 0, run)
             lattice.opened[start : start + size] = 0.0
@@ -252,8 +249,8 @@ def _close(space: Space, room: Assignment, lattice: Lattice, where: tuple[int, i
                     if room.keep[inner] >> tensor & 1 and not space.runs[run] >> tensor & 1:
                         words = moved_words(space, room, inner, tensor, lattice.tile)
                         sent = words * room.ratio[inner, tensor]
-                        sent *= _more_groups(space, room, (level, tensor), lattice.tile)
-                        energy += moved_pj(space, room, (inner, tensor), words, sent)
+                        sent *= _more_groups(space, room, level, tensor, lattice.tile)
+                        energy += moved_pj(space, room, inner, tensor, words, sent)
             at = place(space, lattice, level, run) + vector
             lattice.closed[at] = min(lattice.closed[at], energy) if lower else energy
         _next(lattice)
@@ -269,16 +266,16 @@ def _more_operands_pj(space: Space, room: Assignment, level: int, tile: Array) -
     energy = 0.0
     for tensor in range(len(room.operands)):
         if room.outermost_merging[tensor] == level:
-            words = room.operands[tensor] * _more_groups(space, room, (level, tensor), tile)
+            words = room.operands[tensor] * _more_groups(space, room, level, tensor, tile)
             energy += operands_pj(space, room, tensor, words)
             energy -= operands_pj(space, room, tensor, room.operands[tensor])
     return energy
 
 
 @inlined
-def _more_groups(space: Space, room: Assignment, where: tuple[int, int], tile: Array) -> Real:
+def _more_groups(space: Space, room: Assignment, level: int, tensor: int, tile: Array) -> Real:
     """Multicast groups around children of a known tile over those of all tiles."""
-    return groups_around(space, room, where, tile) / room.groups[where]
+    return groups_around(space, room, level, tensor, tile) / room.groups[level, tensor]
 
 
 @inlined

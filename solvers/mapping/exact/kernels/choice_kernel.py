@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from costmodel.compiled import entry, inlined
 from solvers.mapping.exact.kernels.assignment_kernel import (
+    READ,
+    WRITTEN,
     assign_factors,
     assign_tensor,
     boundary_pj,
@@ -78,11 +80,11 @@ def _fill(space: Space, chains: Chains, room: Assignment) -> None:
 def _fill_chain(space: Space, chains: Chains, room: Assignment, tensor: int, chain: int) -> None:
     for level in range(len(room.keep)):
         room.keep[level] = (chains.levels[tensor, chain] >> level & 1) << tensor
-        room.demand[0, level, tensor] = 0.0
-        room.demand[1, level, tensor] = 0.0
-    room.numbers[1] = 0.0
+        room.demand[READ, level, tensor] = 0.0
+        room.demand[WRITTEN, level, tensor] = 0.0
+    room.energy_pj[0] = 0.0
     assign_tensor(space, room, tensor)
-    energy = room.numbers[1]
+    energy = room.energy_pj[0]
     for level in range(len(room.keep) - 1):
         if chains.levels[tensor, chain] >> level & 1:
             energy += boundary_pj(space, room, level, tensor, room.floor_words[level, tensor])

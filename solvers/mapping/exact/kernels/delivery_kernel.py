@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from costmodel.compiled import inlined
+from costmodel.mapping.counting_kernel import delivered_words, filled, sent, tile_words
 from solvers.mapping.exact.kernels.assignment_kernel import (
+    READ,
+    WRITTEN,
     copy_rows,
     demand_operands,
     groups_around,
@@ -23,17 +26,22 @@ Int = Any
 
 @inlined
 def decide(space: Space, room: Assignment, nodes: Nodes, level: int) -> None:
-    """Fill the node inside the level's loops: what is delivered into its tile is exact (item 3)."""
+    """Fill the node inside the level's loops.
+
+    All loops outside the tile of the next inner level are known now, so what is delivered into that tile is
+    exact (item 3), and so are the multicast groups of the level's fan-out, whose children hold that tile.
+    """
     inner = level - 1
     nodes.visited[0] += 1
+    for dim in range(nodes.tile.shape[0]):
+        nodes.tile[dim] = nodes.inside[inner, dim] * room.covered[inner, dim]
     _place_loops(space, room, nodes, level)
     nodes.energy[inner] = nodes.energy[level]
     for part in range(2):
         copy_rows(nodes.demand[level, part], nodes.demand[inner, part])
     nodes.runs[inner] = 0
     for tensor in range(len(space.model.slides)):
-        run = _repeats(space, nodes, (level, tensor))
-        if run > 1:
+        if _repeats(space, nodes, level, tensor) > 1:
             nodes.runs[inner] |= 1 << tensor
         _merge(space, room, nodes, level, tensor)
         if room.keep[inner] >> tensor & 1:
@@ -44,10 +52,11 @@ def decide(space: Space, room: Assignment, nodes: Nodes, level: int) -> None:
 
 @inlined
 def _hold(space: Space, room: Assignment, nodes: Nodes, level: int) -> None:
-    """Add what a part holds to what those outside it hold, at the room's price as in the tables; once all
-    parts of a level are decided that ends, as they fit or not."""
-    for dim in range(nodes.tile.shape[0]):
-        nodes.tile[dim] = nodes.inside[level, dim] * room.covered[level, dim]
+    """Add what a part holds to what those outside it hold, at the price of a word as in the tables.
+
+    Once all parts of a level are decided, what they leave free is charged as well, so that the level has
+    paid for its whole capacity, which ``bound_of_assignment`` subtracted: then the price is out of the sum.
+    """
     words = kept_words(space, room, level, nodes.tile)
     nodes.held[level] = words
     if level < space.last[level]:
@@ -66,46 +75,46 @@ def _merge(space: Space, room: Assignment, nodes: Nodes, level: int, tensor: int
     nodes.operands[inner, tensor] = nodes.operands[level, tensor]
     if not room.merging[level, tensor]:
         return
-    for dim in range(nodes.tile.shape[0]):
-        nodes.tile[dim] = nodes.inside[inner, dim] * room.covered[inner, dim]
-    nodes.groups[level, tensor] = groups_around(space, room, (level, tensor), nodes.tile)
+    nodes.groups[level, tensor] = groups_around(space, room, level, tensor, nodes.tile)
     if level > room.innermost[tensor]:
         return
     before = nodes.operands[level, tensor]
     words = before * nodes.groups[level, tensor] / room.groups[level, tensor]
     nodes.operands[inner, tensor] = words
     nodes.energy[inner] += operands_pj(space, room, tensor, words) - operands_pj(space, room, tensor, before)
-    demand_operands(space, room, tensor, (before, words), nodes.demand[inner])
+    demand_operands(space, room, tensor, before, words, nodes.demand[inner])
 
 
 @inlined
 def _place_loops(space: Space, room: Assignment, nodes: Nodes, level: int) -> None:
-    """Fill ``nodes.loops`` of the level for the order under way."""
-    count = 0
-    for position in range(space.orders.shape[1]):
+    """Put the level's loops, in the order under way, before those of the levels outside it."""
+    loops = nodes.loops
+    at = loops.starts[level + 1]
+    for position in range(space.orders.shape[1] - 1, -1, -1):
         dim = space.orders[nodes.order[level], position]
         inside = nodes.inside[level - 1, dim]
         if nodes.inside[level, dim] > inside:
-            nodes.loops[level, 0, count] = dim
-            nodes.loops[level, 1, count] = nodes.inside[level, dim] // inside
-            nodes.loops[level, 2, count] = inside * room.covered[level, dim]
-            count += 1
-    nodes.loop_count[level] = count
+            at -= 1
+            loops.dim[at] = dim
+            loops.bound[at] = nodes.inside[level, dim] // inside
+            loops.stride[at] = inside * room.covered[level, dim]
+    loops.starts[level] = at
 
 
 @inlined
-def _repeats(space: Space, nodes: Nodes, which: tuple[int, int]) -> Int:
-    """Fill ``nodes.repeats`` inside the level; the product of the loops in the tensor's run."""
-    level, tensor = which
+def _repeats(space: Space, nodes: Nodes, level: int, tensor: int) -> Int:
+    """Fill ``nodes.repeats`` inside the level: how often irrelevant loops outside the tensor's first moving
+    loop repeat what is delivered. The result is the product of those inside it, its run, which repeat none.
+    """
     run, repeats, moved = 1, 1.0, False
-    for outer in range(level, nodes.inside.shape[0]):
-        for loop in range(nodes.loop_count[outer]):
-            if space.model.axis_of[tensor, nodes.loops[outer, 0, loop]] >= 0:
-                moved = True
-            elif moved:
-                repeats *= nodes.loops[outer, 1, loop]
-            else:
-                run *= nodes.loops[outer, 1, loop]
+    loops = nodes.loops
+    for loop in range(loops.starts[level], loops.starts[len(loops.starts) - 1]):
+        if space.model.axis_of[tensor, loops.dim[loop]] >= 0:
+            moved = True
+        elif moved:
+            repeats *= loops.bound[loop]
+        else:
+            run *= loops.bound[loop]
     nodes.repeats[level - 1, tensor] = repeats
     return run
 
@@ -113,65 +122,18 @@ def _repeats(space: Space, nodes: Nodes, which: tuple[int, int]) -> Int:
 @inlined
 def _charge(space: Space, room: Assignment, nodes: Nodes, level: int, tensor: int) -> None:
     """Add what is delivered into the tiles of ``level`` to the node's energy and demands."""
-    outer = room.parent[level, tensor]
-    words = _delivered(space, room, nodes, level, tensor)
-    sent = words
+    model, outer = space.model, room.parent[level, tensor]
+    # As a floating-point number: large layers have more deliveries than 64-bit integers count.
+    tile = float(tile_words(model, tensor, nodes.tile))
+    words = delivered_words(model, tensor, nodes.tile, tile, nodes.loops, level)
+    asked = words  # of one instance of the parent: every multicast group on the way asks for it once
     for between in range(level + 1, outer + 1):
-        sent *= nodes.groups[between, tensor]
+        asked *= nodes.groups[between, tensor]
     nodes.energy[level] += moved_pj(
-        space, room, (level, tensor), words * room.instances[level], sent * room.instances[outer]
+        space, room, level, tensor, words * room.instances[level], asked * room.instances[outer]
     )
-    if tensor == space.model.output:
-        nodes.demand[level, 1, level, tensor] += max(0.0, words - room.shares[level])
-        nodes.demand[level, 0, outer, tensor] += max(0.0, sent - room.shares[outer])
-        nodes.demand[level, 1, outer, tensor] += sent
-    else:
-        nodes.demand[level, 1, level, tensor] += words
-        nodes.demand[level, 0, outer, tensor] += sent
-
-
-@inlined
-def _delivered(space: Space, room: Assignment, nodes: Nodes, level: int, tensor: int) -> float:
-    """Item 3, in the closed form of ``costmodel.mapping.batch_kernel``: words into one tile of the level."""
-    axis, first, back, new_words, one_axis = -1, 0, 0, 0.0, True
-    tile, extra = 1.0, 0.0
-    for number in range(space.model.axes[tensor]):
-        tile *= _extent(space, room, nodes, (level, tensor, number))
-    for outer in range(level + 1, nodes.inside.shape[0]):
-        for loop in range(nodes.loop_count[outer]):
-            dim, bound = nodes.loops[outer, 0, loop], nodes.loops[outer, 1, loop]
-            moves, stride = space.model.axis_of[tensor, dim], 0
-            if axis < 0 and moves < 0:
-                continue
-            if moves >= 0:
-                stride = space.model.step_of[tensor, dim] * nodes.loops[outer, 2, loop]
-            cost = tile
-            if axis < 0:
-                axis, first = moves, stride
-                length = _extent(space, room, nodes, (level, tensor, axis))
-                new_words = tile / length * min(first, length)
-                cost = new_words
-            elif moves == axis:
-                if one_axis and stride == back:
-                    cost = 0.0
-                elif one_axis and stride - back == first:
-                    cost = new_words
-            elif moves >= 0:
-                one_axis = False
-            if moves == axis:
-                back += stride
-            extra = extra * bound + (bound - 1) * cost
-    return tile + extra
-
-
-@inlined
-def _extent(space: Space, room: Assignment, nodes: Nodes, which: tuple[int, int, int]) -> Int:
-    """Length of one axis of the tile of a level."""
-    level, tensor, axis = which
-    length = 1
-    for term in range(space.model.term_dims.shape[2]):
-        dim = space.model.term_dims[tensor, axis, term]
-        if dim >= 0:
-            points = nodes.inside[level, dim] * room.covered[level, dim]
-            length += space.model.term_steps[tensor, axis, term] * (points - 1)
-    return length
+    is_output, demand = tensor == model.output, nodes.demand[level]
+    reads, updates = sent(is_output, asked, room.partitions[outer])
+    demand[WRITTEN, level, tensor] += filled(is_output, words, room.partitions[level])
+    demand[READ, outer, tensor] += reads
+    demand[WRITTEN, outer, tensor] += updates

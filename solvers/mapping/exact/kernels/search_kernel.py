@@ -29,8 +29,9 @@ def begin(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, limit:
     """Open the search below an assignment whose ``bound_of_assignment`` was asked last."""
     top = len(room.keep) - 1
     nodes.level[0] = top
+    nodes.loops.starts[top + 1] = len(nodes.loops.dim)  # filled from the end: see TemporalLoops
     copy(room.rest, nodes.inside[top])
-    nodes.energy[top] = room.numbers[1]
+    nodes.energy[top] = room.energy_pj[0]
     for part in range(2):
         copy_rows(room.demand[part], nodes.demand[top, part])
     nodes.runs[top] = 0
@@ -150,7 +151,7 @@ def _open_node(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, l
         nodes.listed[0] += 1
         number = 0
         for dim in range(len(lattice.counts)):
-            number += nodes.allowed[dim, nodes.pick[1, dim]] * lattice.stride[dim]
+            number += nodes.allowed[dim, nodes.pick[dim]] * lattice.stride[dim]
         energy = nodes.energy[level] + _least_child(space, lattice, nodes, level, number)
         bound = value(space, room, energy, nodes.demand[level])
         if bound < limit and space.last[level - 1] > space.first[level - 1]:
@@ -199,8 +200,8 @@ def _fill_floors(space: Space, room: Assignment, nodes: Nodes, level: int) -> No
 def _pick_first(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, level: int) -> bool:
     """The divisors that children can have by the rules on factors; False if a dim has none."""
     for dim in range(len(lattice.counts)):
-        nodes.pick[0, dim] = 0
-        nodes.pick[1, dim] = 0
+        nodes.pick_count[dim] = 0
+        nodes.pick[dim] = 0
         whole = nodes.inside[level, dim]
         for digit in range(lattice.counts[dim]):
             inside = lattice.value[dim, digit]
@@ -213,20 +214,20 @@ def _pick_first(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, 
             if level == 1:
                 allowed = allowed and space.least[0, dim] <= inside <= space.most[0, dim]
             if allowed:
-                nodes.allowed[dim, nodes.pick[0, dim]] = digit
-                nodes.pick[0, dim] += 1
-        if nodes.pick[0, dim] == 0:
+                nodes.allowed[dim, nodes.pick_count[dim]] = digit
+                nodes.pick_count[dim] += 1
+        if nodes.pick_count[dim] == 0:
             return False
     return True
 
 
 @inlined
 def _pick_next(nodes: Nodes) -> bool:
-    for dim in range(nodes.pick.shape[1]):
-        nodes.pick[1, dim] += 1
-        if nodes.pick[1, dim] < nodes.pick[0, dim]:
+    for dim in range(len(nodes.pick)):
+        nodes.pick[dim] += 1
+        if nodes.pick[dim] < nodes.pick_count[dim]:
             return True
-        nodes.pick[1, dim] = 0
+        nodes.pick[dim] = 0
     return False
 
 

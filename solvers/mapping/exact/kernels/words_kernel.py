@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from costmodel.compiled import inlined
+from costmodel.mapping.counting_kernel import tile_words
 
 if TYPE_CHECKING:
     from solvers.mapping.exact.tables import Assignment, Space
@@ -34,7 +35,7 @@ def kept_words(space: Space, room: Assignment, level: int, tile: Array) -> Int:
     words = 0
     for tensor in range(room.ratio.shape[1]):
         if room.keep[level] >> tensor & 1:
-            words += tile_words(space, tensor, tile)
+            words += tile_words(space.model, tensor, tile)
     return words
 
 
@@ -45,25 +46,6 @@ def least_words_inside(space: Space, room: Assignment, level: int) -> Int:
     for part in range(space.first[level], level):
         words += kept_words(space, room, part, room.covered[part])
     return words
-
-
-@inlined
-def tile_words(space: Space, tensor: int, tile: Array) -> Int:
-    words = 1
-    for axis in range(space.model.axes[tensor]):
-        words *= extent(space, tensor, axis, tile)
-    return words
-
-
-@inlined
-def extent(space: Space, tensor: int, axis: int, tile: Array) -> Int:
-    """Length of one axis of a tile's bounding box."""
-    length = 1
-    for term in range(space.model.term_dims.shape[2]):
-        dim = space.model.term_dims[tensor, axis, term]
-        if dim >= 0:
-            length += space.model.term_steps[tensor, axis, term] * (tile[dim] - 1)
-    return length
 
 
 @inlined
