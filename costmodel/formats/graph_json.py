@@ -13,10 +13,11 @@ from costmodel.errors import InputError, did_you_mean
 from costmodel.formats.safe_json import load_json
 from costmodel.workload.attributes import Attributes
 from costmodel.workload.convolutions import Window, convolution_of
+from costmodel.workload.digits import Shape
 from costmodel.workload.network import Network, Node, Pooling, Uncounted, Value, ValueKind
 from costmodel.workload.operators import UNKNOWN, Nest, kinds_of
 from costmodel.workload.products import Counted, attention_of, folded_matmul_of, linear_of, matmul_of
-from costmodel.workload.views import Shape, whole
+from costmodel.workload.views import whole
 
 
 def read_graph(path: str | Path, batch: int | None = None) -> Network:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from math import prod
 
 from costmodel.errors import InputError
+from costmodel.workload.digits import Digits, Shape
 from costmodel.workload.network import Axis, Layer, Tensor, convolution
 from costmodel.workload.products import Counted
-from costmodel.workload.views import Digits, Shape, View
+from costmodel.workload.views import View
 
 
 @dataclass(frozen=True)

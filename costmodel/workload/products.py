@@ -8,8 +8,9 @@ from math import prod
 from typing import Literal
 
 from costmodel.errors import InputError
+from costmodel.workload.digits import Digit, Digits, Shape
 from costmodel.workload.network import Layer, Role, Tensor, Uncounted, batched_matmul, gemm
-from costmodel.workload.views import Digit, Digits, Shape, View, paired, whole
+from costmodel.workload.views import View, paired, whole
 
 
 @dataclass(frozen=True)

@@ -7,25 +7,23 @@ for all that share it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from math import prod
 from operator import mul
-from typing import NamedTuple
 
-Shape = tuple[int, ...]
-
-
-class Digit(NamedTuple):
-    """One digit of a position along an axis: it counts to ``size``, a step moves ``stride`` elements."""
-
-    size: int
-    stride: int
-
-
-Digits = tuple[Digit, ...]
-"""An axis: its positions as numbers of mixed radix, the slowest digit first."""
+from costmodel.workload.digits import (
+    Digit,
+    Digits,
+    Shape,
+    broadcast,
+    length_of,
+    merged,
+    offsets,
+    regrouped,
+    repeated,
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class View:
 
     @property
     def shape(self) -> Shape:
-        return tuple(_length(axis) for axis in self.axes)
+        return tuple(length_of(axis) for axis in self.axes)
 
     @property
     def repeats(self) -> bool:
@@ -54,24 +52,8 @@ class View:
 
     def reshaped(self, shape: Shape) -> View | None:
         """The same elements in the same order in another shape; None where that divides no digit evenly."""
-        if prod(shape) != prod(self.shape):
-            return None
-        left = list(_joined(digit for axis in self.axes for digit in axis))
-        axes = []
-        for length in shape:
-            taken = []
-            while length > 1:
-                digit = left.pop(0)
-                if digit.size > length and digit.size % length == 0:
-                    inner = digit.size // length
-                    left.insert(0, Digit(inner, digit.stride))
-                    digit = Digit(length, digit.stride * inner)
-                if length % digit.size:
-                    return None
-                taken.append(digit)
-                length //= digit.size
-            axes.append(tuple(taken))
-        return replace(self, axes=tuple(axes))
+        axes = regrouped(merged(digit for axis in self.axes for digit in axis), shape)
+        return None if axes is None else replace(self, axes=axes)
 
     def transposed(self, order: Sequence[int]) -> View:
         """Axis ``i`` of the result is axis ``order[i]``."""
@@ -79,21 +61,11 @@ class View:
 
     def expanded(self, shape: Shape) -> View:
         """Broadcast: axes of length 1, and those that are missing in front, repeat to ``shape``."""
-        axes = ((),) * (len(shape) - len(self.axes)) + self.axes
-        return replace(
-            self,
-            axes=tuple(
-                (Digit(length, 0),) if not axis and length > 1 else axis
-                for axis, length in zip(axes, shape, strict=True)
-            ),
-        )
+        return replace(self, axes=broadcast(self.axes, shape))
 
     def tiled(self, times: Sequence[int]) -> View:
         """Every axis so many times over, one whole after the other."""
-        axes = [
-            _joined((Digit(count, 0), *axis)) if count > 1 else axis
-            for axis, count in zip(self.axes, times, strict=True)
-        ]
+        axes = (repeated(axis, count) for axis, count in zip(self.axes, times, strict=True))
         return replace(self, axes=tuple(axes))
 
     def taken(self, axis: int, positions: Sequence[int], shape: Shape | None = None) -> View | None:
@@ -101,15 +73,16 @@ class View:
 
         None where the positions are no numbers of mixed radix, as those of a shuffle.
         """
-        offsets = [_offset(self.axes[axis], position) for position in positions]
-        digits = _digits_of(offsets)
+        every = offsets(self.axes[axis])
+        chosen = [every[position] for position in positions]
+        digits = _digits_of(chosen)
         if digits is None:
             return None
         line = View(self.origin, (digits,)).reshaped(shape) if shape is not None else None
         if shape is not None and line is None:
             return None
         axes = line.axes if line is not None else (digits,)
-        start = self.offset + offsets[0]
+        start = self.offset + chosen[0]
         return replace(self, axes=(*self.axes[:axis], *axes, *self.axes[axis + 1 :]), offset=start)
 
     def cut(self, axis: int, start: int, length: int, step: int = 1) -> View | None:
@@ -142,7 +115,7 @@ def chained(views: Sequence[View], axis: int) -> View | None:
     digits = _digits_of([view.offset for view in views])
     if digits is None:
         return None
-    axes = (*first.axes[:axis], _joined((*digits, *first.axes[axis])), *first.axes[axis + 1 :])
+    axes = (*first.axes[:axis], merged((*digits, *first.axes[axis])), *first.axes[axis + 1 :])
     return replace(first, axes=axes)
 
 
@@ -159,7 +132,7 @@ def combined(name: str, views: Sequence[View], shape: Shape) -> View:
             pairs = paired(moves, other)
             if pairs is None:
                 lost = lost or f"the operands of {name} repeat by numbers that do not divide each other"
-                pairs = [(_length(other), True, True)]
+                pairs = [(length_of(other), True, True)]
             moves = tuple(Digit(size, int(one or two)) for size, one, two in pairs)
         axes.append(moves)
     return _numbered(name, axes, lost)
@@ -196,12 +169,8 @@ def _numbered(name: str, axes: Sequence[Digits], lost: str) -> View:
         for digit in reversed(axis):
             digits = (Digit(digit.size, stride if digit.stride else 0), *digits)
             stride *= digit.size if digit.stride else 1
-        done.append(_joined(digits))
+        done.append(merged(digits))
     return View(name, tuple(reversed(done)), 0, lost)
-
-
-def _length(axis: Digits) -> int:
-    return prod(digit.size for digit in axis)
 
 
 def _ends(axis: Digits) -> list[int]:
@@ -217,42 +186,22 @@ def _moves(axis: Digits, span: int) -> bool:
     return False
 
 
-def _joined(digits: Iterable[Digit]) -> Digits:
-    """Fewest digits: where a step of one is the whole length of the next, both are one."""
-    done: list[Digit] = []
-    for digit in digits:
-        if done and done[-1].stride == digit.size * digit.stride:
-            digit = Digit(done.pop().size * digit.size, digit.stride)
-        if digit.size > 1:
-            done.append(digit)
-    return tuple(done)
-
-
-def _offset(axis: Digits, position: int) -> int:
-    """How many elements from its start an axis shows at a position."""
-    offset = 0
-    for digit in reversed(axis):
-        position, own = divmod(position, digit.size)
-        offset += own * digit.stride
-    return offset
-
-
-def _digits_of(offsets: Sequence[int]) -> Digits | None:
+def _digits_of(shown: Sequence[int]) -> Digits | None:
     """The digits of an axis that shows these offsets, apart from the first; None where there are none.
 
     The fastest digit is the longest run of equal steps with which all offsets repeat; the others are those of
     the offsets at which the runs begin.
     """
-    count = len(offsets)
+    count = len(shown)
     if count <= 1:
         return () if count else None
-    step = offsets[1] - offsets[0]
-    run = next((i for i in range(2, count) if offsets[i] - offsets[i - 1] != step), count)
+    step = shown[1] - shown[0]
+    run = next((i for i in range(2, count) if shown[i] - shown[i - 1] != step), count)
     for size in range(run, 1, -1):
-        starts = offsets[::size]
+        starts = shown[::size]
         if count % size == 0 and all(
-            offset == starts[i // size] + i % size * step for i, offset in enumerate(offsets)
+            offset == starts[i // size] + i % size * step for i, offset in enumerate(shown)
         ):
             slower = _digits_of(starts)
-            return None if slower is None else _joined((*slower, Digit(size, step)))
+            return None if slower is None else merged((*slower, Digit(size, step)))
     return None

@@ -12,7 +12,7 @@ from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from costmodel.errors import InputError
-from costmodel.workload.views import Shape
+from costmodel.workload.digits import Shape
 
 Constants = dict[str, "np.ndarray[Any, Any]"]
 

@@ -17,8 +17,8 @@ from costmodel.formats.onnx.constants import (
     standard_opset,
     stated_constants,
 )
+from costmodel.workload.digits import Shape
 from costmodel.workload.products import product_shape
-from costmodel.workload.views import Shape
 
 Types = dict[str, onnx.TypeProto]
 

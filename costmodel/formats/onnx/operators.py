@@ -11,10 +11,11 @@ import onnx
 from costmodel.errors import InputError
 from costmodel.formats.onnx.constants import STANDARD_DOMAINS
 from costmodel.workload.convolutions import Window, convolution_of, reading_once
+from costmodel.workload.digits import Shape
 from costmodel.workload.network import Pooling, Uncounted
 from costmodel.workload.operators import TABLE, UNKNOWN, Nest, OperatorKind
 from costmodel.workload.products import Counted, attention_of, einsum_of, matmul_of
-from costmodel.workload.views import Shape, View, stacked
+from costmodel.workload.views import View, stacked
 
 _IRREGULAR = {
     **{"And": "logical_and", "Or": "logical_or", "Xor": "logical_xor", "Not": "logical_not"},

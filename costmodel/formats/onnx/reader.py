@@ -15,10 +15,10 @@ from costmodel.formats.onnx.operators import counted, kind_of, pooling_of
 from costmodel.formats.onnx.shapes import graph_inputs, load_model, shapes_of
 from costmodel.formats.onnx.uncounted import unsupported
 from costmodel.formats.onnx.views import Views
+from costmodel.workload.digits import Shape
 from costmodel.workload.network import Network, Node, Uncounted, Value, ValueKind
 from costmodel.workload.operators import UNKNOWN as UNKNOWN_OPERATOR
 from costmodel.workload.products import Counted
-from costmodel.workload.views import Shape
 
 
 def read_onnx(path: str | Path, batch: int | None = None, dims: Mapping[str, int] | None = None) -> Network:

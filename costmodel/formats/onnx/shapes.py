@@ -14,7 +14,7 @@ from costmodel.errors import InputError
 from costmodel.formats.onnx.inference import inferred_shapes
 from costmodel.formats.onnx.symbols import batch_symbols, check_dims, check_lengths, set_lengths, value_of
 from costmodel.formats.yaml.safe_yaml import read_bytes
-from costmodel.workload.views import Shape
+from costmodel.workload.digits import Shape
 
 MOST_BYTES = 2**31 - 1
 """What one protobuf message can hold, weights included."""

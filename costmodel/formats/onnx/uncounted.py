@@ -8,8 +8,8 @@ from math import prod
 import onnx
 
 from costmodel.formats.onnx.constants import STANDARD_DOMAINS, UNKNOWN
+from costmodel.workload.digits import Shape
 from costmodel.workload.network import Node, Uncounted
-from costmodel.workload.views import Shape
 
 MICROSOFT = "com.microsoft"
 

@@ -8,8 +8,9 @@ from math import prod
 
 from costmodel.errors import InputError
 from costmodel.formats.onnx.constants import Constants
+from costmodel.workload.digits import Shape
 from costmodel.workload.network import Node
-from costmodel.workload.views import Shape, View, chained, combined, stacked, whole
+from costmodel.workload.views import View, chained, combined, stacked, whole
 
 _SCALING = frozenset({"DequantizeLinear", "QuantizeLinear"})
 """Element by element where they have one scale for all; others are not followed."""

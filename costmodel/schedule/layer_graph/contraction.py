@@ -9,11 +9,12 @@ from typing import NamedTuple
 from costmodel.errors import InputError
 from costmodel.schedule.layer_graph.data import Builder
 from costmodel.schedule.layer_graph.drafts import EXTERNAL, Draft, Parts, Slice, in_any_order, picked
-from costmodel.schedule.layer_graph.layout import Axis, Data, Factor, Shape, known_axes, offsets, with_order
+from costmodel.schedule.layer_graph.layout import Data, known_axes, with_order
+from costmodel.workload.digits import Digit, Digits, Shape, offsets
 
 
 class Operand(NamedTuple):
-    """A factor of a product: its shape, a letter for every axis, and where it lies (None: constant weights).
+    """A digit of a product: its shape, a letter for every axis, and where it lies (None: constant weights).
 
     An axis of length 1 that the other operand has longer has the letter ``.``.
     """
@@ -97,21 +98,21 @@ def _letters(left: Activations, right: Operand | Activations, out: str) -> _Lett
     )
 
 
-def _axes(operand: Activations, letters: str) -> list[Axis]:
+def _axes(operand: Activations, letters: str) -> list[Digits]:
     axes = dict(zip(operand.letters, known_axes(operand.data), strict=True))
     return [axes[letter] for letter in letters]
 
 
-def _factors(operand: Activations, letters: str) -> list[Factor]:
-    return [factor for axis in _axes(operand, letters) for factor in axis]
+def _digits(operand: Activations, letters: str) -> list[Digit]:
+    return [digit for axis in _axes(operand, letters) for digit in axis]
 
 
-def _channels(operand: Activations, letters: str) -> list[Factor]:
-    return [factor for factor in _factors(operand, letters) if factor.dim == "C"]
+def _channels(operand: Activations, letters: str) -> list[Digit]:
+    return [digit for digit in _digits(operand, letters) if digit.dim == "C"]
 
 
 def _dims(operand: Activations, letters: str) -> set[str]:
-    return {factor.dim for factor in _factors(operand, letters)}
+    return {digit.dim for digit in _digits(operand, letters)}
 
 
 def _ordered(operand: Activations, letters: str) -> Activations:
@@ -123,7 +124,7 @@ def _ordered(operand: Activations, letters: str) -> Activations:
 def _turned(builder: Builder, name: str, operand: Activations, batch: str) -> Activations:
     """The operand with rows and channels exchanged in each part of ``batch``, through a transposing layer."""
     operand = _ordered(operand, batch)
-    heads = prod(factor.size for factor in _channels(operand, batch))
+    heads = prod(digit.size for digit in _channels(operand, batch))
     return operand._replace(data=builder.transposed(name, operand.data, heads))
 
 
@@ -139,7 +140,7 @@ def _with_constants(builder: Builder, name: str, operands: tuple[Activations, Op
     summed, lengths = _dims(left, letters.summed), right.lengths()
     k = prod(lengths[letter] for letter in letters.new)
     groups = prod(lengths[letter] for letter in letters.batch)
-    flat = len(summed - {"C"}) and not _factors(left, letters.kept + letters.batch)
+    flat = len(summed - {"C"}) and not _digits(left, letters.kept + letters.batch)
     if flat:
         parts = in_any_order(data.parts)
         made = builder.add(Draft(name, "fc", k, 1, 1, parts, data.h, data.w, data.h, data.w))
@@ -163,11 +164,11 @@ def _input_as(operand: Activations, letters: _Letters) -> Activations:
     rows = prod(lengths[letter] for letter in letters.kept)
     k = prod(lengths[letter] for letter in letters.batch + letters.summed)
     inner = {"C": k, "H": rows}
-    axes = dict[str, Axis]()
+    axes = dict[str, Digits]()
     for letter in letters.batch + letters.summed + letters.kept:
         dim = "H" if letter in letters.kept else "C"
         inner[dim] //= lengths[letter]
-        axes[letter] = (Factor(dim, lengths[letter], inner[dim]),) if lengths[letter] > 1 else ()  # type: ignore[arg-type]
+        axes[letter] = (Digit(lengths[letter], inner[dim], dim),) if lengths[letter] > 1 else ()  # type: ignore[arg-type]
     found = tuple(axes.get(letter, ()) for letter in operand.letters)
     return operand._replace(data=Data((Slice(EXTERNAL, 0, k),), rows, 1, found))
 
@@ -179,7 +180,7 @@ def _result(left: Activations, letters: _Letters, out: str, made: Data, lengths:
     inner = k * prod(lengths[letter] for letter in letters.batch)
     for letter in letters.batch + letters.new:
         inner //= lengths[letter]
-        axes[letter] = (Factor("C", lengths[letter], inner),) if lengths[letter] > 1 else ()
+        axes[letter] = (Digit(lengths[letter], inner, "C"),) if lengths[letter] > 1 else ()
     return replace(made, axes=tuple(axes[letter] for letter in out))
 
 
@@ -215,7 +216,7 @@ def _for_every_head(left: Activations, right: Activations) -> Activations:
     for letter, axis in zip(left.letters, known_axes(left.data), strict=True):
         if letter != "." and letter not in right.letters and axis and {one.dim for one in axis} == {"C"}:
             times = prod(one.size for one in axis)
-            axes = (*known_axes(right.data), (Factor("", times, 0),))
+            axes = (*known_axes(right.data), (Digit(times, 0, ""),))
             data = replace(right.data, axes=axes)
             right = Activations(right.letters + letter, (*right.shape, times), data)
             assert right.data is not None
@@ -235,4 +236,4 @@ def _weights(builder: Builder, name: str, right: Activations, letters: _Letters)
     if any(_dims(right, some) - allowed for some, allowed in dims):
         expected = f"rows {letters.summed} of channels {letters.batch}{letters.new}, or the other way round"
         raise InputError("", expected, f"{right.letters} of {data.shape}")
-    return picked(data.parts, offsets(_factors(right, letters.batch + letters.new)))
+    return picked(data.parts, offsets(_digits(right, letters.batch + letters.new)))

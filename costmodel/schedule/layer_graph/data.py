@@ -19,17 +19,15 @@ from costmodel.schedule.layer_graph.drafts import (
 )
 from costmodel.schedule.layer_graph.layout import (
     NO_PADDING,
-    Axis,
     Data,
-    Factor,
     full,
     known_axes,
-    merged,
     rows_of_channels,
     selected,
     spatial_dims,
 )
 from costmodel.schedule.layer_graph.windows import Windows
+from costmodel.workload.digits import Digit, Digits, merged
 
 
 class Builder:
@@ -173,7 +171,7 @@ class Builder:
         columns = Windows(data.w + left + right, before=left)
         copy = self.pool(f"{name}.padded", replace(data, padding=NO_PADDING), rows, columns)
         longer = {"H": (data.h, copy.h), "W": (data.w, copy.w)}
-        axes = tuple(tuple(_stretched(factor, longer) for factor in axis) for axis in known_axes(data))
+        axes = tuple(tuple(_stretched(digit, longer) for digit in axis) for axis in known_axes(data))
         return replace(copy, axes=tuple(map(merged, axes)))
 
     def under(self, name: str, data: Data, windows: Sequence[Windows]) -> tuple[Data, Windows, Windows]:
@@ -205,7 +203,7 @@ class Builder:
             steps = known_axes(data)[axis]
             even = _evenly(indices)
             if (
-                steps not in ((Factor("H", data.h, 1),), (Factor("W", data.w, 1),))
+                steps not in ((Digit(data.h, 1, "H"),), (Digit(data.w, 1, "W"),))
                 or even is None
                 or (even == (0, 1) and not waits)
             ):
@@ -253,14 +251,14 @@ class Builder:
         """``count`` rows (columns) from ``start`` on among ``total``, all others constant."""
         start, count, total = place
         steps = known_axes(data)[axis]
-        if steps not in ((), (Factor("H" if along_rows else "W", count, 1),)) or (
+        if steps not in ((), (Digit(count, 1, "H" if along_rows else "W"),)) or (
             (data.h if along_rows else data.w) != count
         ):
             raise InputError("", f"{count} rows or columns along one axis", data.shape)
         longer = Windows(total, before=start)
         rows, columns = (longer, Windows(data.w)) if along_rows else (Windows(data.h), longer)
         axes = list(known_axes(data))
-        axes[axis] = (Factor("H" if along_rows else "W", total, 1),)
+        axes[axis] = (Digit(total, 1, "H" if along_rows else "W"),)
         return replace(self.pool(name, data, rows, columns), axes=tuple(axes))
 
     def as_rows(self, data: Data) -> Data:
@@ -308,14 +306,14 @@ class Builder:
         return Data(tuple(parts), width, 1, axes)
 
 
-def _turned(factor: Factor, width: int, rows: int) -> Factor:
-    """Where a factor leads once the channels of a head and the rows have changed places."""
-    dim, size, stride = factor
+def _turned(digit: Digit, width: int, rows: int) -> Digit:
+    """Where a digit leads once the channels of a head and the rows have changed places."""
+    size, stride, dim = digit
     if dim == "H":
-        return Factor("C", size, stride)
+        return Digit(size, stride, "C")
     if dim == "C" and stride % width == 0:
-        return Factor("C", size, stride // width * rows)
-    return Factor("H", size, stride) if dim == "C" else factor
+        return Digit(size, stride // width * rows, "C")
+    return Digit(size, stride, "H") if dim == "C" else digit
 
 
 def _evenly(indices: Sequence[int]) -> tuple[int, int] | None:
@@ -327,19 +325,19 @@ def _evenly(indices: Sequence[int]) -> tuple[int, int] | None:
     return (indices[0], step) if even else None
 
 
-def _stretched(factor: Factor, lengths: dict[str, tuple[int, int]]) -> Factor:
-    """A factor over a whole dim as one over the dim's new length."""
-    was, now = lengths.get(factor.dim, (0, 0))
-    return Factor(factor.dim, now, 1) if factor.dim in lengths and factor.size == was else factor
+def _stretched(digit: Digit, lengths: dict[str, tuple[int, int]]) -> Digit:
+    """A digit over a whole dim as one over the dim's new length."""
+    was, now = lengths.get(digit.dim, (0, 0))
+    return Digit(now, 1, digit.dim) if digit.dim in lengths and digit.size == was else digit
 
 
-def _along_one_dim(data: Data) -> tuple[Axis, ...] | None:
+def _along_one_dim(data: Data) -> tuple[Digits, ...] | None:
     """The axes once the columns of a row follow one another as rows."""
     if data.axes is None:
         return None
     strides = {"H": data.w, "W": 1}
     moved = [
-        [Factor("H", f.size, f.stride * strides[f.dim]) if f.dim in strides else f for f in axis]
+        [Digit(f.size, f.stride * strides[f.dim], "H") if f.dim in strides else f for f in axis]
         for axis in data.axes
     ]
     return tuple(merged(axis) for axis in moved)

@@ -7,15 +7,8 @@ from dataclasses import replace
 from costmodel.errors import InputError
 from costmodel.schedule.layer_graph.data import Builder
 from costmodel.schedule.layer_graph.drafts import EXTERNAL, Draft, Parts, Slice, in_any_order, taken
-from costmodel.schedule.layer_graph.layout import (
-    Data,
-    Factor,
-    Shape,
-    full,
-    in_order_if_known,
-    reshaped,
-    rows_of_channels,
-)
+from costmodel.schedule.layer_graph.layout import Data, full, in_order_if_known, reshaped, rows_of_channels
+from costmodel.workload.digits import Digit, Shape
 from costmodel.workload.network import Layer, Node
 
 
@@ -31,7 +24,7 @@ def described(data: Data, shape: Shape, heads: int = 1) -> Data:
     width = data.k // heads
     if shape[-2:] == (data.h * data.w, width):
         positions = (*full("H", data.h), *full("W", data.w))
-        axes = ((Factor("C", heads, width),), positions, full("C", width))
+        axes = ((Digit(heads, width, "C"),), positions, full("C", width))
         return reshaped(replace(data, axes=axes), shape)
     return replace(data, axes=None)
 

@@ -2,41 +2,32 @@
 
 A layer computes a box of C channels x H rows x W columns. A value of the network is such a box, perhaps of
 several layers' channels side by side, whose elements an operator sees along axes of its own: an image has
-the axes (1, C, H, W), heads of attention (1, heads, rows, channels of a head). Every axis is a product of
-factors, major first, each a step through one dim of the box. Views only change factors:
-
-    x (1, 12, 8, 8)          axis 1: C 12 step 1
-    reshape (1, 3, 4, 8, 8)  axis 1: C 3 step 4, axis 2: C 4 step 1
-    transpose 1 and 2        axis 1: C 4 step 1, axis 2: C 3 step 4
-    reshape (1, 12, 8, 8)    axis 1: C 4 step 1, C 3 step 4, so channels 0, 4, 8, 1, 5, ...
+the axes (1, C, H, W), heads of attention (1, heads, rows, channels of a head). Every axis has digits
+(:mod:`costmodel.workload.digits`), each of which steps through one dim of the box; views only change digits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product as combinations
 from math import prod
-from typing import Literal, NamedTuple
-
-import numpy as np
 
 from costmodel.errors import InputError
 from costmodel.schedule.layer_graph.drafts import EXTERNAL, Parts, Slice, channels, joined, picked
+from costmodel.workload.digits import (
+    Digit,
+    Digits,
+    Dim,
+    Shape,
+    broadcast,
+    length_of,
+    merged,
+    offsets,
+    regrouped,
+    repeated,
+)
 
-Dim = Literal["C", "H", "W", ""]
-Shape = tuple[int, ...]
-
-
-class Factor(NamedTuple):
-    """``size`` steps of ``stride`` through a dim of the box; no dim and stride 0: the same elements again."""
-
-    dim: Dim
-    size: int
-    stride: int
-
-
-Axis = tuple[Factor, ...]
 NO_PADDING = (0, 0, 0, 0)
 
 
@@ -44,17 +35,18 @@ NO_PADDING = (0, 0, 0, 0)
 class Data:
     """A value of the network: ``h`` rows and ``w`` columns of the channels ``parts``, seen along ``axes``.
 
-    Every element of the box is one of the value's, once, but for factors without a dim. ``axes`` are None
-    where the file folds views away and shapes alone do not say which axis is which. A ``statistic`` is a
-    number a position (of all channels). ``padding`` are rows of constants above and below, then columns left
-    and right, that the value has and the box has not; negative ones are rows and columns that the box has and
-    the value has not.
+    Every element of the box is one of the value's, once, but for digits that do not move, which have no dim.
+    ``axes`` are None where the file folds views away and shapes alone do not say which axis is which. A
+    ``statistic`` is one number for each position, of all channels together.
+
+    ``padding`` are the rows of constants above and below, then the columns left and right of the box, that
+    the value has besides; a negative number says how many rows or columns of the box the value leaves out.
     """
 
     parts: Parts
     h: int
     w: int
-    axes: tuple[Axis, ...] | None = None
+    axes: tuple[Digits, ...] | None = None
     statistic: bool = False
     padding: tuple[int, int, int, int] = NO_PADDING
 
@@ -80,26 +72,22 @@ class Data:
     def sizes(self) -> Shape:
         """The lengths of the axes, as the network has them; InputError where they are not known."""
         return tuple(
-            _length(axis) + sum(self.padding[2 * i] + self.padding[2 * i + 1] for i in _padded(self, axis))
+            length_of(axis) + sum(self.padding[2 * i] + self.padding[2 * i + 1] for i in _padded(self, axis))
             for axis in known_axes(self)
         )
 
     @property
     def repeats(self) -> bool:
         """Whether some axis has the same elements several times (what Expand makes)."""
-        return any(not factor.dim for axis in self.axes or () for factor in axis)
+        return any(not digit.dim for axis in self.axes or () for digit in axis)
 
 
-def _length(axis: Axis) -> int:
-    return prod(factor.size for factor in axis)
-
-
-def _padded(data: Data, axis: Axis) -> tuple[int, ...]:
+def _padded(data: Data, axis: Digits) -> tuple[int, ...]:
     """Whether the padding of rows (0) or of columns (1) lengthens the axis."""
-    return tuple(i for i, dim in enumerate("HW") if any(factor.dim == dim for factor in axis))
+    return tuple(i for i, dim in enumerate("HW") if any(digit.dim == dim for digit in axis))
 
 
-def known_axes(data: Data) -> tuple[Axis, ...]:
+def known_axes(data: Data) -> tuple[Digits, ...]:
     """The axes of a value; InputError where the file has folded away how they lie."""
     if data.axes is None:
         remedy = "Export the graph with its views, or state the axes"
@@ -127,7 +115,7 @@ def as_image(data: Data, shape: Shape) -> Data:
     if data.axes is None and data.shape == (c, h, w):
         data = replace(data, axes=axes)
     axes = known_axes(data)
-    if data.sizes != shape or any(factor.dim != "C" for factor in axes[1]) or data.k != c:
+    if data.sizes != shape or any(digit.dim != "C" for digit in axes[1]) or data.k != c:
         expected = f"{c} channels of {' x '.join(map(str, spatial))}"
         raise InputError("", expected, f"{data.shape} along {axes}")
     whole = (full("H", data.h), full("W", data.w), ())
@@ -144,9 +132,9 @@ def spatial_dims(image: Data) -> list[Dim]:
     return [dim or left.pop(0) for dim in stated]
 
 
-def full(dim: Dim, size: int) -> Axis:
+def full(dim: Dim, size: int) -> Digits:
     """A whole dim of a box as an axis."""
-    return (Factor(dim, size, 1),) if size > 1 else ()
+    return (Digit(size, 1, dim),) if size > 1 else ()
 
 
 def external(shape: Shape) -> Data:
@@ -167,50 +155,15 @@ def external(shape: Shape) -> Data:
 
 def reshaped(data: Data, shape: Shape) -> Data:
     """The same elements in the same order under other axes; InputError where an axis would mix dims."""
-    flat = merged(factor for axis in known_axes(data) for factor in axis)
-    axes = _regrouped(flat, shape)
+    flat = merged(digit for axis in known_axes(data) for digit in axis)
+    axes = regrouped(flat, shape)
     if axes is None:
         data = in_order(data)
-        axes = _regrouped(merged(factor for axis in known_axes(data) for factor in axis), shape)
+        axes = regrouped(merged(digit for axis in known_axes(data) for digit in axis), shape)
     if axes is None:
         found = f"{data.sizes} as {shape}"
         raise InputError("", "a reshape that keeps rows and channels apart", found)
     return replace(data, axes=axes)
-
-
-def _regrouped(flat: Axis, shape: Shape) -> tuple[Axis, ...] | None:
-    """The factors in groups of the lengths in ``shape``, split where need be; None if they do not fit."""
-    left, axes = list(flat), list[Axis]()
-    for length in shape:
-        axis: list[Factor] = []
-        while length > 1 and left:
-            dim, size, stride = left.pop(0)
-            if length % size == 0:
-                axis.append(Factor(dim, size, stride))
-                length //= size
-            elif size % length == 0:
-                inner = size // length
-                axis.append(Factor(dim, length, stride * inner))
-                left.insert(0, Factor(dim, inner, stride))
-                length = 1
-            else:
-                return None
-        if length != 1:
-            return None
-        axes.append(tuple(axis))
-    return None if left else tuple(axes)
-
-
-def merged(factors: Iterable[Factor]) -> Axis:
-    """Neighbouring factors that step through one dim in one go as one factor."""
-    found: list[Factor] = []
-    for factor in factors:
-        last = found[-1] if found else None
-        if last and last.dim == factor.dim and last.stride == factor.stride * factor.size * bool(factor.dim):
-            found[-1] = Factor(factor.dim, last.size * factor.size, factor.stride)
-        elif factor.size > 1:
-            found.append(factor)
-    return tuple(found)
 
 
 def permuted(data: Data, order: Sequence[int]) -> Data:
@@ -226,21 +179,16 @@ def expanded(data: Data, shape: Shape) -> Data:
     axes = known_axes(data)
     if len(shape) < len(axes):
         raise InputError("", f"a shape of at least {len(axes)} axes", shape)
-    axes = (((),) * (len(shape) - len(axes))) + axes
-    found = [
-        (Factor("", length, 0),) if not axis and length > 1 else axis
-        for axis, length in zip(axes, shape, strict=True)
-    ]
-    return replace(data, axes=tuple(found))
+    return replace(data, axes=broadcast(axes, shape))
 
 
-def repeated(data: Data, repeats: Sequence[int]) -> Data:
+def tiled(data: Data, repeats: Sequence[int]) -> Data:
     """Every axis so many times in a row, as ONNX's Tile has it."""
     axes = known_axes(data)
     if len(repeats) != len(axes):
         raise InputError("", f"{len(axes)} numbers of repeats", tuple(repeats))
     found = zip(axes, repeats, strict=True)
-    return replace(data, axes=tuple(merged((Factor("", times, 0), *axis)) for axis, times in found))
+    return replace(data, axes=tuple(repeated(axis, times) for axis, times in found))
 
 
 # ---- the order of channels
@@ -248,7 +196,7 @@ def repeated(data: Data, repeats: Sequence[int]) -> Data:
 
 def in_order(data: Data) -> Data:
     """The box with its channels in the order in which the axes, row-major, step through them."""
-    return with_order(data, [factor for axis in known_axes(data) for factor in axis if factor.dim == "C"])
+    return with_order(data, [digit for axis in known_axes(data) for digit in axis if digit.dim == "C"])
 
 
 def in_order_if_known(data: Data) -> Data:
@@ -256,22 +204,14 @@ def in_order_if_known(data: Data) -> Data:
     return data if data.axes is None else in_order(data)
 
 
-def with_order(data: Data, order: Sequence[Factor]) -> Data:
-    """The box with its channels in the order of ``order``: all channel factors of its axes, major first."""
-    strides = [prod(factor.size for factor in order[i + 1 :]) for i in range(len(order))]
-    if [factor.stride for factor in order] == strides:
+def with_order(data: Data, order: Sequence[Digit]) -> Data:
+    """The box with its channels in the order of ``order``: all channel digits of its axes, major first."""
+    strides = [prod(digit.size for digit in order[i + 1 :]) for i in range(len(order))]
+    if [digit.stride for digit in order] == strides:
         return data
-    moved = {old: Factor("C", old.size, stride) for old, stride in zip(order, strides, strict=True)}
-    axes = tuple(merged(moved.get(factor, factor) for factor in axis) for axis in known_axes(data))
+    moved = {old: Digit(old.size, stride, "C") for old, stride in zip(order, strides, strict=True)}
+    axes = tuple(merged(moved.get(digit, digit) for digit in axis) for axis in known_axes(data))
     return replace(data, parts=picked(data.parts, offsets(order)), axes=axes)
-
-
-def offsets(factors: Sequence[Factor]) -> list[int]:
-    """Where the steps of ``factors``, major first, lead to."""
-    places = np.zeros(1, dtype=np.int64)
-    for factor in factors:
-        places = (places[:, None] + factor.stride * np.arange(factor.size)).ravel()
-    return [int(place) for place in places]
 
 
 # ---- parts of a value
@@ -284,24 +224,24 @@ def selected(data: Data, axis: int, indices: Sequence[int]) -> Data:
     """
     axes = known_axes(data)
     steps = axes[axis]
-    if list(indices) == list(range(_length(steps))):
+    if list(indices) == list(range(length_of(steps))):
         return data
-    if not any(factor.dim for factor in steps):
-        return _with_axis(data, axis, merged([Factor("", len(indices), 0)]))
-    if all(factor.dim == "C" for factor in steps):
+    if not any(digit.dim for digit in steps):
+        return _with_axis(data, axis, merged([Digit(len(indices), 0, "")]))
+    if all(digit.dim == "C" for digit in steps):
         return _selected_channels(data, axis, indices)
-    inner = _length(steps[1:])
+    inner = length_of(steps[1:])
     if len(steps) > 1 and len(indices) % inner == 0:
         outer = [indices[i] // inner for i in range(0, len(indices), inner)]
         if list(indices) == [i * inner + j for i in outer for j in range(inner)]:
-            lengths = [_length(one) for one in axes]
+            lengths = [length_of(one) for one in axes]
             apart = reshaped(data, (*lengths[:axis], steps[0].size, inner, *lengths[axis + 1 :]))
             taken = selected(apart, axis, outer)
             return reshaped(taken, (*lengths[:axis], len(indices), *lengths[axis + 1 :]))
     return _leading(data, axis, indices)
 
 
-def _with_axis(data: Data, axis: int, steps: Axis) -> Data:
+def _with_axis(data: Data, axis: int, steps: Digits) -> Data:
     axes = known_axes(data)
     return replace(data, axes=(*axes[:axis], steps, *axes[axis + 1 :]))
 
@@ -309,23 +249,23 @@ def _with_axis(data: Data, axis: int, steps: Axis) -> Data:
 def _selected_channels(data: Data, axis: int, indices: Sequence[int]) -> Data:
     axes = known_axes(data)
     places = offsets(axes[axis])
-    rest = [factor for i, one in enumerate(axes) if i != axis for factor in one if factor.dim == "C"]
+    rest = [digit for i, one in enumerate(axes) if i != axis for digit in one if digit.dim == "C"]
     inner = offsets(rest)
-    strides = [prod(factor.size for factor in rest[i + 1 :]) for i in range(len(rest))]
-    moved = {old: Factor("C", old.size, stride) for old, stride in zip(rest, strides, strict=True)}
-    found = [merged(moved.get(factor, factor) for factor in one) for one in axes]
-    found[axis] = merged([Factor("C", len(indices), len(inner))])
+    strides = [prod(digit.size for digit in rest[i + 1 :]) for i in range(len(rest))]
+    moved = {old: Digit(old.size, stride, "C") for old, stride in zip(rest, strides, strict=True)}
+    found = [merged(moved.get(digit, digit) for digit in one) for one in axes]
+    found[axis] = merged([Digit(len(indices), len(inner), "C")])
     chosen = [places[i] + place for i, place in combinations(indices, inner)]
     parts = data.parts if chosen == list(range(data.k)) else picked(data.parts, chosen)
     return replace(data, parts=parts, axes=tuple(found))
 
 
 def _leading(data: Data, axis: int, indices: Sequence[int]) -> Data:
-    """The first rows or columns of the box, where the axis is all of them or the major factor of them."""
+    """The first rows or columns of the box, where the axis is all of them or the major digit of them."""
     steps, count = known_axes(data)[axis], len(indices)
     if len(steps) == 1 and list(indices) == list(range(count)) and not any(data.padding):
-        dim, size, stride = steps[0]
-        found = _with_axis(data, axis, merged([Factor(dim, count, stride)]))
+        size, stride, dim = steps[0]
+        found = _with_axis(data, axis, merged([Digit(count, stride, dim)]))
         if dim == "H" and stride * size == data.h:
             return replace(found, h=count * stride)
         if dim == "W" and stride * size == data.w:
@@ -335,10 +275,10 @@ def _leading(data: Data, axis: int, indices: Sequence[int]) -> Data:
 
 def side_by_side(operands: Sequence[Data], axis: int) -> Data:
     """Values one after the other along an axis of channels; InputError where their other axes differ."""
-    first = [_selected_channels(data, axis, range(_length(known_axes(data)[axis]))) for data in operands]
-    counts = [_length(known_axes(data)[axis]) for data in operands]
+    first = [_selected_channels(data, axis, range(length_of(known_axes(data)[axis]))) for data in operands]
+    counts = [length_of(known_axes(data)[axis]) for data in operands]
     inner = first[0].k // counts[0]
-    total = _with_axis(first[0], axis, merged([Factor("C", sum(counts), inner)]))
+    total = _with_axis(first[0], axis, merged([Digit(sum(counts), inner, "C")]))
     for data in first[1:]:
         same = _with_axis(data, axis, ()).axes == _with_axis(first[0], axis, ()).axes
         if not same or (data.h, data.w, data.padding) != (total.h, total.w, total.padding):

@@ -13,8 +13,6 @@ from costmodel.schedule.layer_graph.drafts import Draft, Parts, in_any_order, pi
 from costmodel.schedule.layer_graph.folded import folded_heads, folded_linear, folded_matmul
 from costmodel.schedule.layer_graph.layout import (
     Data,
-    Factor,
-    Shape,
     as_image,
     full,
     in_order,
@@ -22,6 +20,7 @@ from costmodel.schedule.layer_graph.layout import (
     spatial_dims,
 )
 from costmodel.schedule.layer_graph.windows import Windows, stated_windows
+from costmodel.workload.digits import Digit, Shape
 from costmodel.workload.network import Layer, Node
 
 _KNOWN_DIMS = frozenset("BMNK")
@@ -85,7 +84,7 @@ def _for_every_query_head(factors: Factors, fewest: int = 2) -> Factors:
         return factors
     (i,) = apart
     times = a[i] // b[i]
-    axis = (*right.axes[i], Factor("", times, 0))
+    axis = (*right.axes[i], Digit(times, 0, ""))
     right = replace(right, axes=(*right.axes[:i], axis, *right.axes[i + 1 :]))
     return Factors((a, (*b[:i], a[i], *b[i + 1 :])), (left, right), factors.output)
 

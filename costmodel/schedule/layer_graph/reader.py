@@ -23,9 +23,7 @@ from costmodel.schedule.layer_graph.drafts import EXTERNAL, Slice, layer_graph_o
 from costmodel.schedule.layer_graph.folded import folded_rows
 from costmodel.schedule.layer_graph.graph import LayerGraph
 from costmodel.schedule.layer_graph.layout import (
-    Axis,
     Data,
-    Shape,
     as_image,
     external,
     full,
@@ -46,6 +44,7 @@ from costmodel.schedule.layer_graph.views import (
     viewed,
 )
 from costmodel.schedule.layer_graph.windows import Windows, each, even_window, stated_windows
+from costmodel.workload.digits import Digits, Shape
 from costmodel.workload.network import Network, Node, Value
 from costmodel.workload.operators import SCHEDULED, OperatorKind, OperatorRole
 
@@ -263,8 +262,8 @@ class _Reader:
             return data
         data = self.builder.plain(node.name, data)
         axes, over = known_axes(data), reduced_axes(node.attributes, view.read, view.made)
-        gone = {factor.dim for axis in over for factor in axes[axis]}
-        kept = {factor.dim for i, axis in enumerate(axes) if i not in over for factor in axis}
+        gone = {digit.dim for axis in over for digit in axes[axis]}
+        kept = {digit.dim for i, axis in enumerate(axes) if i not in over for digit in axis}
         if not gone:
             return reshaped(data, view.made)
         if gone == {"C"} and "C" not in kept:
@@ -297,7 +296,7 @@ class _Reader:
         if any(len(known_axes(data)) != len(made) for data in operands):
             found = [len(known_axes(data)) for data in operands]
             raise InputError("", f"operands of {len(made)} axes, as the result {made}", found)
-        dims = {factor.dim for data in operands for factor in known_axes(data)[axis]}
+        dims = {digit.dim for data in operands for digit in known_axes(data)[axis]}
         single = not dims and all((data.h, data.w) == (1, 1) and data.k > 1 for data in operands)
         if dims & {"H", "W"} or single:
             counts = [shape[axis] for shape in shapes]
@@ -349,7 +348,7 @@ def _alike(operands: Sequence[Data]) -> list[Data]:
     return found
 
 
-def _lies_as(data: Data, axes: tuple[Axis, ...]) -> bool:
+def _lies_as(data: Data, axes: tuple[Digits, ...]) -> bool:
     """Whether the value, broadcast to ``axes``, has elements of the same channel and position everywhere."""
     own = known_axes(data)
     if [axis for axis in own if axis] == [axis for axis in axes if axis]:

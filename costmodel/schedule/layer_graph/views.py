@@ -12,16 +12,15 @@ from costmodel.errors import InputError
 from costmodel.schedule.layer_graph.data import Builder
 from costmodel.schedule.layer_graph.layout import (
     Data,
-    Factor,
-    Shape,
     expanded,
     external,
     known_axes,
     permuted,
-    repeated,
     reshaped,
+    tiled,
 )
 from costmodel.workload.attributes import Attributes
+from costmodel.workload.digits import Digit, Shape
 from costmodel.workload.operators import OperatorKind
 
 
@@ -114,7 +113,7 @@ def _tiled(data: Data, view: ViewNode) -> Data:
     missing = len(repeats) - len(known_axes(data))
     if missing > 0:
         data = reshaped(data, (*(1,) * missing, *view.read))
-    return repeated(data, repeats)
+    return tiled(data, repeats)
 
 
 # ---- padding
@@ -167,9 +166,9 @@ def _with_padding(data: Data, axis: int, before: int, behind: int) -> Data:
         return data
     above, below, left, right = data.padding
     steps = known_axes(data)[axis]
-    if steps == (Factor("H", data.h, 1),):
+    if steps == (Digit(data.h, 1, "H"),):
         return replace(data, padding=(above + before, below + behind, left, right))
-    if steps == (Factor("W", data.w, 1),):
+    if steps == (Digit(data.w, 1, "W"),):
         return replace(data, padding=(above, below, left + before, right + behind))
     raise InputError("", "constants around rows or columns", f"around axis {axis} of {data.shape}")
 

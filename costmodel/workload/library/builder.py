@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from costmodel.workload.attributes import Attributes, Plain
 from costmodel.workload.convolutions import Window, convolution_of
+from costmodel.workload.digits import Shape
 from costmodel.workload.network import Layer, Network, Node, Pooling, Value, batched_matmul
 from costmodel.workload.products import linear_of
-from costmodel.workload.views import Shape
 
 
 @dataclass(frozen=True)
