@@ -61,7 +61,7 @@ class LogTail:
     """One connection that brings a job's log from its beginning; pieces, then one end, go to ``put``."""
 
     def __init__(
-        self, pieces: Callable[[], AsyncIterator[str]], put: Callable[[Piece | TailEnd], None]
+        self, pieces: Callable[[], AsyncIterator[str]], put: Callable[[LogPiece | TailEnd], None]
     ) -> None:
         self._pieces, self._put = pieces, put
         self._loop = asyncio.new_event_loop()
@@ -82,11 +82,11 @@ class LogTail:
 
     async def _read(self) -> None:
         async for text in self._pieces():
-            self._put(Piece(self, text))
+            self._put(LogPiece(self, text))
 
 
 @dataclass(frozen=True)
-class Piece:
+class LogPiece:
     """Some of the log, after the pieces that ``tail`` brought before."""
 
     tail: LogTail
@@ -102,7 +102,7 @@ class TailEnd:
 
 
 @dataclass(frozen=True)
-class Answer:
+class JobPoll:
     """The cluster said whether the job has ended, or why it could not be asked (then ``failure``)."""
 
     ended: bool
@@ -122,7 +122,7 @@ class Follower:
     tail: Callable[[], AsyncIterator[str]]
     whole: Callable[[], str]
     said: Callable[[str], None]
-    _events: SimpleQueue[Piece | TailEnd | Answer] = field(default_factory=SimpleQueue)
+    _events: SimpleQueue[LogPiece | TailEnd | JobPoll] = field(default_factory=SimpleQueue)
     _closing: threading.Event = field(default_factory=threading.Event)
     _hurry: threading.Event = field(default_factory=threading.Event)
     """Set where the next question is due at once."""
@@ -169,9 +169,9 @@ class Follower:
         pause = POLL_SECONDS[0]
         while not self._closing.is_set():
             try:
-                answer = Answer(self.has_ended())
+                answer = JobPoll(self.has_ended())
             except (WorkersUnavailableError, ClusterRefusedError) as error:
-                answer = Answer(False, error)
+                answer = JobPoll(False, error)
             self._events.put(answer)
             if answer.ended:
                 return
@@ -179,7 +179,7 @@ class Follower:
             self._hurry.clear()
             pause = min(pause * 1.2, POLL_SECONDS[1])
 
-    def _next(self) -> Piece | TailEnd | Answer | None:
+    def _next(self) -> LogPiece | TailEnd | JobPoll | None:
         """What happened, None if nothing did; makes the log's connection where one is due."""
         now = time.monotonic()
         if self._tail is not None and now - self._moved > IDLE_SECONDS:
@@ -192,13 +192,13 @@ class Follower:
         except Empty:
             return None
 
-    def _new_in(self, event: Piece | TailEnd | Answer | None) -> str:
+    def _new_in(self, event: LogPiece | TailEnd | JobPoll | None) -> str:
         """Take note of an event; returns what it brought of the log that was not handed out before."""
-        if isinstance(event, Answer):
+        if isinstance(event, JobPoll):
             self._answered(event)
         elif isinstance(event, TailEnd) and event.tail is self._tail:
             self._broken(event.failure)
-        elif isinstance(event, Piece) and event.tail is self._tail:
+        elif isinstance(event, LogPiece) and event.tail is self._tail:
             self._moved = time.monotonic()
             begin, self._passed = self._passed, self._passed + len(event.text)
             new = event.text[max(0, self._printed - begin) :]
@@ -208,7 +208,7 @@ class Follower:
             return new
         return ""
 
-    def _answered(self, answer: Answer) -> None:
+    def _answered(self, answer: JobPoll) -> None:
         now = time.monotonic()
         if answer.failure is not None:
             self._unanswered(answer.failure, now)

@@ -1,4 +1,4 @@
-"""The book of pending items: what is queued, how many make a batch, who was running when a worker died."""
+"""What is pending: which items wait, how many make a batch, which were running when a worker died."""
 
 from __future__ import annotations
 
@@ -86,18 +86,19 @@ class Ledger:
         short = self._mean_seconds is not None and self._mean_seconds < self.pace.target_seconds
         return CALLS_PER_WORKER if short else 1
 
-    def room(self, workers: int) -> int:
-        """Items that can still be accepted: enough for all calls and as many again in the queue."""
+    def capacity(self, workers: int) -> int:
+        """How many more items can be accepted: all calls of these workers full, and as many in the queue."""
         per_worker = min(self.pace.window, 2 * CALLS_PER_WORKER * self.batch_size)
         return max(0, workers * per_worker - len(self._pending))
 
     def take_batch(self, workers: int) -> list[Item]:
-        """The next call's items. Shrinks when the queue runs low, so that all workers end together.
+        """The items of the next call: a batch, or fewer at the end, so that all workers end together.
 
-        An item that was running when a worker died goes alone: if it kills again, nobody else is suspected.
+        An item that was running when a worker died is a batch of its own: if the next worker dies, too, no
+        other item is suspected.
         """
-        share = math.ceil(len(self._queue) / (CALLS_PER_WORKER * max(1, workers)))
-        most = min(self.batch_size, share)
+        even = math.ceil(len(self._queue) / (CALLS_PER_WORKER * max(1, workers)))
+        most = min(self.batch_size, even)
         batch: list[Item] = []
         while self._queue and len(batch) < most and not (batch and self._queue[0].strikes):
             item = self._queue.popleft()

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 CALL_SECONDS = 0.0006
 """Driver time of one call to a worker beyond its items (benchmarks/scaling.py --measure: 0.5 to 0.6 ms)."""
 
-CALL_SHARE = 0.1
-"""Most of its time that the driver shall spend on calls; the rest is for items, rows and new designs."""
+CALL_FRACTION = 0.1
+"""The largest part of its time that the driver should spend on calls; the rest is for rows and designs."""
 
 SHORTEST_CALL = 0.7
 """Seconds: with few workers, calls of 0.5 to 1 s already cost them under 1 %."""
@@ -32,14 +32,14 @@ class Pace:
 
 
 def pace_for(workers: int, window: int | None = None, target_seconds: float | None = None) -> Pace:
-    """The pace for so many workers; what is given is kept.
+    """The pace for so many workers; a window or target_seconds that is not None is taken as it is.
 
     W workers that each finish a call every T seconds cost the driver W * CALL_SECONDS / T of its time, so
-    T = W * CALL_SECONDS / CALL_SHARE keeps that share; long batches cost nothing at the end of a run, since
-    the last items are shared out singly (Ledger.take_batch).
+    T = W * CALL_SECONDS / CALL_FRACTION keeps that fraction. Long batches cost nothing at the end of a run:
+    batches shrink there until the last items go out one by one (Ledger.take_batch).
     """
     workers = max(1, workers)
     return Pace(
         window or max(FEWEST_A_WORKER, min(MOST_A_WORKER, MOST_HELD // workers)),
-        target_seconds or max(SHORTEST_CALL, workers * CALL_SECONDS / CALL_SHARE),
+        target_seconds or max(SHORTEST_CALL, workers * CALL_SECONDS / CALL_FRACTION),
     )

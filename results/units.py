@@ -95,11 +95,11 @@ def digits(value: float) -> str:
     return f"{value:,.{decimals}f}"
 
 
-def percent(share: float | None) -> str:
-    """A share as a percentage with one decimal: 0.1234 is 12.3 %."""
-    if share is None or not isfinite(share):
+def percent(fraction: float | None) -> str:
+    """A fraction as a percentage with one decimal: 0.1234 is 12.3 %."""
+    if fraction is None or not isfinite(fraction):
         return NOTHING
-    return "<0.1 %" if 0 < share < 0.0005 else f"{100 * share:,.1f} %"
+    return "<0.1 %" if 0 < fraction < 0.0005 else f"{100 * fraction:,.1f} %"
 
 
 def seconds(value: float) -> str:

@@ -56,7 +56,7 @@ def _hosts(provider: dict[str, Any]) -> Iterator[Finding]:
     head, workers = provider.get("head_ip"), provider.get("worker_ips")
     yield from _address("provider.head_ip", head)
     if not isinstance(workers, list):
-        expected = "a list of the workers' addresses, [] for a head alone"
+        expected = "a list of the workers' addresses, [] for a head without workers"
         yield Finding("provider.worker_ips", expected, "no such key" if workers is None else workers)
         return
     for number, worker in enumerate(workers):
@@ -77,7 +77,7 @@ def _address(key: str, address: object) -> Iterator[Finding]:
         number = ip_address(address)
     except ValueError:
         if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?", address):
-            yield Finding(key, expected, address, "Write the address alone, without user or port")
+            yield Finding(key, expected, address, "Write only the address, without user or port")
         elif address in LOOPBACK:
             yield Finding(key, expected, address, "No other host reaches it: write the network's address")
         return

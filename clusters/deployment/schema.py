@@ -29,22 +29,22 @@ def schema_findings(document: dict[str, Any]) -> list[Finding]:
 
 
 def _findings(error: Any) -> Iterator[Finding]:
-    place = [str(part) for part in error.absolute_path]
+    path = [str(part) for part in error.absolute_path]
     if error.validator == "additionalProperties":
         known = list(error.schema.get("properties", ()))
         for name in error.instance:
             if name not in known:
-                where = ".".join([*place, str(name)])
+                where = ".".join([*path, str(name)])
                 yield Finding(where, "a key that Ray knows", str(name), nearest(name, known))
     elif error.validator == "required":
         missing = next(name for name in error.validator_value if name not in error.instance)
-        yield Finding(".".join([*place, missing]), "a value", "no such key")
+        yield Finding(".".join([*path, missing]), "a value", "no such key")
     elif error.validator == "type":
         wanted = error.validator_value
         expected = wanted if isinstance(wanted, str) else " or ".join(wanted)
-        yield Finding(".".join(place), f"a value of type {expected}", error.instance)
+        yield Finding(".".join(path), f"a value of type {expected}", error.instance)
     else:
-        yield Finding(".".join(place), f"what Ray's schema asks for ({error.message})", error.instance)
+        yield Finding(".".join(path), f"what Ray's schema asks for ({error.message})", error.instance)
 
 
 def prepared(document: dict[str, Any]) -> tuple[dict[str, Any], list[Finding]]:

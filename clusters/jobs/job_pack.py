@@ -22,8 +22,8 @@ TABLES = ("layers", "scratchpads", "tile_costs", "schedules", "designs")
 def result_files(folder: str) -> Iterator[str]:
     """Finished files of the folder and its tables, relative to it, in the order of their writing."""
     for below in ("", *TABLES):
-        place = os.path.join(folder, below)
-        for name in sorted(os.listdir(place)) if os.path.isdir(place) else ():
+        path = os.path.join(folder, below)
+        for name in sorted(os.listdir(path)) if os.path.isdir(path) else ():
             if name.endswith(SUFFIXES) and not name.startswith("."):
                 yield os.path.join(below, name)
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 from clusters.execution import ItemReport, completion_of, wall_limit_failure
 from clusters.ledger import Item, Ledger
 from clusters.pace import DISPATCH_SECONDS, pace_for
-from clusters.ray.pool import Actor, Answer, Loss, RayPool
+from clusters.ray.pool import Actor, ActorLost, ItemDone, RayPool
 from clusters.ray.session import RaySession
 from clusters.runtime import POISONOUS, Completion, Failure, RuntimeSettings, Work
 
@@ -56,7 +56,7 @@ class RayRuntime:
 
     @property
     def capacity(self) -> int:
-        return max(0, self._ledger.room(self._pool.target) - len(self._completions))
+        return max(0, self._ledger.capacity(self._pool.target) - len(self._completions))
 
     def as_completed(self) -> Iterator[Completion]:
         while self.pending:
@@ -80,7 +80,7 @@ class RayRuntime:
             self._ledger.put_back(self._pool.stuck_items(patience))
         self._dispatch()
         for event in self._pool.collect(TICK_SECONDS):
-            if isinstance(event, Answer):
+            if isinstance(event, ItemDone):
                 self._answered(event)
             else:
                 self._lost(event)
@@ -91,18 +91,18 @@ class RayRuntime:
 
     def _dispatch(self) -> None:
         calls, patience = self._ledger.calls_per_worker, 2 * self._ledger.pace.target_seconds
-        while self._ledger.queued and (free := self._pool.with_room(calls, patience)):
+        while self._ledger.queued and (free := self._pool.free_actors(calls, patience)):
             for actor in free:
                 if actor.calls and self._ledger.next_is_suspect:
                     return
                 if batch := self._ledger.take_batch(self._pool.target):
                     self._pool.send(actor, batch)
 
-    def _answered(self, answer: Answer) -> None:
+    def _answered(self, answer: ItemDone) -> None:
         actor, item, report = answer
         self._complete(item, actor, report, timed=True)
 
-    def _lost(self, loss: Loss) -> None:
+    def _lost(self, loss: ActorLost) -> None:
         """Queue again what the worker had not answered; the item it was running gets a strike."""
         self._pool.end(loss.actor)
         self._ledger.put_back(loss.actor.not_started())
@@ -116,7 +116,7 @@ class RayRuntime:
             running.attempts += 1
             self._ledger.put_back([running])
 
-    def _give_up(self, item: Item, loss: Loss) -> None:
+    def _give_up(self, item: Item, loss: ActorLost) -> None:
         message = (
             f"the worker died {item.strikes} times while running it; the last time: {loss.reason[:1000]}"
         )

@@ -61,13 +61,13 @@ class Actor:
         return [item for call in self.calls for item in call.held() if item is not running]
 
 
-class Answer(NamedTuple):
+class ItemDone(NamedTuple):
     actor: Actor
     item: Item
     report: ItemReport
 
 
-class Loss(NamedTuple):
+class ActorLost(NamedTuple):
     """An actor that is gone. blameless: its node went, or Ray cannot reach it; no item is to be suspected."""
 
     actor: Actor
@@ -114,7 +114,7 @@ class RayPool:
         handle = self._class.remote(*self._arguments)
         self._actors.append(Actor(handle, handle.identity.remote()))
 
-    def with_room(self, calls: int, seconds: float) -> list[Actor]:
+    def free_actors(self, calls: int, seconds: float) -> list[Actor]:
         """Started actors with fewer calls than this, idle ones first; none whose item ran for longer."""
         stuck = set(self.overdue(seconds))
         free = [a for a in self._actors if a.takes_calls() and len(a.calls) < calls and a not in stuck]
@@ -129,7 +129,7 @@ class RayPool:
             item.holder = call
         actor.calls.append(call)
 
-    def collect(self, timeout: float) -> list[Answer | Loss]:
+    def collect(self, timeout: float) -> list[ItemDone | ActorLost]:
         """What happened since the last call; waits up to timeout seconds for something to happen."""
         awaited = {}
         for actor in self._actors:
@@ -141,7 +141,7 @@ class RayPool:
             ready, _ = self._ray.wait(list(awaited), num_returns=1, timeout=timeout)
             if ready and len(awaited) > 1:
                 ready, _ = self._ray.wait(list(awaited), num_returns=len(awaited), timeout=0)
-        happened: list[Answer | Loss] = []
+        happened: list[ItemDone | ActorLost] = []
         for reference in ready:
             actor = awaited[reference]
             try:
@@ -151,7 +151,7 @@ class RayPool:
                 happened.append(self._lost(actor, error))
         return happened
 
-    def _listen(self, actor: Actor, happened: list[Answer | Loss]) -> None:
+    def _listen(self, actor: Actor, happened: list[ItemDone | ActorLost]) -> None:
         """Take all reports that are ready; raises RayError when the actor is lost."""
         if not actor.name:
             name, node, taken = self._ray.get(actor.started)
@@ -162,7 +162,7 @@ class RayPool:
         call = actor.calls[0]
         while call.waiting:
             report = self._ray.get(next(call.stream))
-            happened.append(Answer(actor, call.waiting.popleft(), report))
+            happened.append(ItemDone(actor, call.waiting.popleft(), report))
             if not call.stream.next_ready():
                 break
         if not call.waiting:
@@ -176,14 +176,14 @@ class RayPool:
         if self._memory_limit is not None and self._memory_limit < least:
             raise MemoryLimitError(self._memory_limit, taken, least)
 
-    def _lost(self, actor: Actor, error: Exception) -> Loss:
+    def _lost(self, actor: Actor, error: Exception) -> ActorLost:
         if not actor.name:
             self._start_failed(error)
         exceptions = self._ray.exceptions
         blameless = isinstance(error, exceptions.ActorUnavailableError) or (
             isinstance(error, exceptions.RayActorError) and (error.preempted or not self._alive(actor.node))
         )
-        return Loss(actor, str(error), blameless)
+        return ActorLost(actor, str(error), blameless)
 
     def _start_failed(self, error: Exception) -> None:
         self._failed_starts += 1

@@ -1,7 +1,7 @@
 """What a worker's process runs first. It travels by value, so it needs nothing but Python until it has run.
 
 Ray puts the driver's current folder, or a job's working directory, at the head of the workers' ``sys.path``.
-A user's ``results.py`` there, or a folder ``results``, would be imported in place of the package.
+A user's ``results.py`` there, or a folder ``results``, would be imported instead of the package.
 """
 
 import importlib
@@ -61,11 +61,11 @@ def import_own(packages: Sequence[str]) -> None:
 
 def _in_the_way(folder: str, packages: Sequence[str]) -> str:
     """The file or folder in ``folder`` that has a package's name, where not all packages are there; or ""."""
-    places = [os.path.join(folder or os.getcwd(), name) for name in packages]
-    if all(os.path.isfile(os.path.join(place, "__init__.py")) for place in places):
+    candidates = [os.path.join(folder or os.getcwd(), name) for name in packages]
+    if all(os.path.isfile(os.path.join(candidate, "__init__.py")) for candidate in candidates):
         return ""
-    for place in places:
-        for path in (f"{place}.py", place):
+    for candidate in candidates:
+        for path in (f"{candidate}.py", candidate):
             if os.path.exists(path):
                 return path
     return ""

@@ -44,9 +44,9 @@ def objective_bounds(designs: pandas.DataFrame, objectives: Sequence[str]) -> Po
     """
     metrics = designs[list(DESIGNS.names("int", "float"))].astype("float64")
     bounds = np.full((len(designs), len(objectives)), -np.inf)
-    for place, name in enumerate(objectives):
+    for column, name in enumerate(objectives):
         if name in _BOUNDS:
-            bounds[:, place] = np.fmin(_BOUNDS[name](metrics).fillna(-np.inf), metrics[name])
+            bounds[:, column] = np.fmin(_BOUNDS[name](metrics).fillna(-np.inf), metrics[name])
     return bounds
 
 
@@ -57,18 +57,18 @@ def certain_members(points: Points, bounds: Points) -> NDArray[np.bool_]:
     """
     certain = front_mask(points)  # v dominated by another's v is dominated by that one's b too
     rivals = np.isfinite(points).all(axis=1)
-    for place in np.flatnonzero(certain):
-        dominating = rivals & _dominates(bounds, points[place])
-        dominating[place] = False
-        certain[place] = not dominating.any()
+    for design in np.flatnonzero(certain):
+        dominating = rivals & _dominates(bounds, points[design])
+        dominating[design] = False
+        certain[design] = not dominating.any()
     return certain
 
 
 def possible_members(points: Points, bounds: Points) -> NDArray[np.bool_]:
     """Which designs' bounds no found design dominates: they may be on the front; certain ones included."""
     possible = np.asarray(np.isfinite(points).all(axis=1))
-    for place in np.flatnonzero(front_mask(points)):
-        possible &= ~_dominates(points[place], bounds)
+    for design in np.flatnonzero(front_mask(points)):
+        possible &= ~_dominates(points[design], bounds)
     return possible
 
 

@@ -1,4 +1,4 @@
-"""What is handed to whoever runs a study, or looks at a run, from Python."""
+"""What Python code gets from a run: its front, and where its results are."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ class RunFront:
 
 @dataclass(frozen=True, eq=False)
 class FinishedRun:
-    """Where the results of a run are, and the first of them.
+    """Where the results of a run are, and the most asked for of them.
 
-    ``path`` is the run folder, or the URI that the results went to; ``report`` the page drawn from them, in
-    the same place. ``front`` is the Pareto front over the study's ``objectives``, best first objective
-    first: a column ``axis.NAME`` for every axis, the objectives, then the other metrics, each with its unit
-    in its name. ``networks`` names those whose runs are added up, as ``decode ×50``. ``summary`` says what
-    became of the designs. ``failed`` is how many solves of this run have no answer, ``errors`` how often
-    each reason for that was met; the same call tries them again.
+    ``path`` is the run folder, or the URI that the results went to, and ``report`` the page drawn from them,
+    in that folder. ``front`` is the Pareto front over the study's ``objectives``, ordered by the first of
+    them from its best value on: a column ``axis.NAME`` for every axis, the objectives, then the other
+    metrics, each with its unit in its name. ``networks`` names those whose runs are added up, as
+    ``decode ×50``. ``summary`` says how many designs are complete, infeasible, discarded or failed.
+    ``failed`` is how many solves of this run have no answer, and ``errors`` how often each reason was met;
+    the same call tries them again.
     """
 
     path: str

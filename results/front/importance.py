@@ -1,4 +1,4 @@
-"""How much each axis of a study matters to an objective: shares of variance by the main effects of the axes.
+"""How much each axis of a study matters to an objective: the fraction of its variance that the axis explains.
 
 The logarithm of the objective is fitted by least squares as a constant plus one effect for each value of each
 axis. The importance of an axis is the variance of its effect, every value counted alike, over the sum of all
@@ -24,12 +24,12 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Importance:
-    """Share of the variance of one objective by axis, and what main effects do not explain; they sum to 1.
+    """Fraction of the variance of one objective by axis, and what main effects do not explain; they sum to 1.
 
     ``variances`` and ``rest`` are all 0 where the objective does not vary.
     """
 
-    shares: Mapping[str, float]
+    fractions: Mapping[str, float]
     rest: float
 
 

@@ -28,7 +28,7 @@ Points = NDArray[np.float64]
 AXIS_PREFIX = "axis."
 NETWORK_PREFIX = "network."
 REFERENCE_MARGIN = 0.1
-"""How far beyond the worst point ``reference_point`` lies, as a share of the range of an objective."""
+"""How far beyond the worst point ``reference_point`` lies, as a fraction of the range of an objective."""
 
 _OBJECTIVES = (
     "area_um2",
@@ -87,7 +87,7 @@ def hypervolume(points: ArrayLike, reference: ArrayLike) -> float:
 
 
 def recent_gain(points: ArrayLike, last: int) -> float:
-    """The share of the hypervolume of all ``points`` that the ``last`` ones alone brought, from 0 to 1.
+    """The fraction of the hypervolume of all ``points`` that only the ``last`` ones brought, from 0 to 1.
 
     Under the reference point of them all; 1 where there is no earlier point, 0 where there is no volume.
     """

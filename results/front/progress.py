@@ -15,31 +15,31 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Progress:
-    """After the n-th finished design: CPU seconds spent on solves so far, and the share of the box dominated.
+class SearchProgress:
+    """After each finished design: CPU seconds of solves so far, and the fraction of the box dominated.
 
-    ``order``: rows of designs as they were finished; ``shares``: hypervolume over that of the box from the
+    ``order``: rows of designs as they were finished; ``fractions``: hypervolume over that of the box from the
     best value of each objective in the whole run to ``reference``; all of one length.
     """
 
     order: NDArray[np.int64]
     cpu_seconds: NDArray[np.float64]
-    shares: NDArray[np.float64]
+    fractions: NDArray[np.float64]
     reference: Points
 
 
-def progress(designs: pandas.DataFrame, points: Points) -> Progress:
+def progress(designs: pandas.DataFrame, points: Points) -> SearchProgress:
     """The progress over all designs with their ``points`` (NaN rows where not judged).
 
     Raises ValueError when no point is finite. The reference point is ``pareto.reference_point`` of the whole
-    run, so the last share is the one of the run's front.
+    run, so the last fraction is the one of the run's front.
     """
     order = finishing_order(designs)
     reference = reference_point(points)
     best = np.nanmin(np.where(np.isfinite(points), points, np.nan), axis=0)
     spent = designs["cpu_seconds"].astype("float64").fillna(0.0).to_numpy()[order]
     volumes = _running_hypervolume(points[order], reference)
-    return Progress(order, np.cumsum(spent), volumes / float(np.prod(reference - best)), reference)
+    return SearchProgress(order, np.cumsum(spent), volumes / float(np.prod(reference - best)), reference)
 
 
 def finishing_order(designs: pandas.DataFrame) -> NDArray[np.int64]:
@@ -54,10 +54,10 @@ def _running_hypervolume(points: Points, reference: Points) -> NDArray[np.float6
     """The hypervolume of the first 1, 2, ... points; computed anew only where a point adds to the front."""
     volumes, volume = np.zeros(len(points)), 0.0
     front = np.empty((0, points.shape[1]))
-    for place, point in enumerate(points):
+    for number, point in enumerate(points):
         if np.isfinite(point).all() and not (front <= point).all(axis=1).any():
             front = np.vstack([front, point])
             front = front[front_mask(front)]
             volume = hypervolume(front, reference)
-        volumes[place] = volume
+        volumes[number] = volume
     return volumes

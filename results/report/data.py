@@ -37,7 +37,17 @@ DEFAULT_OBJECTIVES = ("energy_pj", "cycles", "area_um2")
 _HEAVY = ("layer_shape", "architecture", "params", "mapping")
 SCHEDULE_CHART = ("tree", "spatial_temporal", "search")
 """The columns of a schedule that are read for the few that are drawn."""
-OF_LOTS = ("task_id", "status", "cached", "cpu_seconds", "shares", "solver", "attempts", "error", "note")
+OF_TILE_BATCHES = (
+    "task_id",
+    "status",
+    "cached",
+    "cpu_seconds",
+    "tile_parts",
+    "solver",
+    "attempts",
+    "error",
+    "note",
+)
 
 
 @dataclass(frozen=True)
@@ -46,9 +56,9 @@ class RunData:
 
     ``designs``: see ``pareto.design_frame``; ``layers``: rows without their largest columns;
     ``scratchpads``: whole rows, by graph and budget; ``schedules``: by task id, rows without their largest
-    columns; ``tile_lots``: rows of ``tile_costs`` without the costs; ``points``: objectives of each design,
-    NaN where it is not judged; ``front``: indices of designs, best first objective first, at most equal in
-    number to ``designs``.
+    columns; ``tile_batches``: rows of ``tile_costs`` without the costs; ``points``: objectives of each
+    design, NaN where it is not judged; ``front``: row numbers of the front designs in ``designs``, by their
+    first objective, the best first.
     """
 
     path: Path
@@ -56,7 +66,7 @@ class RunData:
     layers: pandas.DataFrame
     scratchpads: tuple[Mapping[str, Any], ...]
     schedules: Mapping[str, Mapping[str, Any]]
-    tile_lots: tuple[Mapping[str, Any], ...]
+    tile_batches: tuple[Mapping[str, Any], ...]
     lock: Mapping[str, Any]
     objectives: tuple[str, ...]
     damaged: tuple[str, ...]
@@ -73,8 +83,8 @@ class RunData:
         layers = _decoded_frame(LAYERS, _used(run.read("layers", kept).to_pylist(), designs), kept)
         damaged = tuple(sorted(file.name for file in path.glob("*/*.damaged")))
         plans, schedules = _planned(run, designs), _scheduled(run, designs)
-        lots = tuple(run.read_rows("tile_costs", OF_LOTS))
-        return cls(path, designs, layers, plans, schedules, lots, lock, chosen, damaged)
+        batches = tuple(run.read_rows("tile_costs", OF_TILE_BATCHES))
+        return cls(path, designs, layers, plans, schedules, batches, lock, chosen, damaged)
 
     @cached_property
     def points(self) -> Points:
@@ -92,7 +102,7 @@ class RunData:
 
     @cached_property
     def candidates(self) -> list[int]:
-        """Designs off the front whose bounds leave room to join it."""
+        """Designs off the front that could still join it, by their proven bounds."""
         possible = np.flatnonzero(possible_members(self.points, self.bounds))
         return [int(i) for i in possible if int(i) not in self.on_front]
 
@@ -130,8 +140,8 @@ class RunData:
         return [n.removeprefix(AXIS_PREFIX) for n in self.designs.columns if n.startswith(AXIS_PREFIX)]
 
     @cached_property
-    def _places(self) -> dict[int, int]:
-        return {design: place for place, design in enumerate(self.front)}
+    def _front_numbers(self) -> dict[int, int]:
+        return {design: number for number, design in enumerate(self.front)}
 
     @cached_property
     def _scales(self) -> dict[str, Scale]:
@@ -140,8 +150,8 @@ class RunData:
 
     def tag(self, design: int) -> str:
         """The number of a front design in this report, such as #3; of others only the baseline has a name."""
-        if design in self._places:
-            return f"#{self._places[design] + 1}"
+        if design in self._front_numbers:
+            return f"#{self._front_numbers[design] + 1}"
         return "baseline" if design == self.baseline else ""
 
     @cached_property
@@ -168,16 +178,16 @@ class RunData:
 
         columns = ["status", "cached", "cpu_seconds"]
         rows = [*self.layers[columns].to_dict("records"), *self.scratchpads]
-        rows += [*self.schedules.values(), *self.tile_lots]
+        rows += [*self.schedules.values(), *self.tile_batches]
         return pandas.DataFrame(rows, columns=columns).astype({"cpu_seconds": "float64"})
 
     @cached_property
-    def _places_of_tasks(self) -> dict[str, int]:
+    def _layer_rows(self) -> dict[str, int]:
         return {task_id: row for row, task_id in enumerate(self.layers["task_id"])}
 
     def solve(self, task_id: str) -> dict[str, Any]:
         """The ``layers`` row of a task, empty when the run has none."""
-        row = self._places_of_tasks.get(task_id)
+        row = self._layer_rows.get(task_id)
         return {} if row is None else dict(self.layers.iloc[row])
 
     def networks(self, design: int) -> dict[str, NetworkRuns]:

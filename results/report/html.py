@@ -99,8 +99,8 @@ class Figure:
     height: int = 420
 
     def html(self) -> Markup:
-        """The place of the figure and its data; ``report.js`` draws it."""
-        place = element(
+        """The element that ``report.js`` draws the figure in, and the figure's data."""
+        frame = element(
             "div",
             class_="figure",
             id=self.key,
@@ -109,7 +109,7 @@ class Figure:
             aria_label=self.description,
             style=f"height:{self.height}px",
         )
-        return joined([place, embedded(f"{self.key}-data", {"data": self.traces, "layout": self.layout})])
+        return joined([frame, embedded(f"{self.key}-data", {"data": self.traces, "layout": self.layout})])
 
 
 def embedded(key: str, content: object) -> Markup:
@@ -118,7 +118,7 @@ def embedded(key: str, content: object) -> Markup:
 
 
 @dataclass(frozen=True)
-class Section:
+class ReportSection:
     """A part of the page under one heading."""
 
     key: str

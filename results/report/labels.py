@@ -12,14 +12,14 @@ LABEL_SHIFTS = {
     "bottom center": (0.0, -0.055),
     "middle left": (-0.06, 0.0),
 }
-"""Where the name of a point may stand, and how far its middle is from the point, in shares of the chart."""
+"""Where the name of a point may stand: how far its middle is right of and above the point, in charts."""
 MOST_NAMES = 60
 LABEL_SIZE = (0.055, 0.05)
-"""Width and height of a name and its margin, in shares of the chart."""
+"""Width and height of a name and its margin, in fractions of the chart."""
 
 
-def label_places(judged: Points, front: Points) -> list[str]:
-    """For each front point, a place for its name that hides no earlier name or front point; "" for none.
+def label_positions(judged: Points, front: Points) -> list[str]:
+    """For each front point, where its name stands, so that hides no earlier name or front point; "" for none.
 
     The first two of the objectives count; the chart is taken to span the ``judged`` points. A front of more
     than MOST_NAMES points gets no names: the hover box has them.
@@ -28,17 +28,17 @@ def label_places(judged: Points, front: Points) -> list[str]:
         return [""] * len(front)
     low, span = judged[:, :2].min(axis=0), np.ptp(judged[:, :2], axis=0)
     spots = [tuple(spot) for spot in (front[:, :2] - low) / np.where(span > 0, span, 1.0)]
-    taken, places = list(spots), []
+    taken, positions = list(spots), []
     for x, y in spots:
         free = ""
-        for place, (right, up) in LABEL_SHIFTS.items():
+        for position, (right, up) in LABEL_SHIFTS.items():
             middle = (x + right, y + up)
             if not any(_overlap(middle, other) for other in taken if other != (x, y)):
-                free = place
+                free = position
                 taken.append(middle)
                 break
-        places.append(free)
-    return places
+        positions.append(free)
+    return positions
 
 
 def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:

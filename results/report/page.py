@@ -13,7 +13,7 @@ from pathlib import Path
 from string import Template
 
 from results.report.data import RunData
-from results.report.html import Markup, Section, joined
+from results.report.html import Markup, ReportSection, joined
 from results.report.sections.chosen import chosen_section
 from results.report.sections.designs import designs_section
 from results.report.sections.failures import failures_section
@@ -30,7 +30,7 @@ from results.store.parts import write_whole
 
 REPORT_FILE = "report.html"
 
-SectionOf = Callable[[RunData], Section | None]
+SectionOf = Callable[[RunData], ReportSection | None]
 
 SECTIONS: tuple[SectionOf, ...] = (
     front_section,
@@ -60,7 +60,7 @@ def write_report(run_folder: Path, objectives: tuple[str, ...] | None = None) ->
 
 
 def write_schedules_page(run_folder: Path, path: Path) -> Path:
-    """Write a page of the run's schedules alone to ``path``, whole or not at all; raises as write_report."""
+    """Write a page of the run's schedules only to ``path``, whole or not at all; raises as write_report."""
     page = build_page(RunData.read(run_folder), (schedules_section, failures_section, provenance_section))
     write_whole(path, lambda file: file.write_text(page, encoding="utf-8"))
     return path

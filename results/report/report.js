@@ -44,24 +44,24 @@
     return trace.meta?.hovers ? { ...trace, hovertext: trace.meta.hovers.map((design) => hovers[design]) } : trace;
   }
 
-  function draw(place, figure) {
-    Plotly.react(place, figure.data.map(inked).map(hovering), themed(figure.layout), config);
-    const known = drawn.find((entry) => entry.place === place);
+  function draw(frame, figure) {
+    Plotly.react(frame, figure.data.map(inked).map(hovering), themed(figure.layout), config);
+    const known = drawn.find((entry) => entry.frame === frame);
     if (known) known.figure = figure;
-    else drawn.push({ place, figure });
+    else drawn.push({ frame, figure });
   }
 
   function redraw() {
-    for (const { place, figure } of drawn) draw(place, figure);
+    for (const { frame, figure } of drawn) draw(frame, figure);
   }
 
   function layersFigure(content, design) {
     const rows = design.layers.map((_, row) => row);
     const total = (row) => design.energies.reduce((sum, values) => sum + (values[row] || 0), 0);
-    const share = (level, row) => `${(100 * (design.energies[level][row] || 0) / (total(row) || 1)).toPrecision(3)} %`;
+    const fraction = (level, row) => `${(100 * (design.energies[level][row] || 0) / (total(row) || 1)).toPrecision(3)} %`;
     const bars = content.names.map((name, level) => ({
       type: "bar", orientation: "h", name, x: design.energies[level], y: rows, hoverinfo: "text",
-      hovertext: rows.map((row) => `${design.hovers[row]}<br>${name}: ${share(level, row)}`), marker: { color: content.colors[level] },
+      hovertext: rows.map((row) => `${design.hovers[row]}<br>${name}: ${fraction(level, row)}`), marker: { color: content.colors[level] },
     }));
     bars.push({
       type: "bar", orientation: "h", name: "latency", x: design.cycles, y: rows, xaxis: "x2",
@@ -83,10 +83,10 @@
   // below 1 the chosen design costs less than the baseline: bars grow from 1 on a logarithmic axis
   function ratiosFigure(content, design) {
     const rows = design.layers.map((_, row) => row);
-    const bars = [["energy", "Energy"], ["cycles", "Latency"]].map(([key, name], place) => ({
+    const bars = [["energy", "Energy"], ["cycles", "Latency"]].map(([key, name], index) => ({
       type: "bar", orientation: "h", name, y: rows, x: design.ratios[key].map((ratio) => ratio && ratio - 1), base: 1,
       hovertext: rows.map((row) => `${design.layers[row]}<br>${name}: ×${design.ratios[key][row]}`), hoverinfo: "text",
-      marker: { color: content.ratioColors[place] },
+      marker: { color: content.ratioColors[index] },
     }));
     const far = Math.max(1.25, ...Object.values(design.ratios).flat().filter(Boolean).map((ratio) => Math.max(ratio, 1 / ratio)));
     const reach = 1.05 * Math.log10(far);
@@ -128,10 +128,10 @@
   }
 
   function drawIfThere(key, figure, rows, space) {
-    const place = document.getElementById(key);
-    if (!place) return;
-    place.style.height = `${space + 26 * rows}px`;
-    draw(place, figure);
+    const frame = document.getElementById(key);
+    if (!frame) return;
+    frame.style.height = `${space + 26 * rows}px`;
+    draw(frame, figure);
   }
 
   function setUpChosen() {
@@ -149,7 +149,7 @@
     };
     select.addEventListener("change", show);
     show();
-    for (const { place: chart } of drawn) {
+    for (const { frame: chart } of drawn) {
       chart.on("plotly_click", (event) => {
         const tag = event.points[0].customdata;
         const option = [...select.options].find((candidate) => tag && candidate.dataset.tag === tag);
@@ -165,9 +165,9 @@
     const step = (at) => (at < plan.order.length ? `${at} (${plan.order[at]})` : "the end");
     const hover = (i) => `<b>${plan.names[i]}</b><br>${plan.texts[i]}<br>from step ${step(plan.starts[i])}<br>until step ${step(plan.ends[i])}`;
     const middle = (i) => plan.addresses[i] + plan.sizes[i] / 2;
-    const marks = (name, places, at, symbol) => ({
-      type: "scatter", mode: "markers", name, x: places.map(at), y: places.map(middle), hoverinfo: "text",
-      hovertext: places.map((i) => `${name} at step ${step(at(i))}<br>${hover(i)}`),
+    const marks = (name, numbers, at, symbol) => ({
+      type: "scatter", mode: "markers", name, x: numbers.map(at), y: numbers.map(middle), hoverinfo: "text",
+      hovertext: numbers.map((i) => `${name} at step ${step(at(i))}<br>${hover(i)}`),
       marker: { symbol, size: 10, color: ink("--ink"), line: { width: 1, color: ink("--paper") } },
     });
     const blocks = {
@@ -203,14 +203,14 @@
     const hover = (i) => {
       const [from, to] = chart.samples[i];
       const last = chart.first[i] + chart.wide[i] - 1;
-      return `<b>${chart.layers[chart.places[i]]}</b><br>sample${to - from > 1 ? "s" : ""} ${to - from > 1 ? `${from} to ${to - 1}` : from}`
+      return `<b>${chart.layers[chart.layer_of[i]]}</b><br>sample${to - from > 1 ? "s" : ""} ${to - from > 1 ? `${from} to ${to - 1}` : from}`
         + `<br>tile${chart.wide[i] > 1 ? `s ${chart.first[i]} to ${last}` : ` ${last}`}`
         + `<br>from ${chart.start[i]} to ${Number((chart.start[i] + chart.long[i]).toPrecision(6))}, ${chart.title}`;
     };
     const rectangles = {
       type: "bar", x: chart.start.map((start, i) => start + chart.long[i] / 2), width: chart.long, base: chart.first, y: chart.wide,
-      hovertext: chart.places.map((_, i) => hover(i)), hoverinfo: "text", showlegend: false,
-      marker: { color: chart.places.map((layer) => COLORS[layer % COLORS.length]), opacity: 0.85, line: { width: 0.5, color: ink("--paper") } },
+      hovertext: chart.layer_of.map((_, i) => hover(i)), hoverinfo: "text", showlegend: false,
+      marker: { color: chart.layer_of.map((layer) => COLORS[layer % COLORS.length]), opacity: 0.85, line: { width: 0.5, color: ink("--paper") } },
     };
     const layout = {
       barmode: "overlay",
@@ -222,8 +222,8 @@
   }
 
   function trajectoriesFigure(trajectories) {
-    const lines = trajectories.map(({ name, rounds, ratios, phases }, place) => ({
-      type: "scatter", mode: "lines", name, x: rounds, y: ratios, line: { width: 1.5, color: COLORS[place % COLORS.length] },
+    const lines = trajectories.map(({ name, rounds, ratios, phases }, index) => ({
+      type: "scatter", mode: "lines", name, x: rounds, y: ratios, line: { width: 1.5, color: COLORS[index % COLORS.length] },
       hovertext: rounds.map((round, i) => `${name}, ${phases[i]}<br>round ${round}: ×${ratios[i]}`), hoverinfo: "text",
     }));
     const layout = {
@@ -279,7 +279,7 @@
     });
   }
 
-  for (const place of document.querySelectorAll("[data-figure]")) draw(place, read(place.dataset.figure));
+  for (const frame of document.querySelectorAll("[data-figure]")) draw(frame, read(frame.dataset.figure));
   setUpSchedules();
   setUpChosen();
   setUpMemory();

@@ -16,7 +16,7 @@ MOST_POINTS = 200
 Row = Mapping[str, Any]
 
 
-class Rectangle(NamedTuple):
+class ChartRectangle(NamedTuple):
     """A layer's samples [first, end) on tiles [first, end) during cycles [start, end)."""
 
     layer: str
@@ -25,12 +25,12 @@ class Rectangle(NamedTuple):
     cycles: tuple[int, int]
 
 
-def rectangles(spatial_temporal: Iterable[Row] | None) -> Iterator[Rectangle]:
+def rectangles(spatial_temporal: Iterable[Row] | None) -> Iterator[ChartRectangle]:
     """The rectangles of a row's ``spatial_temporal``, leaf by leaf."""
     for leaf in spatial_temporal or ():
         for turn, start in enumerate(leaf["starts"]):
-            yield Rectangle(
-                f"{leaf['layer']} (alone from DRAM)" if leaf.get("alone") else str(leaf["layer"]),
+            yield ChartRectangle(
+                f"{leaf['layer']} (whole chip, from DRAM)" if leaf.get("alone") else str(leaf["layer"]),
                 (turn * leaf["samples"], (turn + 1) * leaf["samples"]),
                 (leaf["tiles"][0], leaf["tiles"][1]),
                 (start, start + leaf["cycles"]),
@@ -38,9 +38,9 @@ def rectangles(spatial_temporal: Iterable[Row] | None) -> Iterator[Rectangle]:
 
 
 def chart_content(spatial_temporal: Iterable[Row] | None) -> dict[str, Any]:
-    """The chart as columns, cycles scaled to one unit; layers by their place in ``layers``."""
+    """The chart as columns, cycles scaled to one unit; layers by their index in ``layers``."""
     every = list(rectangles(spatial_temporal))
-    layers = {name: place for place, name in enumerate(dict.fromkeys(r.layer for r in every))}
+    layers = {name: index for index, name in enumerate(dict.fromkeys(r.layer for r in every))}
     shown = sorted(every, key=_cycles, reverse=True)[:MOST_RECTANGLES]
     scale = scale_for("cycles", (float(r.cycles[1]) for r in every))
     return {
@@ -48,7 +48,7 @@ def chart_content(spatial_temporal: Iterable[Row] | None) -> dict[str, Any]:
         "layers": [chart_text(name) for name in layers],
         "tiles": max((r.tiles[1] for r in every), default=0),
         "until": scale.number(float(max((r.cycles[1] for r in every), default=0))),
-        "places": [layers[r.layer] for r in shown],
+        "layer_of": [layers[r.layer] for r in shown],
         "samples": [[r.samples[0], r.samples[1]] for r in shown],
         "first": [r.tiles[0] for r in shown],
         "wide": [r.tiles[1] - r.tiles[0] for r in shown],
@@ -58,7 +58,7 @@ def chart_content(spatial_temporal: Iterable[Row] | None) -> dict[str, Any]:
     }
 
 
-def _cycles(rectangle: Rectangle) -> int:
+def _cycles(rectangle: ChartRectangle) -> int:
     return rectangle.cycles[1] - rectangle.cycles[0]
 
 
@@ -93,6 +93,6 @@ def acceptance(searches: Iterable[Iterable[Row] | None]) -> list[tuple[str, str,
             for count in phase["operators"]:
                 key = str(phase["name"]), str(count["operator"])
                 entry = sums.setdefault(key, [0, 0, 0, 0])
-                for place, name in enumerate(("tried", "invalid", "accepted", "better")):
-                    entry[place] += count[name]
+                for index, name in enumerate(("tried", "invalid", "accepted", "better")):
+                    entry[index] += count[name]
     return [(*key, *counts) for key, counts in sums.items()]  # type: ignore[misc]

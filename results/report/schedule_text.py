@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping
 from string import ascii_letters, digits
 from typing import Any
 
-from results.report.schedule_chart import Rectangle, rectangles
+from results.report.schedule_chart import ChartRectangle, rectangles
 
 SYMBOLS = ascii_letters + digits
 """One a layer, in the order of the schedule; more layers begin again."""
 IDLE = "."
 
-Shares = dict[str, float]
-"""Of each layer, its tiles times its share of a column's time."""
+TileTimes = dict[str, float]
+"""Of each layer, the tiles that it has in a column, each times the fraction of the column's time."""
 
 
 def text_chart(spatial_temporal: Iterable[Mapping[str, Any]], columns: int = 96, lines: int = 24) -> str:
@@ -27,11 +27,11 @@ def text_chart(spatial_temporal: Iterable[Mapping[str, Any]], columns: int = 96,
     cycles = max(r.cycles[1] for r in found)
     group = -(-tiles // lines)
     symbols = _symbols(found)
-    shares = _shares(found, group, cycles / columns)
+    times = _tile_times(found, group, cycles / columns)
     full = {line: min(group, tiles - line * group) for line in range(-(-tiles // group))}
     chart = [
         f"{_tiles(line * group, count):>9} |"
-        + "".join(_character(shares.get((line, c)), count, symbols) for c in range(columns))
+        + "".join(_character(times.get((line, c)), count, symbols) for c in range(columns))
         for line, count in full.items()
     ]
     legend = [f"{symbol} {layer}" for layer, symbol in symbols.items()]
@@ -39,33 +39,35 @@ def text_chart(spatial_temporal: Iterable[Mapping[str, Any]], columns: int = 96,
     return "\n".join([*chart, axis, *_wrapped(legend, columns)])
 
 
-def _symbols(found: Iterable[Rectangle]) -> dict[str, str]:
+def _symbols(found: Iterable[ChartRectangle]) -> dict[str, str]:
     order = sorted(found, key=lambda rectangle: rectangle.cycles[0])
     layers = dict.fromkeys(rectangle.layer for rectangle in order)
-    return {layer: SYMBOLS[place % len(SYMBOLS)] for place, layer in enumerate(layers)}
+    return {layer: SYMBOLS[index % len(SYMBOLS)] for index, layer in enumerate(layers)}
 
 
-def _shares(found: Iterable[Rectangle], group: int, width: float) -> dict[tuple[int, int], Shares]:
+def _tile_times(
+    found: Iterable[ChartRectangle], group: int, width: float
+) -> dict[tuple[int, int], TileTimes]:
     """What runs in each (line, column)."""
-    shares: dict[tuple[int, int], Shares] = defaultdict(lambda: defaultdict(float))
+    times: dict[tuple[int, int], TileTimes] = defaultdict(lambda: defaultdict(float))
     for rectangle in found:
         start, end = (cycle / width for cycle in rectangle.cycles)
         for line in range(rectangle.tiles[0] // group, (rectangle.tiles[1] - 1) // group + 1):
             within = _overlap(rectangle.tiles, (line * group, (line + 1) * group))
             for column in range(int(start), -int(-end // 1)):
-                share = within * _overlap((start, end), (column, column + 1))
-                shares[line, column][rectangle.layer] += share
-    return shares
+                time = within * _overlap((start, end), (column, column + 1))
+                times[line, column][rectangle.layer] += time
+    return times
 
 
 def _overlap(one: tuple[float, float], other: tuple[float, float]) -> float:
     return max(0.0, min(one[1], other[1]) - max(one[0], other[0]))
 
 
-def _character(shares: Shares | None, tiles: int, symbols: Mapping[str, str]) -> str:
-    if shares is None or sum(shares.values()) < tiles / 2:
+def _character(times: TileTimes | None, tiles: int, symbols: Mapping[str, str]) -> str:
+    if times is None or sum(times.values()) < tiles / 2:
         return IDLE
-    return symbols[max(shares, key=shares.__getitem__)]
+    return symbols[max(times, key=times.__getitem__)]
 
 
 def _tiles(first: int, count: int) -> str:

@@ -24,7 +24,7 @@ COPIED = 1 << 62
 ROW_BITS = 32
 LAST_ROW = (1 << ROW_BITS) - 1
 
-Place = tuple[StoredPart, int]
+RowPosition = tuple[StoredPart, int]
 """A part, and the number of a row in it."""
 
 
@@ -32,51 +32,51 @@ Place = tuple[StoredPart, int]
 class _Entries:
     """One entry for each answered row, all arrays of one length.
 
-    ``digests``: of the row's value in the indexed column, 16 bytes. ``ranks``: microseconds since 1970 at
-    which it was finished, and COPIED more for a copy. ``places``: the number of the part in the upper 32
-    bits, and LAST_ROW minus the number of the row in the lower ones: of rows with equal ranks, the least
-    place is then the last written row of the first part.
+    ``digests``: 16 bytes made of the row's value in the indexed column. ``ranks``: the microsecond since 1970
+    at which the row was finished, and COPIED more for a copied row, so that the least rank is the answer to
+    take. ``positions``: the number of the part in the upper 32 bits, and LAST_ROW minus the number of the row
+    in the lower ones. So of rows with equal ranks the least position is the last row of the first part.
     """
 
     digests: NDArray[np.bytes_]
     ranks: NDArray[np.int64]
-    places: NDArray[np.uint64]
+    positions: NDArray[np.uint64]
 
     @staticmethod
-    def of(rows: pyarrow.Table, column: str, places: NDArray[np.uint64]) -> _Entries:
-        """Entries of the answered ones among ``rows``, which are at these places."""
+    def of(rows: pyarrow.Table, column: str, positions: NDArray[np.uint64]) -> _Entries:
+        """Entries of the answered ones among ``rows``, which are at these positions."""
         from pyarrow import array, compute, int64
 
         answered = compute.is_in(rows["status"], value_set=array(ANSWERED))
-        rows, places = rows.filter(answered), places[answered.to_numpy(zero_copy_only=False)]
+        rows, positions = rows.filter(answered), positions[answered.to_numpy(zero_copy_only=False)]
         digests = [digest(value or "") for value in rows[column].to_pylist()]
         finished = rows["finished_at"].cast(int64()).fill_null(0).to_numpy()
         cached = rows["cached"].fill_null(False).to_numpy(zero_copy_only=False)
         ranks = finished + np.where(cached, COPIED, 0)
-        return _Entries(np.array(digests, dtype=f"S{DIGEST_BYTES}"), ranks, places)
+        return _Entries(np.array(digests, dtype=f"S{DIGEST_BYTES}"), ranks, positions)
 
     @staticmethod
     def joined(parts: Sequence[_Entries]) -> _Entries:
         """All entries, ordered by digest, those of one digest from the best rank on."""
         digests = np.concatenate([part.digests for part in parts])
         ranks = np.concatenate([part.ranks for part in parts])
-        places = np.concatenate([part.places for part in parts])
-        order = np.lexsort((places, ranks, digests))
-        return _Entries(digests[order], ranks[order], places[order])
+        positions = np.concatenate([part.positions for part in parts])
+        order = np.lexsort((positions, ranks, digests))
+        return _Entries(digests[order], ranks[order], positions[order])
 
     def renumbered(self, numbers: NDArray[np.int64]) -> _Entries:
-        """With ``numbers``, by the number that a part has now, in its place; -1 drops the part's entries."""
-        given = numbers[(self.places >> ROW_BITS).astype(np.int64)]
+        """The entries after parts got other numbers: part n is ``numbers[n]`` now, dropped if that is -1."""
+        given = numbers[(self.positions >> ROW_BITS).astype(np.int64)]
         kept = given >= 0
-        places = _places(given[kept], self.places[kept] & LAST_ROW)
-        return _Entries(self.digests[kept], self.ranks[kept], places)
+        positions = _positions(given[kept], self.positions[kept] & LAST_ROW)
+        return _Entries(self.digests[kept], self.ranks[kept], positions)
 
 
 NO_ENTRIES = _Entries(np.empty(0, f"S{DIGEST_BYTES}"), np.empty(0, np.int64), np.empty(0, np.uint64))
 
 
 class ColumnIndex:
-    """The places of answered rows by their value in ``column``; 32 bytes a row, whatever the value's length.
+    """The positions of answered rows by their value in ``column``, in 32 bytes a row, whatever the value is.
 
     ``read`` gives the columns of a part, or None for one that cannot be read. Values are kept as digests of
     128 bits: whoever reads a row compares the value itself.
@@ -99,22 +99,22 @@ class ColumnIndex:
         self._entries = _Entries.joined([known, self._entries_of({numbers[part]: part for part in unread})])
         self._parts = parts
 
-    def best(self, values: Iterable[str]) -> dict[str, Place]:
-        """Of each value that has answered rows, the place of the one that ranks first."""
+    def best(self, values: Iterable[str]) -> dict[str, RowPosition]:
+        """Of each value that has answered rows, the position of the one that ranks first."""
         wanted = list(values)
         first, end = self._ranges(wanted)
-        places = self._entries.places
+        positions = self._entries.positions
         return {
-            value: self._place(places[low])
+            value: self._position(positions[low])
             for value, low, high in zip(wanted, first.tolist(), end.tolist(), strict=True)
             if low < high
         }
 
-    def every(self, values: Iterable[str]) -> list[Place]:
-        """The places of all answered rows with one of the values, in the order of their writing."""
+    def every(self, values: Iterable[str]) -> list[RowPosition]:
+        """The positions of all answered rows with one of the values, in the order of their writing."""
         first, end = self._ranges(list(values))
-        ranges = [self._entries.places[low:high] for low, high in zip(first, end, strict=True)]
-        found = [self._place(place) for places in ranges for place in places]
+        ranges = [self._entries.positions[low:high] for low, high in zip(first, end, strict=True)]
+        found = [self._position(position) for positions in ranges for position in positions]
         return sorted(found)
 
     def _entries_of(self, parts: Mapping[int, StoredPart]) -> _Entries:
@@ -126,23 +126,23 @@ class ColumnIndex:
         rows = {number: piece for number, piece in pieces.items() if piece is not None}
         if not rows:
             return NO_ENTRIES
-        places = [
-            _places(np.full(len(piece), number), LAST_ROW - np.arange(len(piece)))
+        positions = [
+            _positions(np.full(len(piece), number), LAST_ROW - np.arange(len(piece)))
             for number, piece in rows.items()
         ]
-        return _Entries.of(concat_tables(rows.values()), self._column, np.concatenate(places))
+        return _Entries.of(concat_tables(rows.values()), self._column, np.concatenate(positions))
 
     def _ranges(self, values: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         wanted = np.array([digest(value) for value in values], dtype=f"S{DIGEST_BYTES}")
         digests = self._entries.digests
         return np.searchsorted(digests, wanted, "left"), np.searchsorted(digests, wanted, "right")
 
-    def _place(self, place: np.uint64) -> Place:
-        number, back = divmod(int(place), 1 << ROW_BITS)
+    def _position(self, position: np.uint64) -> RowPosition:
+        number, back = divmod(int(position), 1 << ROW_BITS)
         return self._parts[number], LAST_ROW - back
 
 
-def _places(numbers: NDArray[np.int64], backs: NDArray[Any]) -> NDArray[np.uint64]:
+def _positions(numbers: NDArray[np.int64], backs: NDArray[Any]) -> NDArray[np.uint64]:
     """Numbers of parts in the upper half of the bits, below them how far rows are from LAST_ROW."""
     upper: NDArray[np.uint64] = numbers.astype(np.uint64) << np.uint64(ROW_BITS)
     return upper | backs.astype(np.uint64)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from results.errors import DamagedFileError
-from results.store.answer_index import RANKING, ColumnIndex, Place
+from results.store.answer_index import RANKING, ColumnIndex, RowPosition
 from results.store.journal import NAME, journalled_rows
 from results.store.part_listing import PartListing, StoredPart
 from results.store.parts import read_part, to_arrow
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 NOT_PART_OF_AN_ANSWER = ("schema_version", "layer_shape", "architecture", "params")
 """Columns left out by ``find``: the task that asks holds the same values itself."""
-SHARE_OF_LOOKING = 0.02
-"""Of the time that passes, at most this share goes into looking for new parts."""
+LOOKING_FRACTION = 0.02
+"""Of the time that passes, at most this fraction goes into looking for new parts."""
 CACHE_BYTES = 64 << 20
 """Of parts that were read, so much is kept for the next look-up."""
 
@@ -41,7 +41,7 @@ class StoredAnswers:
 
     What is kept in memory is where each answer is (see :class:`ColumnIndex`); the rows themselves are read
     when they are asked for, part by part. Other runs add parts meanwhile: a look-up looks for these first,
-    unless the last look was so short a time ago that looking would take more than SHARE_OF_LOOKING of the
+    unless the last look was so short a time ago that looking would take more than LOOKING_FRACTION of the
     time. So a look-up costs the same beside any number of run folders, and a part that is seen later than it
     could have been costs a solve that was not needed, no more. Rows in the journals of runs that are under
     way or were killed are found, too.
@@ -78,8 +78,8 @@ class StoredAnswers:
         answers: dict[str, Row] = {}
         missing = set(task_ids)
         while missing:
-            places = self._index(table, "task_id").best(missing).values()
-            found, gone = self._rows(table, "task_id", missing, places, columns)
+            positions = self._index(table, "task_id").best(missing).values()
+            found, gone = self._rows(table, "task_id", missing, positions, columns)
             answers |= {row["task_id"]: row for row in found}
             # what was in a part that is gone may be in another by now, or in another run
             missing = missing - answers.keys() if gone else set()
@@ -89,8 +89,8 @@ class StoredAnswers:
         """The answered rows whose ``column`` is one of ``values``, in the order of their writing."""
         wanted = set(values)
         while True:
-            places = self._index(table, column).every(wanted) if wanted else []
-            found, gone = self._rows(table, column, wanted, places, columns)
+            positions = self._index(table, column).every(wanted) if wanted else []
+            found, gone = self._rows(table, column, wanted, positions, columns)
             if not gone:
                 return found
 
@@ -106,18 +106,23 @@ class StoredAnswers:
             indices.setdefault(column, ColumnIndex(column, read))
             self._update(table.name)
         after = time.perf_counter()
-        self._next_look[table.name] = after + (after - before) / SHARE_OF_LOOKING
+        self._next_look[table.name] = after + (after - before) / LOOKING_FRACTION
         return indices[column]
 
     def _rows(
-        self, table: Table, column: str, wanted: set[str], places: Iterable[Place], columns: Sequence[str]
+        self,
+        table: Table,
+        column: str,
+        wanted: set[str],
+        positions: Iterable[RowPosition],
+        columns: Sequence[str],
     ) -> tuple[list[Row], bool]:
-        """The rows at these places, and whether any of their parts was gone or no longer the one indexed."""
+        """The rows at these positions, and whether any of their parts is gone or another file by now."""
         import pyarrow
 
         needed = tuple(dict.fromkeys(["task_id", column, *RANKING, *columns]))
         by_part: dict[StoredPart, list[int]] = {}
-        for part, number in places:
+        for part, number in positions:
             by_part.setdefault(part, []).append(number)
         found, gone = list[Row](), False
         for part in sorted(by_part):
@@ -141,7 +146,7 @@ class StoredAnswers:
                 del self._journals[journal]
 
     def _forget(self, table: str, part: StoredPart) -> None:
-        """Leave a file out as it was when it was listed; one that took its place is another."""
+        """Leave a file out as it was when it was listed; one that replaced it is another."""
         self._unreadable.add(part)
         self._listings[table].look()
         self._update(table)

@@ -9,7 +9,7 @@ from results.store.known_answers import StoredAnswers
 from results.store.schema.chips import TILE_COSTS
 
 Costs = dict[str, dict[tuple[int, ...], tuple[float | None, int | None, bool]]]
-"""By source, then by a share's numbers: energy in pJ, cycles, whether they are proven the least."""
+"""By source, then by a tile part's numbers: energy in pJ, cycles, whether they are proven the least."""
 
 
 def stored_tile_costs(store: StoredAnswers, source_ids: Collection[str]) -> Costs:
@@ -21,5 +21,5 @@ def stored_tile_costs(store: StoredAnswers, source_ids: Collection[str]) -> Cost
 
 
 def costs_of(costs: list[Any]) -> dict[tuple[int, ...], tuple[float | None, int | None, bool]]:
-    """The column ``costs`` of a row by share."""
-    return {tuple(share): (energy, cycles, proven) for share, energy, cycles, proven in costs}
+    """The column ``costs`` of a row by tile part."""
+    return {tuple(part): (energy, cycles, proven) for part, energy, cycles, proven in costs}

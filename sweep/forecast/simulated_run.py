@@ -114,7 +114,7 @@ class SimulatedRun:
 
     def _fill(self) -> None:
         """Half of an item's cost arises when it is submitted, half when it is answered."""
-        while self._to_submit and self._ledger.room(len(self._workers)) > 0:
+        while self._to_submit and self._ledger.capacity(len(self._workers)) > 0:
             self._spend((self.costs.item + self.costs.study) / 2)
             self._ledger.accept(str(self._to_submit), b"")
             self._to_submit -= 1

@@ -14,7 +14,7 @@ from results.report.page import write_report
 from results.store.folder import RunFolder
 from results.store.names import path_inside
 from results.store.remote.run_folder import RemoteFolder, is_uri, mirrored
-from results.store.remote.unsent import left_for
+from results.store.remote.unsent import unsent_folders
 from sweep.run.folder_owner import check_lock_file
 from sweep.run.session import run_folder
 from sweep.study.study import Study
@@ -93,7 +93,7 @@ def brought_home(uri: str, folder: Path) -> Path:
 
 def _warn_of_left(uri: str) -> None:
     """Say what a look at the URI does not show."""
-    for folder in left_for(uri):
+    for folder in unsent_folders(uri):
         warnings.warn(
             f"{folder} holds results that may not be at the URI yet: a run is sending them, or the next run "
             "to the URI on this machine does",

@@ -70,7 +70,7 @@ class TileTask:
             "architecture": architecture_content(architecture),
             **solve_columns(settings.content),
             "objective_name": settings.objective,
-            "shares": len(self.shares),
+            "tile_parts": len(self.shares),
         }
 
 

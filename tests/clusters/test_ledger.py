@@ -65,9 +65,9 @@ def test_batches_partition_the_queue_in_order() -> None:
 
 @pytest.mark.parametrize(("seconds", "room"), [(None, 3 * 4), (0.5, 3 * 8), (0.001, 3 * 400)])
 def test_room_follows_the_batch_and_stops_at_the_window(seconds: float | None, room: int) -> None:
-    assert filled(0, seconds=seconds).room(3) == room
-    assert filled(room, seconds=seconds).room(3) == 0
-    assert filled(2000, seconds=seconds).room(3) == 0
+    assert filled(0, seconds=seconds).capacity(3) == room
+    assert filled(room, seconds=seconds).capacity(3) == 0
+    assert filled(2000, seconds=seconds).capacity(3) == 0
 
 
 def test_suspects_go_alone_and_first() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from clusters.ledger import Ledger
-from clusters.pace import CALL_SECONDS, CALL_SHARE, MOST_HELD, Pace, pace_for
+from clusters.pace import CALL_FRACTION, CALL_SECONDS, MOST_HELD, Pace, pace_for
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 50, 1000, 10_000])
 def test_calls_take_a_tenth_of_the_driver_at_most(workers: int) -> None:
     pace = pace_for(workers)
-    assert workers / pace.target_seconds * CALL_SECONDS <= CALL_SHARE * 1.0001
+    assert workers / pace.target_seconds * CALL_SECONDS <= CALL_FRACTION * 1.0001
     assert pace.target_seconds >= 0.7
 
 

@@ -195,7 +195,7 @@ def tile_lot_row(number: int = 0, **changes: Any) -> Row:
         "solver_version": "1",
         "objective_name": "edp",
         "status": "feasible",
-        "shares": 1,
+        "tile_parts": 1,
         "costs": [[[16, 16, 4, 4, 1, 1, 1, 1, 1, 1], 500.0, 64, False]],
         "cpu_seconds": 0.5,
         "attempts": 1,

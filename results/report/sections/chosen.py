@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from results.report.data import RunData
-from results.report.html import Markup, Section, chart_text, element, embedded, joined, live_table, paragraph
+from results.report.html import (
+    Markup,
+    ReportSection,
+    chart_text,
+    element,
+    embedded,
+    joined,
+    live_table,
+    paragraph,
+)
 from results.report.sections.compare import (
     COMPARISON_HEADERS,
     HARDWARE_HEADERS,
@@ -35,7 +44,7 @@ OF_RUNS = (
 )
 
 
-def chosen_section(run: RunData) -> Section | None:
+def chosen_section(run: RunData) -> ReportSection | None:
     """A chooser over the shown designs and what they cost; absent without a front."""
     designs = shown_designs(run)
     if not designs:
@@ -44,14 +53,14 @@ def chosen_section(run: RunData) -> Section | None:
     parts = [paragraph(_hint(run)), _chooser(run, designs), _comparison(run)]
     if any(layers.values()):
         parts += [
-            _place("layers", "Energy and latency by layer"),
+            _empty_chart("layers", "Energy and latency by layer"),
             *_ratio_chart(run, layers),
             _certificates(run),
         ]
     elif not run.schedules:
         parts.append(paragraph("The designs of this run do not itemise their layers.", class_="empty"))
     parts.append(embedded("chosen-data", _content(run, layers)))
-    return Section("chosen", "One design", joined(parts))
+    return ReportSection("chosen", "One design", joined(parts))
 
 
 def _hint(run: RunData) -> str:
@@ -60,16 +69,16 @@ def _hint(run: RunData) -> str:
 
 
 def _chooser(run: RunData, designs: list[int]) -> Markup:
-    options = [_option(run, place, design) for place, design in enumerate(designs)]
+    options = [_option(run, index, design) for index, design in enumerate(designs)]
     return element("label", "Design ", element("select", *options, id="chosen-design"), class_="choice")
 
 
-def _option(run: RunData, place: int, design: int) -> Markup:
+def _option(run: RunData, index: int, design: int) -> Markup:
     names = [name for name, known in (("knee", run.knee), ("baseline", run.baseline)) if known == design]
     text = f"{run.tag(design)}: {run.axis_line(design)}"
     text += f" ({', '.join(names)})" if names and run.tag(design) not in names else ""
     chosen = "selected" if design == run.knee else None
-    return element("option", text, value=place, selected=chosen, data_tag=run.tag(design), data_design=design)
+    return element("option", text, value=index, selected=chosen, data_tag=run.tag(design), data_design=design)
 
 
 def _comparison(run: RunData) -> Markup:
@@ -87,7 +96,7 @@ def _comparison(run: RunData) -> Markup:
     return joined([remark, element("div", metrics, hardware, class_="grid")])
 
 
-def _place(key: str, description: str) -> Markup:
+def _empty_chart(key: str, description: str) -> Markup:
     chart = element("div", class_="figure", id=key, role="img", aria_label=description)
     return element("div", chart, class_="panel")
 
@@ -95,7 +104,7 @@ def _place(key: str, description: str) -> Markup:
 def _ratio_chart(run: RunData, layers: dict[int, list[LayerCost]]) -> list[Markup]:
     if not layers.get(run.baseline if run.baseline is not None else -1):
         return []
-    return [_place("ratios", "Energy and latency of each layer over the baseline's")]
+    return [_empty_chart("ratios", "Energy and latency of each layer over the baseline's")]
 
 
 def _certificates(run: RunData) -> Markup:
@@ -117,7 +126,7 @@ def _content(run: RunData, layers: dict[int, list[LayerCost]]) -> dict[str, Any]
     names = list(dict.fromkeys([*known, *(name for layer in every for name in layer["levels"])]))
     return {
         "names": [chart_text(name) for name in names],
-        "colors": [level_color(place, name) for place, name in enumerate(names)],
+        "colors": [level_color(index, name) for index, name in enumerate(names)],
         "titles": [energy.title, cycles.title],
         "ratioColors": ["#0072b2", "#e69f00"],
         "baseline": list(layers).index(run.baseline) if run.baseline in layers else None,

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from results.report.data import RunData
-from results.report.html import Cell, Markup, Section, element, joined, paragraph, table
+from results.report.html import Cell, Markup, ReportSection, element, joined, paragraph, table
 from results.units import TIMES, digits, percent
 
 LONGEST_TABLE = 100
 
 
-def designs_section(run: RunData) -> Section:
+def designs_section(run: RunData) -> ReportSection:
     """The designs on the front, each against the knee."""
     title = "Best designs"
     if not run.front:
-        return Section("designs", title, paragraph("No design is complete and feasible.", class_="empty"))
+        return ReportSection(
+            "designs", title, paragraph("No design is complete and feasible.", class_="empty")
+        )
     shown = run.front[:LONGEST_TABLE]
     metrics = list(dict.fromkeys((*run.objectives, "energy_pj", "cycles", "area_um2")))
     headers = ["Design", *run.axes, *(run.scale(name).title for name in metrics)]
@@ -32,13 +34,15 @@ def designs_section(run: RunData) -> Section:
     if len(shown) < len(run.front):
         text += f" The first {len(shown)} of {len(run.front)} are shown; archsweep pareto --csv writes all."
     rows = [_design_cells(run, i, metrics) for i in shown]
-    return Section("designs", title, joined([paragraph(text), table(headers, rows, "Designs on the front")]))
+    return ReportSection(
+        "designs", title, joined([paragraph(text), table(headers, rows, "Designs on the front")])
+    )
 
 
 def _design_cells(run: RunData, design: int, metrics: Sequence[str]) -> list[Cell]:
     marks = [element("span", mark, class_="mark") for mark in _marks(run, design)]
-    place = float(run.front.index(design))
-    cells = [Cell(joined([element("b", run.tag(design)), *marks]), sort=place)]
+    number = float(run.front.index(design))
+    cells = [Cell(joined([element("b", run.tag(design)), *marks]), sort=number)]
     for axis in run.axes:
         text = run.axis_text(design, axis)
         cells.append(Cell(text, number=text.replace(".", "").isdigit()))
@@ -64,8 +68,8 @@ def _marks(run: RunData, design: int) -> list[str]:
     best = run.points[run.front].min(axis=0)
     marks = [
         f"best {run.scale(name).label.lower()}"
-        for place, name in enumerate(run.objectives)
-        if run.points[design, place] == best[place]
+        for index, name in enumerate(run.objectives)
+        if run.points[design, index] == best[index]
     ]
     names = {"knee": design == run.knee, "baseline": design == run.baseline, "certain": design in run.certain}
     return marks + [name for name, holds in names.items() if holds]

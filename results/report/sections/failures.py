@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from results.report.data import RunData
-from results.report.html import Cell, Markup, Section, element, joined, paragraph, table
+from results.report.html import Cell, Markup, ReportSection, element, joined, paragraph, table
 from results.units import byte_text
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ LIMIT = re.compile(r"limit of [\d,]+ [^;]+ reached: [^;]+")
 """What a solver's note says of a limit, one of its sentences between semicolons."""
 
 
-def failures_section(run: RunData) -> Section:
+def failures_section(run: RunData) -> ReportSection:
     """Failed solves and designs with their errors, then infeasible and discarded designs with the reason."""
     parts = []
     failed = _failed_solves(run) + _failed_designs(run)
@@ -42,13 +42,13 @@ def failures_section(run: RunData) -> Section:
             "summary", f"Limits that searches reached, each proving or finding less: {len(reached)}"
         )
         parts.append(element("details", summary, listed))
-    return Section("failures", "Failures", joined(parts))
+    return ReportSection("failures", "Failures", joined(parts))
 
 
 def _limits(run: RunData) -> list[list[Cell]]:
     """How many solves reached each limit, by the sentence in their notes; the most frequent first."""
     notes = [*run.layers["note"]]
-    notes += [row["note"] for row in (*run.scratchpads, *run.schedules.values(), *run.tile_lots)]
+    notes += [row["note"] for row in (*run.scratchpads, *run.schedules.values(), *run.tile_batches)]
     found: Counter[str] = Counter()
     for note in notes:
         if isinstance(note, str):
@@ -71,8 +71,10 @@ def _failed_solves(run: RunData) -> list[list[Cell]]:
     found += [_row("scratchpad", _graph(r), r["attempts"], r["error"] or r["note"]) for r in plans]
     schedules = [r for r in run.schedules.values() if r["status"] in bad]
     found += [_row("schedule", _seed(r), r["attempts"], r["error"] or r["note"]) for r in schedules]
-    lots = [r for r in run.tile_lots if r["status"] in bad]
-    return found + [_row("tile costs", _lot(r), r["attempts"], r["error"] or r["note"]) for r in lots]
+    batches = [r for r in run.tile_batches if r["status"] in bad]
+    return found + [
+        _row("tile costs", _tile_parts(r), r["attempts"], r["error"] or r["note"]) for r in batches
+    ]
 
 
 def _failed_designs(run: RunData) -> list[list[Cell]]:
@@ -107,8 +109,8 @@ def _seed(row: Mapping[str, Any]) -> str:
     return f"{row['network']}, seed {row['seed']} (task {row['task_id'][:8]})"
 
 
-def _lot(row: Mapping[str, Any]) -> str:
-    return f"{row['shares']} shares of layers by {row['solver']} (task {row['task_id'][:8]})"
+def _tile_parts(row: Mapping[str, Any]) -> str:
+    return f"{row['tile_parts']} parts of layers by {row['solver']} (task {row['task_id'][:8]})"
 
 
 def _tuples(rows: pandas.DataFrame) -> list[Any]:

@@ -10,8 +10,8 @@ import numpy as np
 
 from results.front.pareto import Points, front_mask, hypervolume, reference_point
 from results.report.data import RunData
-from results.report.html import Figure, Section, element, embedded, joined, paragraph
-from results.report.labels import label_places
+from results.report.html import Figure, ReportSection, element, embedded, joined, paragraph
+from results.report.labels import label_positions
 from results.units import Scale, percent
 
 FRONT_COLOR, DOMINATED_COLOR, BASELINE_COLOR = "#0d8b9b", "#98a0aa", "#d55e00"
@@ -33,12 +33,12 @@ _LEGEND_BELOW = {
 Trace = dict[str, Any]
 
 
-def front_section(run: RunData) -> Section:
+def front_section(run: RunData) -> ReportSection:
     """Charts of the front over all designs."""
     title = "Pareto front"
     if not run.judged:
         text = "No design is complete and feasible yet, so there is no front. The failures are listed below."
-        return Section("front", title, paragraph(text, class_="empty"))
+        return ReportSection("front", title, paragraph(text, class_="empty"))
     pairs = [pair_figure(run, x, y) for x, y in combinations(range(len(run.objectives)), 2)]
     if len(run.objectives) == 1:
         pairs = [single_figure(run)]
@@ -47,19 +47,20 @@ def front_section(run: RunData) -> Section:
     grid = element("div", *(element("div", f.html(), class_="panel") for f in pairs), class_="grid")
     hovers = embedded("hovers-data", {i: run.hover(i) for i in run.judged})
     texts = map(paragraph, (_summary(run), _certainty(run)))
-    return Section("front", title, joined([*texts, grid, hovers]))
+    return ReportSection("front", title, joined([*texts, grid, hovers]))
 
 
 def _summary(run: RunData) -> str:
     points = run.points[run.judged]
     reference, ideal = reference_point(points), points.min(axis=0)
-    share = hypervolume(points, reference) / float(np.prod(reference - ideal))
+    fraction = hypervolume(points, reference) / float(np.prod(reference - ideal))
     names = ", ".join(run.scale(name).label.lower() for name in run.objectives)
     at = ", ".join(run.scale(n).text(v) for n, v in zip(run.objectives, reference, strict=True))
     return (
         f"{len(run.front)} of {len(run.judged)} complete designs are on the front: no other design is at "
-        f"least as good in {names} and better in one. Hypervolume: {percent(share)} of the box between the "
-        f"best value of each objective and the reference point ({at}: the worst value and 10 % of the range)."
+        f"least as good in {names} and better in one. Hypervolume: {percent(fraction)} of the box between "
+        f"the best value of each objective and the reference point ({at}: the worst value and 10 % of the "
+        "range)."
     )
 
 
@@ -127,25 +128,25 @@ def _point_traces(run: RunData, objectives: Sequence[int], kind: str) -> list[Tr
     certain = [i for i in run.front if i in run.certain]
     open_ = [i for i in run.front if i not in run.certain]
     size = 6 if kind == "scatter3d" else 10
-    places = label_places(run.points[run.judged][:, objectives], run.points[run.front][:, objectives])
-    place_of = dict(zip(run.front, places, strict=True))
+    positions = label_positions(run.points[run.judged][:, objectives], run.points[run.front][:, objectives])
+    position_of = dict(zip(run.front, positions, strict=True))
     dominated = _points(run, [i for i in run.judged if i not in run.on_front], objectives, kind, "dominated")
     dominated["marker"] = {"color": DOMINATED_COLOR, "size": size * 0.65, "opacity": 0.75}
     traces = [dominated]
     for chosen, name, symbol in ((open_, OPEN, "circle"), (certain, CERTAIN, "diamond")):
         trace = _points(run, chosen, objectives, kind, name)
         trace["marker"] = {"color": FRONT_COLOR, "size": size, "symbol": symbol}
-        if any(place_of[i] for i in chosen):
+        if any(position_of[i] for i in chosen):
             trace["mode"] = "markers+text"
-            trace["text"] = [run.tag(i) if place_of[i] else "" for i in chosen]
-            trace["textposition"] = [place_of[i] or "top center" for i in chosen]
+            trace["text"] = [run.tag(i) if position_of[i] else "" for i in chosen]
+            trace["textposition"] = [position_of[i] or "top center" for i in chosen]
         traces.append(trace)
     traces += _baseline(run, objectives, kind, size)
     return [trace for trace in traces if trace["x"]]
 
 
 def _baseline(run: RunData, objectives: Sequence[int], kind: str, size: int) -> list[Trace]:
-    """A ring around the baseline, whose point has its own place on or off the front."""
+    """A ring around the baseline, whose point is drawn as well, on or off the front."""
     if run.baseline is None or run.baseline not in run.judged:
         return []
     trace = _points(run, [run.baseline], objectives, kind, "baseline")
@@ -175,7 +176,7 @@ def _intervals(run: RunData, x: int, y: int) -> list[Trace]:
     ends: list[list[float | None]] = [[], []]
     for point, bound in zip(found, bounds, strict=True):
         for moved in (0, 1):
-            if bound[moved] > 0:  # on a logarithmic axis nothing else has a place
+            if bound[moved] > 0:  # on a logarithmic axis nothing else can be drawn
                 end = np.where(np.arange(2) == moved, bound, point)
                 for column, scale, a, b in zip(ends, scales, point, end, strict=True):
                     column += [scale.number(a), scale.number(b), None]
@@ -201,18 +202,18 @@ def _narrow(judged: Points, bounds: Points) -> bool:
 
 
 def _discarded(run: RunData, x: int, y: int) -> list[Trace]:
-    placed = [i for i in run.discarded if (run.bounds[i, [x, y]] > 0).all()]
-    if not placed:
+    drawable = [i for i in run.discarded if (run.bounds[i, [x, y]] > 0).all()]
+    if not drawable:
         return []
     scales = (run.scale(run.objectives[x]), run.scale(run.objectives[y]))
     return [
         {
-            "type": "scattergl" if len(placed) > MANY_POINTS else "scatter",
+            "type": "scattergl" if len(drawable) > MANY_POINTS else "scatter",
             "mode": "markers",
             "name": DISCARDED,
-            "x": [scales[0].number(run.bounds[i, x]) for i in placed],
-            "y": [scales[1].number(run.bounds[i, y]) for i in placed],
-            "hovertext": [run.hover(i) for i in placed],
+            "x": [scales[0].number(run.bounds[i, x]) for i in drawable],
+            "y": [scales[1].number(run.bounds[i, y]) for i in drawable],
+            "hovertext": [run.hover(i) for i in drawable],
             "hoverinfo": "text",
             "marker": {"symbol": "x-thin", "size": 7, "line": {"width": 1.2, "color": DOMINATED_COLOR}},
         }

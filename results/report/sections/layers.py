@@ -106,7 +106,7 @@ def _space_number(run: RunData, solve: Mapping[str, Any]) -> str:
 
 
 def _utilization(solve: Mapping[str, Any]) -> str:
-    """Share of the MAC units busy; where padding made them busy for nothing, the useful share beside it."""
+    """Fraction of the MAC units that are busy, and the useful fraction where padding keeps some busy."""
     busy, useful = solve["utilization"], solve["useful_utilization"]
     if useful != useful or useful == busy:
         return percent(busy)

@@ -6,7 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from results.report.data import RunData
-from results.report.html import Cell, Markup, Section, chart_text, element, embedded, joined, paragraph, table
+from results.report.html import (
+    Cell,
+    Markup,
+    ReportSection,
+    chart_text,
+    element,
+    embedded,
+    joined,
+    paragraph,
+    table,
+)
 from results.units import NOTHING, byte_scale, byte_text, percent, seconds
 
 MOST_PLANS = 24
@@ -17,7 +27,7 @@ LONGEST_TABLE = 200
 Row = Mapping[str, Any]
 
 
-class Block(NamedTuple):
+class MemoryBlock(NamedTuple):
     """Bytes [address, address + size) over the timesteps [start, end), of a tensor or of parameters."""
 
     name: str
@@ -32,7 +42,7 @@ class Block(NamedTuple):
     parameters: bool = False
 
 
-def memory_section(run: RunData) -> Section | None:
+def memory_section(run: RunData) -> ReportSection | None:
     """Absent where the study plans no scratchpad."""
     rows = run.scratchpads
     if not rows:
@@ -54,11 +64,11 @@ def memory_section(run: RunData) -> Section | None:
     drawn = [row for row in rows if next(blocks(row), None) is not None]
     if drawn:
         parts.append(_chooser(drawn[:MOST_PLANS], len(drawn)))
-    return Section("memory", "Scratchpad memory", joined(parts))
+    return ReportSection("memory", "Scratchpad memory", joined(parts))
 
 
 class PlanUse(NamedTuple):
-    """A plan and a network that it is the plan of: equal graphs share one plan."""
+    """A plan and a network that it is the plan of: equal graphs have one plan."""
 
     row: Row
     label: str
@@ -104,26 +114,26 @@ def _setting(row: Row) -> str:
     return ", ".join(words)
 
 
-def blocks(row: Row) -> Iterator[Block]:
+def blocks(row: Row) -> Iterator[MemoryBlock]:
     """The blocks of a plan in the order of its tensors; none where the row has no plan or no sizes."""
     plan, sizes = row["plan"], row["block_bytes"]
     if not isinstance(plan, dict) or not isinstance(sizes, dict):
         return
     for name, tensor in plan.get("tensors", {}).items():
-        for place, residency in enumerate(tensor["residency"]):
+        for index, residency in enumerate(tensor["residency"]):
             start, end, address = (residency[key] for key in ("start", "end", "address"))
-            arrives, leaves = start in tensor["retrieved_at"], place == 0 and end == tensor["spilled_at"]
-            yield Block(name, start, end, address, sizes.get(name, 0), arrives, leaves)
+            arrives, leaves = start in tensor["retrieved_at"], index == 0 and end == tensor["spilled_at"]
+            yield MemoryBlock(name, start, end, address, sizes.get(name, 0), arrives, leaves)
     steps = {operator: step for step, operator in enumerate(plan["order"])}
     for operator, address in plan.get("parameters", {}).items():
         size = (row["parameter_bytes"] or {}).get(operator, 0)
         step = steps[operator]
-        yield Block(f"parameters of {operator}", step, step + 1, address, size, False, False, True)
+        yield MemoryBlock(f"parameters of {operator}", step, step + 1, address, size, False, False, True)
 
 
 def _chooser(rows: list[Row], known: int) -> Markup:
     busiest = max(rows, key=lambda row: row["objective_bytes"] or 0)
-    options = [_option(place, row, row is busiest) for place, row in enumerate(rows)]
+    options = [_option(index, row, row is busiest) for index, row in enumerate(rows)]
     label = element("label", "Memory map of ", element("select", *options, id="memory-plan"), class_="choice")
     text = (
         "Each rectangle is a tensor at its address while it is resident; parameters are grey. Triangles that "
@@ -138,15 +148,15 @@ def _chooser(rows: list[Row], known: int) -> Markup:
     return element("div", label, paragraph(text), chart, content, class_="panel")
 
 
-def _option(place: int, row: Row, selected: bool) -> Markup:
+def _option(index: int, row: Row, selected: bool) -> Markup:
     text = f"{row['graph']}, {byte_text(row['budget_bytes'])}, {_setting(row)}".rstrip(", ")
-    return element("option", text, value=place, selected="selected" if selected else None)
+    return element("option", text, value=index, selected="selected" if selected else None)
 
 
 def map_content(row: Row) -> dict[str, Any]:
     """What ``report.js`` draws of a plan: blocks as columns, addresses scaled to one unit."""
     found = list(blocks(row))
-    tensors = {name: place for place, name in enumerate(dict.fromkeys(block.name for block in found))}
+    tensors = {name: index for index, name in enumerate(dict.fromkeys(block.name for block in found))}
     if len(found) > MOST_BLOCKS:
         found = sorted(found, key=lambda block: -block.size)[:MOST_BLOCKS]
     scale = byte_scale(row["budget_bytes"])
@@ -161,6 +171,6 @@ def map_content(row: Row) -> dict[str, Any]:
         "addresses": [scale.number(block.address) for block in found],
         "sizes": [scale.number(block.size) for block in found],
         "colors": [-1 if block.parameters else tensors[block.name] for block in found],
-        "spills": [place for place, block in enumerate(found) if block.leaves],
-        "retrievals": [place for place, block in enumerate(found) if block.arrives],
+        "spills": [index for index, block in enumerate(found) if block.leaves],
+        "retrievals": [index for index, block in enumerate(found) if block.arrives],
     }

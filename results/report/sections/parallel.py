@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from results.report.data import RunData
-from results.report.html import Figure, Section, chart_text, element, joined, paragraph
+from results.report.html import Figure, ReportSection, chart_text, element, joined, paragraph
 from results.report.sections.front import FRONT_COLOR
 from results.units import value_order
 
@@ -16,7 +16,7 @@ MOST_TICKS = 12
 PALE = "#c3c9d0"
 
 
-def parallel_section(run: RunData) -> Section | None:
+def parallel_section(run: RunData) -> ReportSection | None:
     """One line a design; absent where the study varies nothing or nothing is complete."""
     if not run.axes or not run.judged:
         return None
@@ -29,18 +29,18 @@ def parallel_section(run: RunData) -> Section | None:
     if len(shown) < len(run.judged):
         text += f" {len(shown)} of {len(run.judged)} designs are shown, the whole front among them."
     panel = element("div", _figure(run, shown).html(), class_="panel")
-    return Section("parallel", "Axes and objectives", joined([paragraph(text), panel]))
+    return ReportSection("parallel", "Axes and objectives", joined([paragraph(text), panel]))
 
 
 def _thinned(designs: list[int], most: int) -> list[int]:
     if len(designs) <= most:
         return designs
-    return [designs[int(place)] for place in np.linspace(0, len(designs) - 1, max(most, 0)).round()]
+    return [designs[int(index)] for index in np.linspace(0, len(designs) - 1, max(most, 0)).round()]
 
 
 def _figure(run: RunData, shown: list[int]) -> Figure:
     dimensions = [_axis(run, axis, shown) for axis in run.axes]
-    dimensions += [_objective(run, place, shown) for place in range(len(run.objectives))]
+    dimensions += [_objective(run, index, shown) for index in range(len(run.objectives))]
     trace = {
         "type": "parcoords",
         "line": {
@@ -61,11 +61,11 @@ def _axis(run: RunData, axis: str, shown: list[int]) -> dict[str, Any]:
     """The axis' values at equal distances, from small to large where they are numbers."""
     texts = [run.axis_text(i, axis) for i in run.judged]
     values = sorted(set(texts), key=value_order)
-    place_of = {text: place for place, text in enumerate(values)}
+    position_of = {text: index for index, text in enumerate(values)}
     ticks = sorted({int(t) for t in np.linspace(0, len(values) - 1, min(len(values), MOST_TICKS)).round()})
     dimension: dict[str, Any] = {
         "label": chart_text(axis),
-        "values": [place_of[run.axis_text(i, axis)] for i in shown],
+        "values": [position_of[run.axis_text(i, axis)] for i in shown],
         "tickvals": ticks,
         "ticktext": [chart_text(values[tick]) for tick in ticks],
     }
@@ -73,6 +73,6 @@ def _axis(run: RunData, axis: str, shown: list[int]) -> dict[str, Any]:
     return dimension | {"range": [-0.5, 0.5] if len(values) == 1 else [0, len(values) - 1]}
 
 
-def _objective(run: RunData, place: int, shown: list[int]) -> dict[str, Any]:
-    scale = run.scale(run.objectives[place])
-    return {"label": scale.title, "values": [scale.number(run.points[i, place]) for i in shown]}
+def _objective(run: RunData, index: int, shown: list[int]) -> dict[str, Any]:
+    scale = run.scale(run.objectives[index])
+    return {"label": scale.title, "values": [scale.number(run.points[i, index]) for i in shown]}

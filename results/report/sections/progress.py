@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from results.front.progress import Progress, progress
+from results.front.progress import SearchProgress, progress
 from results.report.data import RunData
-from results.report.html import Figure, Section, element, joined, paragraph
+from results.report.html import Figure, ReportSection, element, joined, paragraph
 from results.report.sections.front import FRONT_COLOR
 from results.units import digits, percent, seconds
 
 ALMOST = 0.99
-"""The text tells when this share of the final hypervolume was reached."""
+"""The text tells when this fraction of the final hypervolume was reached."""
 
 
-def progress_section(run: RunData) -> Section | None:
+def progress_section(run: RunData) -> ReportSection | None:
     """The hypervolume of the front found so far; absent before two designs are finished."""
     if len(run.judged) < 2:
         return None
@@ -22,31 +22,31 @@ def progress_section(run: RunData) -> Section | None:
     figures = [_figure(run, going, by_designs) for by_designs in (True, False)]
     grid = element("div", *(element("div", f.html(), class_="panel") for f in figures), class_="grid")
     title = "Hypervolume over time"
-    return Section("progress", title, joined([paragraph(_summary(run, going)), grid]))
+    return ReportSection("progress", title, joined([paragraph(_summary(run, going)), grid]))
 
 
-def _summary(run: RunData, going: Progress) -> str:
+def _summary(run: RunData, going: SearchProgress) -> str:
     at = ", ".join(run.scale(n).text(v) for n, v in zip(run.objectives, going.reference, strict=True))
-    place = int(np.argmax(going.shares >= ALMOST * going.shares[-1]))
+    reached = int(np.argmax(going.fractions >= ALMOST * going.fractions[-1]))
     return (
-        f"Hypervolume of the designs found so far, as a share of the box between the best value of each "
+        f"Hypervolume of the designs found so far, as a fraction of the box between the best value of each "
         f"objective in this run and the reference point ({at}: the worst value and 10 % of the range). "
-        f"{percent(ALMOST)} of the final value was reached after {place + 1} of {len(going.order)} designs "
-        f"and {seconds(going.cpu_seconds[place])} of {seconds(going.cpu_seconds[-1])} of CPU time. Designs "
+        f"{percent(ALMOST)} of the final value was reached after {reached + 1} of {len(going.order)} designs "
+        f"and {seconds(going.cpu_seconds[reached])} of {seconds(going.cpu_seconds[-1])} of CPU time. Designs "
         "that are infeasible, discarded or failed count as finished; answers from the store cost no time."
     )
 
 
-def _figure(run: RunData, going: Progress, by_designs: bool) -> Figure:
+def _figure(run: RunData, going: SearchProgress, by_designs: bool) -> Figure:
     count = len(going.order)
-    steps = np.flatnonzero(np.diff(going.shares, prepend=-1.0, append=-1.0)[:-1])
+    steps = np.flatnonzero(np.diff(going.fractions, prepend=-1.0, append=-1.0)[:-1])
     steps = np.union1d(steps, [count - 1])
     across = steps + 1 if by_designs else going.cpu_seconds[steps]
     trace = {
         "type": "scatter",
         "mode": "lines+markers",
         "x": [float(f"{x:.6g}") for x in across],
-        "y": [float(f"{100 * y:.6g}") for y in going.shares[steps]],
+        "y": [float(f"{100 * y:.6g}") for y in going.fractions[steps]],
         "line": {"shape": "hv", "width": 2, "color": FRONT_COLOR},
         "marker": {"size": 5, "color": FRONT_COLOR},
         "hovertext": [_hover(run, going, int(step)) for step in steps],
@@ -64,8 +64,8 @@ def _figure(run: RunData, going: Progress, by_designs: bool) -> Figure:
     return Figure(key, f"Hypervolume against {title.lower()}", [trace], layout, height=320)
 
 
-def _hover(run: RunData, going: Progress, step: int) -> str:
+def _hover(run: RunData, going: SearchProgress, step: int) -> str:
     return (
-        f"{step + 1} designs, {digits(going.cpu_seconds[step])} s: {percent(going.shares[step])}<br>"
+        f"{step + 1} designs, {digits(going.cpu_seconds[step])} s: {percent(going.fractions[step])}<br>"
         f"{run.hover(int(going.order[step]))}"
     )

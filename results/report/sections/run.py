@@ -7,12 +7,12 @@ from html import escape
 from typing import Any
 
 from results.report.data import RunData
-from results.report.html import Markup, Section, element, joined, paragraph
+from results.report.html import Markup, ReportSection, element, joined, paragraph
 from results.units import NOTHING, percent, seconds
 
 
 def headline(run: RunData) -> Markup:
-    """Counts of designs and solves, the share answered from the store, CPU time; warnings where due."""
+    """Counts of designs and solves, the fraction answered from the store, CPU time; warnings where due."""
     rows = run.solves
     cached = int(rows["cached"].eq(True).sum())
     failed = int(rows["status"].eq("failed").sum())
@@ -55,16 +55,16 @@ def _warnings(run: RunData) -> list[Markup]:
     return [paragraph(text, class_="warning") for text in found]
 
 
-def provenance_section(run: RunData) -> Section:
+def provenance_section(run: RunData) -> ReportSection:
     """The lock file: versions, commit, seeds, dates, the whole study; its warnings are in the headline."""
     if not run.lock:
         text = "This run has no study.lock.yaml, so versions and seeds are not known."
-        return Section("provenance", "Provenance", paragraph(text, class_="empty"))
+        return ReportSection("provenance", "Provenance", paragraph(text, class_="empty"))
     facts = [(key, value) for key, value in run.lock.items() if key not in ("study", "warnings")]
     entries = [joined([element("dt", key), element("dd", _fact(value))]) for key, value in facts]
     parts = [element("dl", *entries, class_="facts")]
     parts.append(_source("The resolved study", run.lock.get("study", {})))
-    return Section("provenance", "Provenance", joined(parts))
+    return ReportSection("provenance", "Provenance", joined(parts))
 
 
 def _fact(value: Any) -> Markup:

@@ -10,7 +10,17 @@ from typing import Any
 
 from results.front.networks import NetworkRuns
 from results.report.data import RunData
-from results.report.html import Cell, Markup, Section, element, embedded, joined, live_table, paragraph, table
+from results.report.html import (
+    Cell,
+    Markup,
+    ReportSection,
+    element,
+    embedded,
+    joined,
+    live_table,
+    paragraph,
+    table,
+)
 from results.report.schedule_chart import acceptance, chart_content, trajectory_content
 from results.report.sections.spending import shown_designs
 from results.units import NOTHING, TIMES, byte_text, digits, percent, scale_for, seconds
@@ -57,7 +67,7 @@ class Scheduled:
         return NOTHING if objective is None else f"{TIMES}{digits(objective / self.best['objective'])}"
 
 
-def schedules_section(run: RunData) -> Section | None:
+def schedules_section(run: RunData) -> ReportSection | None:
     """Absent where the study schedules no network on a chip."""
     if not run.schedules:
         return None
@@ -68,14 +78,14 @@ def schedules_section(run: RunData) -> Section | None:
         "one's. Of a value with a gap of 20 %, it is proven that no schedule could save more than 20 %."
     )
     if not found:
-        return Section("schedules", "Schedules", paragraph("No design is complete.", class_="empty"))
+        return ReportSection("schedules", "Schedules", paragraph("No design is complete.", class_="empty"))
     rows = [_cells(run, one) for one in found[:LONGEST_TABLE]]
     parts = [paragraph(text), table([*HEADERS, *SPREAD_HEADERS], rows, "Best schedules")]
     if len(found) > LONGEST_TABLE:
         parts.append(paragraph(f"The first {LONGEST_TABLE} of {len(found)} are shown."))
     if any(len(one.by_solver) > 1 for one in found):
         parts.append(_rivals(run, found[:LONGEST_TABLE]))
-    return Section("schedules", "Schedules", joined([*parts, _charts(run, found)]))
+    return ReportSection("schedules", "Schedules", joined([*parts, _charts(run, found)]))
 
 
 def _scheduled(run: RunData) -> Iterator[Scheduled]:
@@ -154,7 +164,7 @@ def _metric(value: float, name: str) -> Cell:
 def _charts(run: RunData, found: list[Scheduled]) -> Markup:
     """A chooser, the S-T chart of the chosen schedule, and how its seeds went."""
     drawn = found[:MOST_CHARTS]
-    options = [_option(run, place, one) for place, one in enumerate(drawn)]
+    options = [_option(run, index, one) for index, one in enumerate(drawn)]
     label = element("label", "Schedule of ", element("select", *options, id="schedule-pick"), class_="choice")
     text = (
         "Spatial-temporal chart of one run: each rectangle is a layer that computes some samples on some "
@@ -186,12 +196,12 @@ def _figure(key: str, description: str) -> Markup:
     return element("div", class_="figure", id=key, role="img", aria_label=description)
 
 
-def _option(run: RunData, place: int, one: Scheduled) -> Markup:
+def _option(run: RunData, index: int, one: Scheduled) -> Markup:
     name = one.network.name
     text = f"{name} on {run.axis_line(one.design)}" if run.axes else name
     if tag := run.tag(one.design):
         text = f"{tag}: {text}"
-    return element("option", text, value=place, data_design=one.design)
+    return element("option", text, value=index, data_design=one.design)
 
 
 def _contents(run: RunData, drawn: list[Scheduled]) -> list[dict[str, Any]]:
@@ -237,5 +247,5 @@ def _seed_cells(one: Scheduled, row: Row) -> list[Any]:
 
 def _operator_cells(counts: tuple[str, str, int, int, int, int]) -> list[Any]:
     phase, operator, tried, _, accepted, _ = counts
-    share = accepted / tried if tried else 0.0
-    return [phase, operator, *([f"{n:,}", n] for n in counts[2:]), [percent(share), share]]
+    fraction = accepted / tried if tried else 0.0
+    return [phase, operator, *([f"{n:,}", n] for n in counts[2:]), [percent(fraction), fraction]]

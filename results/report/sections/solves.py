@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from results.report.data import RunData
-from results.report.html import Cell, Figure, Markup, Section, chart_text, element, joined, paragraph, table
+from results.report.html import (
+    Cell,
+    Figure,
+    Markup,
+    ReportSection,
+    chart_text,
+    element,
+    joined,
+    paragraph,
+    table,
+)
 from results.report.sections.layers import found_by, spaces_text
 from results.report.sections.spending import COLORS
 from results.units import NOTHING, percent, seconds
@@ -20,13 +30,13 @@ STATUSES = ("optimal", "feasible", "infeasible", "unknown", "failed")
 BINS = 24
 
 
-def solves_section(run: RunData) -> Section | None:
+def solves_section(run: RunData) -> ReportSection | None:
     """Status counts, gaps and seconds, by solver; absent where only chips were scheduled."""
     title = "Solver quality"
     if run.layers.empty and run.schedules:
         return None
     if run.layers.empty:
-        return Section("solves", title, paragraph("No solve has finished.", class_="empty"))
+        return ReportSection("solves", title, paragraph("No solve has finished.", class_="empty"))
     text = (
         "Optimal: proven on the cost model. Program proven: the solver's own, simpler program was solved to "
         "proven optimality. Gap: (objective - lower bound) / objective. Seconds are CPU time; answers from "
@@ -44,7 +54,7 @@ def solves_section(run: RunData) -> Section | None:
     tables = [table(headers, rows, "Solves by solver"), *_portfolio(run)]
     if run.spaces:
         tables.append(paragraph(f"Bounds and optima hold for a space. {spaces_text(run)}"))
-    return Section("solves", title, joined([paragraph(text), *tables, grid]))
+    return ReportSection("solves", title, joined([paragraph(text), *tables, grid]))
 
 
 def _portfolio(run: RunData) -> list[Markup]:
@@ -52,14 +62,22 @@ def _portfolio(run: RunData) -> list[Markup]:
     rows = run.layers[run.layers["solved_by"].notna() & run.layers["solved_by"].ne("")]
     if rows.empty:
         return []
-    headers = ["Portfolio", "Found by", "Wins", "Share", "Proven optimal", "Median gap", "Median time"]
+    headers = [
+        "Portfolio",
+        "Found by",
+        "Wins",
+        "Of all solves",
+        "Proven optimal",
+        "Median gap",
+        "Median time",
+    ]
     totals = rows["solver"].value_counts()
     cells = []
     for (solver, member), group in rows.groupby(["solver", "solved_by"], sort=True):
-        share, proven = len(group) / totals[solver], int(group["status"].eq("optimal").sum())
+        fraction, proven = len(group) / totals[solver], int(group["status"].eq("optimal").sum())
         gap, time = (_median_and_most(group[name].dropna())[0] for name in ("gap", "cpu_seconds"))
         row = [Cell(solver), Cell(member), Cell(len(group), sort=len(group), number=True)]
-        row += [Cell(percent(share), sort=share, number=True), Cell(proven, sort=proven, number=True)]
+        row += [Cell(percent(fraction), sort=fraction, number=True), Cell(proven, sort=proven, number=True)]
         row += [Cell(percent(gap), sort=gap, number=True)]
         cells.append([*row, Cell(NOTHING if time is None else seconds(time), sort=time, number=True)])
     caption = "Wins of the members of a portfolio"
@@ -75,10 +93,10 @@ def _solver_cells(names: tuple[str, str], rows: pandas.DataFrame, statuses: list
     proven = rows["program_proven"].dropna().astype(bool)
     gaps, times = rows["gap"].dropna(), rows["cpu_seconds"].dropna()
     spent = rows["cpu_seconds"][~cached].sum()
-    shares = [proven.mean() if len(proven) else None, *_median_and_most(gaps)]
+    fractions = [proven.mean() if len(proven) else None, *_median_and_most(gaps)]
     cells = [Cell(names[0]), Cell(names[1])]
     cells += [Cell(number, sort=number, number=True) for number in (len(rows), int(cached.sum()), *counts)]
-    cells += [Cell(percent(share), sort=share, number=True) for share in shares]
+    cells += [Cell(percent(fraction), sort=fraction, number=True) for fraction in fractions]
     for duration in (*_median_and_most(times), float(spent)):
         text = NOTHING if duration is None else seconds(duration)
         cells.append(Cell(text, sort=duration, number=True))
@@ -134,7 +152,7 @@ def _histogram(
 ) -> list[dict[str, Any]]:
     """One bar trace a solver or member, ``edges`` in ``unit``; a percentage is 100 times the column."""
     colors = {
-        finder: COLORS[place % len(COLORS)] for place, finder in enumerate(sorted(set(_finders(run.layers))))
+        finder: COLORS[index % len(COLORS)] for index, finder in enumerate(sorted(set(_finders(run.layers))))
     }
     shown = rows.assign(finder=_finders(rows), shown=rows[column] * (100.0 if unit == "%" else 1.0))
     ranges = [f"{a:.3g} to {b:.3g} {unit}" for a, b in pairwise(edges)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from results.report.data import RunData
-from results.report.html import Figure, Section, chart_text, element, joined, paragraph
+from results.report.html import Figure, ReportSection, chart_text, element, joined, paragraph
 from results.units import Scale, percent
 
 MOST_DESIGNS = 40
@@ -16,12 +16,14 @@ NOT_ITEMISED = "not itemised"
 Levels = dict[str, float]
 
 
-def spending_section(run: RunData) -> Section:
+def spending_section(run: RunData) -> ReportSection:
     """Stacked energies of the front designs and the baseline."""
     title = "Where the energy goes"
     shown = shown_designs(run)
     if not shown:
-        return Section("spending", title, paragraph("No design is complete and feasible.", class_="empty"))
+        return ReportSection(
+            "spending", title, paragraph("No design is complete and feasible.", class_="empty")
+        )
     names = level_names(run, shown)
     note = ""
     of_front = [i for i in shown if i in run.on_front]
@@ -32,16 +34,16 @@ def spending_section(run: RunData) -> Section:
     of_runs = f", of all runs that the study's weights ask for ({runs})" if runs else ""
     text = f"Energy of each front design by {parts}{of_runs}.{note}"
     levels = element("div", levels_figure(run, shown, names).html(), class_="panel")
-    return Section("spending", title, joined([paragraph(text), levels]))
+    return ReportSection("spending", title, joined([paragraph(text), levels]))
 
 
 def shown_designs(run: RunData) -> list[int]:
     """The front, or MOST_DESIGNS of it evenly spread with the knee; then the baseline if it is complete."""
-    places = {int(p) for p in np.linspace(0, len(run.front) - 1, MOST_DESIGNS - 1).round()}
+    chosen = {int(p) for p in np.linspace(0, len(run.front) - 1, MOST_DESIGNS - 1).round()}
     if len(run.front) <= MOST_DESIGNS:
-        places = set(range(len(run.front)))
+        chosen = set(range(len(run.front)))
     named = {run.knee, run.baseline}
-    shown = [i for place, i in enumerate(run.front) if place in places or i in named]
+    shown = [i for index, i in enumerate(run.front) if index in chosen or i in named]
     return shown + [i for i in run.judged if i == run.baseline and i not in run.on_front]
 
 
@@ -56,8 +58,8 @@ def _levels(run: RunData, design: int) -> Levels:
     return levels if isinstance(levels, dict) else {NOT_ITEMISED: run.value(design, "energy_pj") or 0.0}
 
 
-def level_color(place: int, name: str) -> str:
-    return MAC_COLOR if name == "MAC" else COLORS[place % len(COLORS)]
+def level_color(index: int, name: str) -> str:
+    return MAC_COLOR if name == "MAC" else COLORS[index % len(COLORS)]
 
 
 def levels_figure(run: RunData, designs: list[int], names: list[str]) -> Figure:
@@ -71,9 +73,9 @@ def levels_figure(run: RunData, designs: list[int], names: list[str]) -> Figure:
             "y": [scale.number(_levels(run, design).get(name)) for design in designs],
             "hovertext": [_level_hover(run, design, name, scale) for design in designs],
             "hoverinfo": "text",
-            "marker": {"color": level_color(place, name)},
+            "marker": {"color": level_color(index, name)},
         }
-        for place, name in enumerate(names)
+        for index, name in enumerate(names)
     ]
     ticks = [run.tag(i) + (" knee" if i == run.knee else "") for i in designs]
     layout = {
@@ -89,6 +91,6 @@ def levels_figure(run: RunData, designs: list[int], names: list[str]) -> Figure:
 
 def _level_hover(run: RunData, design: int, name: str, scale: Scale) -> str:
     energy, total = _levels(run, design).get(name), run.value(design, "energy_pj")
-    share = f" ({percent(energy / total)})" if energy is not None and total else ""
+    fraction = f" ({percent(energy / total)})" if energy is not None and total else ""
     axes = chart_text(run.axis_line(design))
-    return f"<b>Design {run.tag(design)}</b><br>{axes}<br>{chart_text(name)}: {scale.text(energy)}{share}"
+    return f"<b>Design {run.tag(design)}</b><br>{axes}<br>{chart_text(name)}: {scale.text(energy)}{fraction}"

@@ -24,7 +24,7 @@ from results.store.parts import list_parts
 from results.store.remote.background import Background
 from results.store.remote.file_systems import OBJECT_STORES, connect
 from results.store.remote.mirror import Mirror
-from results.store.remote.unsent import claimed, run_folder_at, shown
+from results.store.remote.unsent import claimed_folder, shown, working_folder
 from results.store.schema.tables import TABLES
 
 MIRROR_SECONDS = 2.0
@@ -40,7 +40,7 @@ WHOLE_FILES = (LOCK_FILE, "report.html", "optuna.journal")
 
 
 def is_uri(output: str) -> bool:
-    """Whether this names a place behind a URI; else it is a path of this machine."""
+    """Whether this is a URI; else it is a path of this machine."""
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", output) is not None
 
 
@@ -83,7 +83,7 @@ class RemoteFolder:
     def names(self) -> list[str]:
         """The finished result files that are there, relative to the URI.
 
-        Raises CannotWriteError for a place that cannot be looked into.
+        Raises CannotWriteError for a URI that cannot be looked into.
         """
         try:
             return [name for name in Background(self._all_names).value() if name not in JOURNALS]
@@ -106,7 +106,7 @@ class RemoteFolder:
         """Copy what is there into ``folder``, which is new; returns the names.
 
         Raises UnsafeNameError for a name there that could lead out of the folder, CannotWriteError for a
-        place that cannot be read.
+        URI that cannot be read.
         """
         try:
             names = Background(lambda: self._downloaded(folder)).value()
@@ -128,7 +128,7 @@ class RemoteFolder:
             shutil.copyfileobj(source, file)
 
     def check_writable(self) -> None:
-        """Write and delete a small file, so that nothing is solved for a place that takes nothing."""
+        """Write and delete a small file, so that nothing is solved for a URI that takes nothing."""
         try:
             Background(self._probe).value()
         except OSError as error:
@@ -215,9 +215,9 @@ def mirrored(uri: str, name: str) -> Iterator[Path]:
     ends with Ctrl-C or SIGTERM takes no longer than STOP_SECONDS to send what it has.
     """
     remote = RemoteFolder(uri)
-    with claimed(uri) as place:
+    with claimed_folder(uri) as state:
         remote.check_writable()
-        folder = run_folder_at(place, name, remote.pull)
+        folder = working_folder(state, name, remote.pull)
         mirror = Mirror(
             lambda: remote.push(folder), lambda: remote.sent, remote.shown, str(folder), MIRROR_SECONDS
         )

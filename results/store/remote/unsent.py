@@ -1,6 +1,6 @@
 """Where a run whose results go to a URI keeps them on this machine, until the URI has them.
 
-    STATE/archsweep/runs/s3-bucket-runs-study-1a2b3c4d5e6f/     one place for each URI, locked by its run
+    STATE/archsweep/runs/s3-bucket-runs-study-1a2b3c4d5e6f/     one folder for each URI, locked by its run
         study/                                                  the run folder
 
 STATE is ``$XDG_STATE_HOME``, by default ``~/.local/state``. A run folder is deleted once all of it is at the
@@ -39,7 +39,7 @@ def shown(uri: str) -> str:
     return re.sub(r"//[^/@]*@", "//", uri).partition("?")[0]
 
 
-def place_of(uri: str) -> Path:
+def state_folder_of(uri: str) -> Path:
     """The folder of this machine that belongs to ``uri``; it need not exist."""
     parts = urlsplit(uri)
     options = urlencode(sorted(parse_qsl(parts.query)))
@@ -50,39 +50,39 @@ def place_of(uri: str) -> Path:
     return Path(state) / "archsweep" / "runs" / f"{readable}-{digest}"
 
 
-def left_for(uri: str) -> list[Path]:
+def unsent_folders(uri: str) -> list[Path]:
     """Run folders of this machine that are on their way to ``uri``, or were left behind."""
-    return [path for path in sorted(place_of(uri).glob("[!.]*")) if RunFolder(path).exists()]
+    return [path for path in sorted(state_folder_of(uri).glob("[!.]*")) if RunFolder(path).exists()]
 
 
 @contextmanager
-def claimed(uri: str) -> Iterator[Path]:
-    """The place of ``uri``, for this process alone.
+def claimed_folder(uri: str) -> Iterator[Path]:
+    """The state folder of ``uri``, for this process alone.
 
     Raises FolderInUseError while another run of this machine writes to the URI, CannotWriteError where the
-    place cannot be made.
+    folder cannot be made.
     """
-    place = place_of(uri)
+    state = state_folder_of(uri)
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        lock = FolderLock(place)
+        state.mkdir(parents=True, exist_ok=True)
+        lock = FolderLock(state)
     except FolderInUseError as error:
         raise FolderInUseError(shown(uri), error.problem, "Wait for it, or end it") from error
     except OSError as error:
         remedy = "Set XDG_STATE_HOME to a folder that can keep results on their way to a URI"
-        raise CannotWriteError(place, f"cannot be made: {error.strerror}", remedy) from error
+        raise CannotWriteError(state, f"cannot be made: {error.strerror}", remedy) from error
     try:
-        yield place
+        yield state
     finally:
         lock.release()
 
 
-def run_folder_at(place: Path, name: str, pull: Callable[[Path], object]) -> Path:
-    """The folder ``name`` of a claimed place, with what ``pull`` copies and what was left of earlier runs.
+def working_folder(state: Path, name: str, pull: Callable[[Path], object]) -> Path:
+    """The run folder ``name`` in a claimed state folder: what ``pull`` copies, and rows left by earlier runs.
 
     Killed at any moment, this leaves what was left of earlier runs whole.
     """
-    folder, incoming, replaced = place / name, place / ".incoming", place / ".replaced"
+    folder, incoming, replaced = state / name, state / ".incoming", state / ".replaced"
     if replaced.exists() and not folder.exists():
         replaced.rename(folder)
     for path in (replaced, incoming):

@@ -1,4 +1,4 @@
-"""The result tables of studies of chips: schedules, and what shares of layers cost on a tile."""
+"""The result tables of studies of chips: schedules, and what parts of layers cost on a tile."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SCHEDULES = Table(
         Column("edp_pj_cycles", "float", "pJ*cycles", "energy times latency"),
         Column("dram_bytes", "int", "bytes", "traffic to and from DRAM"),
         Column("noc_hop_bytes", "int", "bytes", "bytes times the links of the mesh that they cross"),
-        Column("utilization", "float", "1", "share of tile-cycles in which a tile has a layer to compute"),
+        Column("utilization", "float", "1", "fraction of tile-cycles in which a tile has a layer to compute"),
         Column("energy_by_part_pj", "json", "pJ", "energy_pj per part of the chip"),
         Column("epoch", "int", "", "of seeds that exchange trees: which epoch, from 0; seconds are its own"),
         Column("state", "json", "", "of such a seed: where its search goes on from"),
@@ -74,23 +74,29 @@ SCHEDULES = Table(
 TILE_COSTS = Table(
     "tile_costs",
     "task_id",
-    "One row per lot of shares: parts of layers, mapped on a tile by one solver, for schedulers of chips.",
+    "One row per solve of tile parts: parts of layers that one tile computes, mapped on it by one solver.",
     (
         *IDENTITY,
-        Column("source_id", "string", "", "hash of all but the shares: what makes one table", required=True),
+        Column(
+            "source_id",
+            "string",
+            "",
+            "hash of the tile, its solver and objective: rows of one source make one table of costs",
+            required=True,
+        ),
         Column("architecture_id", "string", "", "hash of `architecture`", required=True),
         Column("architecture", "json", "", "the tile: the part of it that the answer depends on"),
         Column("solver", "string", "", "catalogue name of the mapping solver", required=True),
         *ASKED_HOW,
         Column("objective_name", "string", "", "what was minimised: energy, cycles or edp", required=True),
         Column("status", "string", "", "optimal (every cost is proven), feasible, or failed", required=True),
-        Column("shares", "int", "", "shares of the lot"),
+        Column("tile_parts", "int", "", "tile parts that the row has costs of"),
         Column(
             "costs",
             "json",
             "pJ, cycles",
             "a list of [[C, K, P, Q, R, S, stride of P, stride of Q, samples, groups], energy_pj, cycles, "
-            "proven optimal]; null where the tile has no mapping for the share",
+            "proven optimal]; null where the tile has no mapping for the part",
         ),
         *EFFORT,
     ),

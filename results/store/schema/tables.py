@@ -55,7 +55,7 @@ LAYERS = Table(
         Column("energy_pj", "float", "pJ", "energy of the layer, once"),
         Column("cycles", "int", "cycles", "latency of the layer, once"),
         Column("edp_pj_cycles", "float", "pJ*cycles", "energy times latency"),
-        Column("utilization", "float", "1", "share of the MAC units busy, averaged over the cycles"),
+        Column("utilization", "float", "1", "fraction of the MAC units busy, averaged over the cycles"),
         Column(
             "useful_utilization",
             "float",

@@ -29,7 +29,7 @@ def test_on_a_full_grid_it_is_omega_squared() -> None:
     variances = {name: max(0.0, between[name] - freedom[name] * noise) / len(GRID) for name in AXES}
     whole = sum(variances.values()) + noise
     found = importance(AXES, np.exp(target))
-    assert found.shares == pytest.approx({name: variance / whole for name, variance in variances.items()})
+    assert found.fractions == pytest.approx({name: variance / whole for name, variance in variances.items()})
     assert found.rest == pytest.approx(noise / whole)
 
 
@@ -42,7 +42,7 @@ def test_known_effects_come_back_from_an_uneven_sample() -> None:
     axes = {name: [row[place] for row in rows] for place, name in enumerate(AXES)}
     found = importance(axes, np.exp(target))
     size, shape = float(np.var([0, 1, 5])), float(np.var([0, 2]))
-    assert found.shares == pytest.approx(
+    assert found.fractions == pytest.approx(
         {"size": size / (size + shape), "shape": shape / (size + shape), "kind": 0}
     )
     assert found.rest == pytest.approx(0, abs=1e-12)
@@ -52,18 +52,18 @@ def test_noise_is_not_taken_for_an_effect() -> None:
     shares = []
     for seed in range(200):
         found = importance(AXES, np.exp(np.random.default_rng(seed).normal(size=len(GRID))))
-        assert sum(found.shares.values()) + found.rest == pytest.approx(1)
-        shares.append(list(found.shares.values()))
+        assert sum(found.fractions.values()) + found.rest == pytest.approx(1)
+        shares.append(list(found.fractions.values()))
     assert np.mean(shares) < 0.05  # uncorrected: (levels - 1) / 23, 0.087 on average
 
 
 def test_objectives_that_may_be_zero_or_constant() -> None:
     size = np.array([float(value) for value in AXES["size"]])
-    assert importance(AXES, size - 1).shares["size"] == pytest.approx(1)
+    assert importance(AXES, size - 1).fractions["size"] == pytest.approx(1)
     constant = importance(AXES, np.full(len(GRID), 7.0))
-    assert (set(constant.shares.values()), constant.rest) == ({0.0}, 0.0)
+    assert (set(constant.fractions.values()), constant.rest) == ({0.0}, 0.0)
     fixed = AXES | {"fixed": ["same"] * len(GRID)}
-    assert importance(fixed, size).shares["fixed"] == 0
+    assert importance(fixed, size).fractions["fixed"] == 0
 
 
 @pytest.mark.parametrize(

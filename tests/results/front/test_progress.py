@@ -29,7 +29,7 @@ def test_progress_equals_the_hypervolume_of_every_prefix(
     box = float(np.prod(going.reference - np.nanmin(points, axis=0)))
     for count in range(1, 37):
         expected = hypervolume(points[going.order[:count]], going.reference) / box
-        assert going.shares[count - 1] == pytest.approx(expected)
+        assert going.fractions[count - 1] == pytest.approx(expected)
     spent = frame["cpu_seconds"].astype("float64").fillna(0)
     assert going.cpu_seconds[-1] == pytest.approx(spent.sum())
     assert (np.diff(going.cpu_seconds) >= 0).all()

@@ -248,7 +248,7 @@ def test_hovering_shows_the_axes_and_metrics(
         assert words in lines
     bar = " ".join(page.hover("#levels .barlayer .trace .point path"))
     assert "RegFile: " in bar
-    assert "Share" not in page.run("document.querySelector('.modebar').innerHTML")
+    assert "Of all solves" not in page.run("document.querySelector('.modebar').innerHTML")
     page.check_quiet()
 
 
@@ -305,7 +305,7 @@ def test_progress_importance_and_parallel_coordinates_are_drawn(
     heights = page.run("document.getElementById('progress-designs').data[0].y")
     assert heights == sorted(heights)
     assert page.run("document.getElementById('progress-seconds').data[0].x")[-1] > 0
-    assert page.run("document.querySelectorAll('#importance-shares .barlayer .point').length") == 3 * 4
+    assert page.run("document.querySelectorAll('#importance-fractions .barlayer .point').length") == 3 * 4
     page.until("document.querySelectorAll('#parallel-lines .axis-title').length === 6")
     judged = sum(row["status"] == "complete" for row in RunFolder(run_path).read_rows("designs"))
     assert page.run("document.getElementById('parallel-lines').data[0].line.color.length") == judged

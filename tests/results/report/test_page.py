@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from results.errors import DamagedFileError, NotARunError, WrongRowError
 from results.report.data import RunData, study_objectives
 from results.report.html import Markup, chart_text, element, script_json, table
-from results.report.labels import label_places
+from results.report.labels import label_positions
 from results.report.page import build_page, write_report
 from results.report.sections.compare import hardware_rows
 from results.report.sections.front import DISCARDED, INTERVALS, MANY_POINTS, pair_figure
@@ -160,13 +160,13 @@ def test_long_fronts_are_thinned_and_said_so(run_path: Path, make_design: Make) 
 def test_names_of_points_do_not_hide_each_other() -> None:
     judged = np.array([[0, 0], [1, 1]])
     apart = np.array([[0.1, 0.9], [0.5, 0.5], [0.9, 0.1]])
-    assert label_places(judged, apart) == ["top center"] * 3
+    assert label_positions(judged, apart) == ["top center"] * 3
     close = np.array([[0.50, 0.50], [0.52, 0.50], [0.54, 0.50], [0.56, 0.5]])
-    places = label_places(judged, close)
+    places = label_positions(judged, close)
     assert places[:2] == ["top center", "bottom center"]
     assert len(set(places)) >= 3
-    assert label_places(judged, np.zeros((100, 2))) == [""] * 100
-    assert label_places(np.ones((1, 3)), np.ones((1, 3))) == ["top center"]
+    assert label_positions(judged, np.zeros((100, 2))) == [""] * 100
+    assert label_positions(np.ones((1, 3)), np.ones((1, 3))) == ["top center"]
 
 
 def test_large_runs_are_drawn_by_webgl(run_path: Path, make_design: Make) -> None:

@@ -50,17 +50,20 @@ def test_rectangles_compute_every_sample_of_every_layer_once(make_schedule: Make
 
 def test_layers_that_had_the_chip_to_themselves_are_told_apart() -> None:
     leaf = {"layer": "fc", "samples": 4, "tiles": [0, 4], "cycles": 50, "starts": [0]}
-    assert [r.layer for r in rectangles([leaf, leaf | {"alone": True}])] == ["fc", "fc (alone from DRAM)"]
+    assert [r.layer for r in rectangles([leaf, leaf | {"alone": True}])] == [
+        "fc",
+        "fc (whole chip, from DRAM)",
+    ]
 
 
 def test_the_chart_has_the_rectangles_in_columns(make_schedule: Make) -> None:
     content = chart_content(make_schedule()["spatial_temporal"])
-    assert (content["tiles"], content["hidden"], len(content["places"])) == (4, 0, 10)
+    assert (content["tiles"], content["hidden"], len(content["layer_of"])) == (4, 0, 10)
     assert content["layers"] == ["a", "b", "&lt;c&gt;"]
     assert content["until"] == 1.75
     ends = [round(s + w, 6) for s, w in zip(content["start"], content["long"], strict=True)]
     assert max(ends) == 1.75
-    assert chart_content(None)["places"] == []
+    assert chart_content(None)["layer_of"] == []
 
 
 def test_of_too_many_rectangles_the_longest_are_drawn(
@@ -68,7 +71,7 @@ def test_of_too_many_rectangles_the_longest_are_drawn(
 ) -> None:
     monkeypatch.setattr(schedule_chart, "MOST_RECTANGLES", 2)
     content = chart_content(make_schedule()["spatial_temporal"])
-    assert (content["places"], content["hidden"]) == ([0, 0], 8)
+    assert (content["layer_of"], content["hidden"]) == ([0, 0], 8)
     assert content["until"] == 1.75
 
 

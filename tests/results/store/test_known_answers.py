@@ -117,7 +117,7 @@ class Store:
 @pytest.fixture
 def always_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every look-up looks for new parts, and asks for every folder's time of change."""
-    monkeypatch.setattr(answers, "SHARE_OF_LOOKING", 1e9)
+    monkeypatch.setattr(answers, "LOOKING_FRACTION", 1e9)
 
 
 @pytest.mark.slow
@@ -247,7 +247,7 @@ def test_a_part_that_changes_between_the_look_and_the_reading(
     stored = StoredAnswers(tmp_path)
     asked = [row["task_id"] for row in rows]
     assert stored.known(LAYERS, asked) == set(asked)
-    monkeypatch.setattr(answers, "SHARE_OF_LOOKING", 1e-9)
+    monkeypatch.setattr(answers, "LOOKING_FRACTION", 1e-9)
     stored._next_look["layers"] = float("inf")
     first, second, _ = list_parts(tmp_path / "a" / "layers")
     if what == "joined":

@@ -212,7 +212,7 @@ def test_layers_alone_are_mapped_on_the_whole_chip_and_counted_again(study: Stud
         assert 0 < row["cycles_bound"] <= row["cycles"]
         ran_alone += sum(leaf.get("alone", False) for leaf in row["spatial_temporal"])
     assert ran_alone
-    assert "alone from DRAM" in build_page(RunData.read(folder.path))
+    assert "whole chip, from DRAM" in build_page(RunData.read(folder.path))
     known = plan(changed, tmp_path / "runs")
     assert (known.open, known.cost_solves, known.asking) == (0, 0, 0)
     # another seed is another schedule, of layers that are known

@@ -19,7 +19,7 @@ from pyarrow.fs import S3FileSystem
 
 from results.store.folder import RunFolder
 from results.store.remote.run_folder import RemoteFolder
-from results.store.remote.unsent import left_for
+from results.store.remote.unsent import unsent_folders
 from tests.clusters.processes import PATIENCE, until
 from tests.sweep.faulty_store import Relay
 
@@ -131,7 +131,7 @@ def test_a_store_that_breaks_is_said_and_what_it_lacks_is_kept_for_the_next_run(
     assert first.status() == 1
     assert "is stored" not in first.text
     assert "Traceback" not in first.text
-    (kept,) = left_for(uri)
+    (kept,) = unsent_folders(uri)
     assert f"the results are kept in {kept}" in first.text
     solved = task_ids(kept)
     relay.mode = "pass"
@@ -140,7 +140,7 @@ def test_a_store_that_breaks_is_said_and_what_it_lacks_is_kept_for_the_next_run(
     assert second.status() == 0, second.text
     assert f"{8 - len(solved)} to solve" in second.text
     assert len(tasks_at(uri, tmp_path / "after")) == 8
-    assert left_for(uri) == []
+    assert unsent_folders(uri) == []
 
 
 @pytest.mark.usefixtures("slow_study")
@@ -154,7 +154,7 @@ def test_a_run_that_ends_while_its_store_is_broken_fails(relay: Relay, tmp_path:
     assert run.status() == 1
     assert "takes no results since" in run.text
     assert "report: " not in run.text
-    (kept,) = left_for(uri)
+    (kept,) = unsent_folders(uri)
     assert f"the results are kept in {kept}" in run.text
     assert len(task_ids(kept)) == 8
     relay.mode = "pass"
@@ -180,7 +180,7 @@ def test_a_store_that_is_broken_for_a_while_has_everything_in_the_end(
     assert run.status() == 0, run.text
     assert ("takes results again" in run.text) == (mode != "slow")
     assert len(tasks_at(uri, tmp_path / "after")) == 8
-    assert left_for(uri) == []
+    assert unsent_folders(uri) == []
 
 
 @pytest.mark.usefixtures("slow_study")
@@ -195,7 +195,7 @@ def test_a_stopped_run_says_stored_only_of_what_the_store_has(relay: Relay, tmp_
     run.stop()
     assert run.status() == 1
     relay.mode = "pass"
-    kept = left_for(uri)
+    kept = unsent_folders(uri)
     assert ("is stored" in run.text) == (kept == [])
     assert ("results are kept in" in run.text) == (kept != [])
     if kept:

@@ -17,47 +17,47 @@ from results.store.remote import mirror
 from results.store.remote import run_folder as remote
 from results.store.remote.mirror import Mirror
 from results.store.remote.run_folder import RemoteFolder, mirrored
-from results.store.remote.unsent import claimed, left_for, place_of, run_folder_at
+from results.store.remote.unsent import claimed_folder, state_folder_of, unsent_folders, working_folder
 
 Row = dict[str, Any]
 MakeRow = Callable[..., Row]
 EARLY, LATE = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 6, 1, tzinfo=UTC)
 
 
-def test_a_uri_has_one_place_however_it_is_written(state_folder: Path) -> None:
-    place = place_of("s3://bucket/runs/x?scheme=http&endpoint_override=127.0.0.1:9")
+def test_a_uri_has_one_folder_however_it_is_written(state_folder: Path) -> None:
+    place = state_folder_of("s3://bucket/runs/x?scheme=http&endpoint_override=127.0.0.1:9")
     assert place.parent == state_folder / "archsweep" / "runs"
-    assert place == place_of("s3://bucket/runs/x/?endpoint_override=127.0.0.1:9&scheme=http")
+    assert place == state_folder_of("s3://bucket/runs/x/?endpoint_override=127.0.0.1:9&scheme=http")
     others = [
         "s3://bucket/runs/y",
         "s3://bucket/runs/x",
         "gs://bucket/runs/x",
         "s3://bucket/runs/x?scheme=http",
     ]
-    assert len({place, *map(place_of, others)}) == 5
+    assert len({place, *map(state_folder_of, others)}) == 5
 
 
 @pytest.mark.parametrize("uri", ["s3://b/../../up", "s3://b/" + "x" * 300, "s3://b/ä\0/\n", "fsspec+a://.."])
 def test_no_uri_leads_out_of_the_state_folder(state_folder: Path, uri: str) -> None:
-    place = place_of(uri)
+    place = state_folder_of(uri)
     place.mkdir(parents=True)
     assert place.resolve().parent == (state_folder / "archsweep" / "runs").resolve()
 
 
-def test_a_place_has_one_run_at_a_time() -> None:
-    with claimed("s3://bucket/x?secret=1"), claimed("s3://bucket/y"):
+def test_a_state_folder_has_one_run_at_a_time() -> None:
+    with claimed_folder("s3://bucket/x?secret=1"), claimed_folder("s3://bucket/y"):
         refused = pytest.raises(FolderInUseError, match=r"^s3://bucket/x: another run is writing here")
-        with refused as caught, claimed("s3://bucket/x?secret=1"):
+        with refused as caught, claimed_folder("s3://bucket/x?secret=1"):
             pass
     assert "secret" not in str(caught.value)
-    with claimed("s3://bucket/x?secret=1"):
+    with claimed_folder("s3://bucket/x?secret=1"):
         pass
 
 
 def test_a_state_folder_that_cannot_be_made_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    with pytest.raises(CannotWriteError, match="Set XDG_STATE_HOME"), claimed("s3://bucket/x"):
+    with pytest.raises(CannotWriteError, match="Set XDG_STATE_HOME"), claimed_folder("s3://bucket/x"):
         pass
 
 
@@ -93,7 +93,7 @@ def test_the_newer_row_of_each_task_is_taken(tmp_path: Path, make_layer: MakeRow
         make_layer(3, cycles=2, finished_at=EARLY),
     )
     with pytest.warns(UserWarning, match="^2 rows of an earlier run"):
-        folder = run_folder_at(tmp_path / "place", "tiny", puller(there))
+        folder = working_folder(tmp_path / "place", "tiny", puller(there))
     assert cycles(folder) == {ids[0]: 2, ids[1]: 1, ids[2]: 1, ids[3]: 2}
     assert [path.name for path in (tmp_path / "place").iterdir()] == ["tiny"]
 
@@ -110,7 +110,7 @@ def test_rows_of_both_journals_are_taken(tmp_path: Path, make_layer: MakeRow) ->
         (tmp_path / place / "layers/00000001.parquet").unlink()
         (tmp_path / place / "layers" / "copy").rename(tmp_path / place / "layers/.journal")
     with pytest.warns(UserWarning, match="1 rows"):
-        folder = run_folder_at(tmp_path / "place", "tiny", puller(tmp_path / "there"))
+        folder = working_folder(tmp_path / "place", "tiny", puller(tmp_path / "there"))
     assert len(cycles(folder)) == 2
 
 
@@ -130,10 +130,10 @@ def test_a_take_up_that_is_killed_loses_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", killed)
         try:
-            run_folder_at(tmp_path / "place", "tiny", puller(there))
+            working_folder(tmp_path / "place", "tiny", puller(there))
         except SystemExit:
             assert step < 2
-    folder = run_folder_at(tmp_path / "place", "tiny", puller(there))
+    folder = working_folder(tmp_path / "place", "tiny", puller(there))
     assert len(cycles(folder)) == 2
 
 
@@ -153,7 +153,7 @@ def test_trials_go_on_from_the_longer_journal_unless_they_are_of_two_runs(
     for place, content in (("there", there), ("place/tiny", left)):
         written(tmp_path / place)
         (tmp_path / place / "optuna.journal").write_bytes(content)
-    folder = run_folder_at(tmp_path / "place", "tiny", puller(tmp_path / "there"))
+    folder = working_folder(tmp_path / "place", "tiny", puller(tmp_path / "there"))
     assert (folder / "optuna.journal").read_bytes() == expected
 
 
@@ -257,6 +257,6 @@ def test_a_second_ctrl_c_while_a_dead_store_is_waited_for_ends_the_wait(
     finally:
         signal.signal(signal.SIGALRM, before)
         freed.set()
-    (kept,) = left_for(uri)
+    (kept,) = unsent_folders(uri)
     assert str(caught.value).endswith(f"results are kept in {kept}")
     assert len(cycles(kept)) == 1
