@@ -15,10 +15,13 @@ from numpy.typing import NDArray
 from costmodel.published.set_isca2023.hardware import Platform
 from costmodel.published.set_isca2023.tile_tables import TableRows, TileTables
 from costmodel.schedule.leaf.geometry import mesh_of, placement_orders, ranges_of
-from costmodel.schedule.leaf.streams import FROM_DRAM, Placement
+from costmodel.schedule.leaf.streams import Placement
 from costmodel.schedule.nvdla_tile.mapper import NvdlaCost
 
 Array = NDArray[Any]
+
+FROM_DRAM = (0,) * 15
+"""What the row of a stream has in place of its producer's numbers where DRAM sends the data."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
-"""One leaf of an RA tree: a layer on a group of tiles, its cheapest partition and placement.
+"""One leaf of an RA tree: a layer on a group of tiles, in its cheapest partition and placement.
 
-``leaf.py`` is the door; ``partitions.py`` lists how a layer may be cut, ``ranges_kernel.py`` says which data
-every part needs, ``leaf_kernel.py`` searches. Files that end in ``_kernel`` are compiled.
+Start with ``leaf.py``. ``partitions.py`` lists how a layer may be cut, ``streams.py`` says where its data
+comes from and goes. Files that end in ``_kernel`` are compiled: ``ranges_kernel.py`` finds which data every
+part needs, ``overlap_kernel.py`` what producers hold of it, ``placement_kernel.py`` on which tiles parts lie,
+and ``leaf_kernel.py`` searches. ``leaf_values.py`` has the records that they compute with.
 """

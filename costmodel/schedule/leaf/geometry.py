@@ -1,4 +1,8 @@
-"""Layers and meshes as the plain numbers and arrays that compiled code computes with."""
+"""Layers and meshes as the plain numbers and arrays that compiled code computes with.
+
+Modules with compiled code are imported inside of functions: importing numba takes a second, which commands
+that count no schedule should not wait for.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ KERNEL_KINDS = {"conv": 0, "fc": 1, "groupconv": 2, "pool": 3, "eltwise": 4, "pt
 
 
 def same_shapes(graph: LayerGraph) -> list[int]:
-    """Of every layer the first one that costs the same on given tiles."""
+    """For every layer the number of the first layer that costs the same on the same tiles."""
     first: dict[tuple[Any, ...], int] = {}
     return [
         first.setdefault((kernel_shape(layer), layer.sizes(1), layer.runs_alone and layer.part), index)
@@ -53,7 +57,9 @@ def kernel_shape(layer: NetworkLayer) -> Any:
 def placement_orders() -> tuple[Array, Array]:
     """Placement orders [16, 24, 4] of the axes for each set of axes that are cut, and how many [16].
 
-    Permutations of the cut axes, alphabetically; the others follow, the last first.
+    Sets are bits as :func:`.placement_kernel.axes_cut` makes them. An axis that is not cut has one part, so
+    its rank changes nothing: only the permutations of cut axes differ, in alphabetical order; the other axes
+    follow.
     """
     orders, counts = np.zeros((16, 24, 4), np.int64), np.zeros(16, np.int64)
     for cut in range(16):
@@ -70,7 +76,9 @@ def mesh_of(
     ports: Sequence[tuple[int, int]],
     with_links: bool,
 ) -> Any:
-    """A mesh of ``sizes`` = (columns, rows) with tiles at ``positions`` and DRAM at ``ports``."""
+    """The :class:`.mesh_kernel.Mesh` of ``sizes`` = (columns, rows), tiles at ``positions``, DRAM at
+    ``ports``.
+    """
     from costmodel.schedule.mesh.mesh_kernel import Mesh
 
     tiles, at = np.array(positions, np.int64).T.copy(), np.array(ports, np.int64).T.copy()
@@ -83,7 +91,7 @@ def mesh_of(
 
 
 def ranges_of(tiles: int) -> Any:
-    """Room for the ranges of partitions into ``tiles`` parts."""
+    """Empty :class:`.ranges_kernel.Ranges` for partitions into ``tiles`` parts."""
     from costmodel.schedule.leaf.ranges_kernel import Ranges
 
     shape, axes = (3, 4, tiles), (3, 4)
@@ -92,13 +100,15 @@ def ranges_of(tiles: int) -> Any:
 
 
 def _along(ports: Array, length: int) -> Array:
-    """Links in one direction from all ports to places ``first`` to ``last`` [ports + 1, length, length].
+    """Links along one axis from all ports to every index from ``first`` to ``last`` [ports + 1, length,
+    length].
 
-    Row r: of r bytes that the ports share by floored prefix sums; the last row: of a byte from each.
+    A port at index p reaches from min(p, first) to max(p, last). Row r < ports adds the links of the ports
+    that send a byte when r bytes are divided by floored prefix sums, the last row those of all ports.
     """
     count = len(ports)
     first, last = np.arange(length)[:, None, None], np.arange(length)[None, :, None]
     links = np.maximum(ports, last) - np.minimum(ports, first)
     sums = np.arange(count)[:, None] * np.arange(count + 1)[None, :] // count
-    shares = np.vstack([np.diff(sums, axis=1), np.ones((1, count), np.int64)])
-    return np.ascontiguousarray(np.einsum("flp,rp->rfl", links, shares))
+    sent = np.vstack([np.diff(sums, axis=1), np.ones((1, count), np.int64)])
+    return np.ascontiguousarray(np.einsum("flp,rp->rfl", links, sent))

@@ -1,7 +1,8 @@
-"""One leaf of an RA tree on the chip: the cheapest partition and placement, and what they cost.
+"""One leaf of an RA tree on the chip: its cheapest partition and placement, and what they cost.
 
-Section 4.2.2 of SET: every partition into K x B x H x W parts and every placement order, exhaustively, for
-the objective of this leaf alone. Unlike the released program's, this search sees the load of links.
+Section 4.2.2 of SET: of all partitions into K x B x H x W parts and all placement orders the one that makes
+this leaf's E^n D^m the least, whatever that means for other leaves. Unlike the released program's search,
+this one sees the load of single links, and so contention.
 """
 
 from __future__ import annotations
@@ -23,15 +24,17 @@ from costmodel.schedule.tile_cost import TileCosts
 Array = NDArray[Any]
 
 MOST_REMEMBERED = 30_000
-"""Leaves that a search remembers before it begins anew."""
+"""How many leaves a search remembers before it forgets them all, which bounds its memory."""
 
 
 @dataclass(frozen=True)
 class LeafCost:
-    """What a leaf costs over all runs; ``cycles`` and ``tile_cycles`` (the slowest tile's) are of one run.
+    """What a leaf costs over all runs.
 
-    Energies in pJ: of the tiles, of transfers into and out of their buffers. ``links`` [X * Y * 4] are bytes
-    times DRAM ports. ``held`` [streams, tiles]: bytes of one batch of each of the layer's streams.
+    ``place``: its partition and placement. ``tiles_pj``: energy within tiles; ``transfers_pj``: of filling
+    and emptying the tiles' buffers. ``cycles`` of one run, with waiting for DRAM and links; ``tile_cycles``
+    of the slowest tile for one run, without. ``links`` [X * Y * 4]: bytes times DRAM ports on each link.
+    ``held`` [streams, tiles]: bytes of one batch of each of the layer's streams on every tile.
     """
 
     place: Placement
@@ -47,7 +50,11 @@ class LeafCost:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Partitions that fit the buffers; pJ of a batch on tiles, of its transfers, and of its weights'."""
+    """The partitions [n, 4] that fit the buffers, and what they cost without NoC and DRAM.
+
+    ``tiles_pj``, ``transfers_pj`` [n]: of one batch, within tiles and into and out of their buffers.
+    ``weights_pj`` [n]: of filling pinned weights, once for all runs. ``cycles`` [n]: of the slowest tile.
+    """
 
     parts: Array
     tiles_pj: Array
@@ -57,9 +64,10 @@ class _Rows:
 
 
 class LeafSearch:
-    """Searches leaves of one network on one chip; remembers what it found.
+    """Finds the cheapest way for leaves of one network on one chip, and remembers what it found.
 
-    ``exponents``: of energy and of cycles in the objective.
+    ``tile_costs``: what partitions cost within tiles. ``exponents``: of energy and of cycles in the
+    objective.
     """
 
     def __init__(
@@ -75,9 +83,10 @@ class LeafSearch:
         self._prices = prices_of(chip, exponents)
 
     def cost(self, layer: int, run: LeafRun, producers: Mapping[int, Placement]) -> LeafCost | None:
-        """The cheapest way for a leaf, from memory where it came up before; None if none fits.
+        """The cheapest partition and placement of a leaf, from memory if it was asked before; None if none
+        fits.
 
-        ``producers``: where the outputs that come over the NoC are; all other inputs come from DRAM.
+        ``producers``: where the outputs are that come over the NoC; all other inputs come from DRAM.
         """
         streams = tuple(stream_row(self.graph, stream, run, producers) for stream in self.streams[layer])
         key = (self._first_of_shape[layer], run, streams)
@@ -89,7 +98,7 @@ class LeafSearch:
 
     def _searched(self, layer: int, run: LeafRun, streams: Sequence[Sequence[int]]) -> LeafCost | None:
         from costmodel.schedule.leaf.leaf_kernel import search
-        from costmodel.schedule.leaf.leaf_values import CheapestLeaf, KernelLeaf, PartitionTable
+        from costmodel.schedule.leaf.leaf_values import FOUND, CheapestLeaf, KernelLeaf, PartitionTable
 
         rows = self._fitting(layer, run.batch, run.tiles)
         if not len(rows.parts):
@@ -98,11 +107,11 @@ class LeafSearch:
         leaf = KernelLeaf(self._shapes[layer], sizes, run.first_tile, run.runs, np.array(streams, np.int64))
         energy = run.runs * (rows.tiles_pj + rows.transfers_pj) + rows.weights_pj
         table = PartitionTable(rows.parts, energy, rows.cycles, *placement_orders())
-        found, held = np.zeros(4, np.int64), np.zeros((len(streams), self.chip.tiles), np.int64)
+        found, held = np.zeros(len(FOUND), np.int64), np.zeros((len(streams), self.chip.tiles), np.int64)
         search(
             self._workspace, leaf, table, self._prices, CheapestLeaf(found, held, np.zeros(len(rows.parts)))
         )
-        return self._found(run, rows, found, held) if found[0] >= 0 else None
+        return self._found(run, rows, found, held) if found[FOUND.row] >= 0 else None
 
     def _found(self, run: LeafRun, rows: _Rows, found: Array, held: Array) -> LeafCost:
         row, number, read, written = found.tolist()
@@ -128,7 +137,11 @@ class LeafSearch:
         return self._rows[key]
 
     def _tabulated(self, number: int, batch: int, tiles: int) -> _Rows:
-        """Tile costs of the partitions that fit, with what filling and emptying the buffers takes."""
+        """The partitions that fit the buffers, with the energy of filling and emptying these.
+
+        A tile must hold the inputs and weights of its part and the stream of its outputs. Of an element-wise
+        layer with several operands the inputs are there once an operand.
+        """
         layer, tile = self.graph.layers[number], self.chip.tile
         costs, buffer = self.tile_costs.rows(number, batch, tiles), tile.buffer
         volumes = self._volumes(number, batch, costs.parts)
@@ -146,7 +159,7 @@ class LeafSearch:
         )
 
     def _volumes(self, number: int, batch: int, parts: Array) -> Array:
-        """Largest and total bytes of inputs, then of weights, over the tiles of each partition [n, 4]."""
+        """Bytes [n, 4] of each partition: inputs on the fullest tile and on all tiles, then weights."""
         from costmodel.schedule.leaf.volumes_kernel import volumes
 
         found = np.zeros((len(parts), 4), np.int64)

@@ -1,4 +1,14 @@
-"""The cheapest partition and placement of a leaf, compiled."""
+"""The cheapest partition and placement of a leaf (SET, section 4.2.2), compiled.
+
+A leaf's outputs are cut into K x B x H x W parts. The parts lie on consecutive tiles in a placement order:
+its last axis counts fastest. With parts (K, B, H, W) = (2, 1, 3, 1) on tiles 4 to 9:
+
+    order K, H:   tile  4     5     6     7     8     9      order H, K:   4     5     6     7     8     9
+                  part  k0h0  k0h1  k0h2  k1h0  k1h1  k1h2                 k0h0  k1h0  k0h1  k1h1  k0h2  k1h2
+
+Tiles are numbered along the mesh in stripes (:class:`costmodel.hardware.chip.Chip`), so the order decides how
+far data travels.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +19,8 @@ from numpy.typing import NDArray
 
 from costmodel.compiled import called, entry, inlined
 from costmodel.schedule.leaf.leaf_values import (
-    DIRECT,
-    FIRST,
-    KIND,
-    LAST,
-    TIMES,
+    COLUMN,
+    FOUND,
     CheapestLeaf,
     KernelLeaf,
     LeafPlacement,
@@ -47,56 +54,64 @@ def search(
     leaf: KernelLeaf,
     table: PartitionTable,
     prices: TransferPrices,
-    answer: CheapestLeaf,
+    cheapest: CheapestLeaf,
 ) -> None:
-    """Fill ``answer`` and the mesh's links.
+    """Fill ``cheapest``, and the mesh's links with the bytes of the placement that was found.
 
-    Partitions come in the order of what they cost at least, until no other can be cheaper. Of equally cheap
-    ones the first of the table is found.
+    Branch and bound over (partition, placement order). First every partition gets a lower bound that holds
+    for all its placements. Then partitions are tried in the order of their bounds, until the next bound
+    exceeds the best value so far: no later partition can be cheaper. Of equally cheap ones the first row of
+    the table wins, and of its orders the first, so the answer does not depend on the order of trying.
+
+    A placement is counted in two steps, because the loads of single links cost most of the time: with HOPS
+    only the sum over all links is known, and the busiest link carries at least their mean. Only a placement
+    that this does not rule out is counted again with LINKS.
     """
-    found, bounds = answer.found, answer.bounds
-    found[0], least = -1, np.inf
+    found, bounds = cheapest.found, cheapest.bounds
+    found[FOUND.row], least = -1, np.inf
     for row in range(table.parts.shape[0]):
         _prepare(workspace, leaf, table.parts[row])
         hops = transfer(workspace, LeafPlacement(leaf, table.parts[row], (0, 0, 0, 0)), BOUND)
-        bounds[row] = _value(workspace, leaf, table, prices, row, (hops, _busiest(workspace, hops, BOUND)))
+        busiest = _busiest(workspace, hops, BOUND)
+        bounds[row] = _value(workspace, leaf, table, prices, row, (hops, busiest))
     for _ in range(table.parts.shape[0]):
-        cheapest: Int = np.argmin(bounds)
-        if bounds[cheapest] > least or bounds[cheapest] == np.inf:
+        row_now: Int = np.argmin(bounds)
+        if bounds[row_now] > least or bounds[row_now] == np.inf:
             break
-        bounds[cheapest] = np.inf
-        _prepare(workspace, leaf, table.parts[cheapest])
-        for number in range(table.counts[axes_cut(table.parts[cheapest])]):
-            placed = _placed(leaf, table, cheapest, number)
-            for asked in range(HOPS, LINKS + 1):  # links only for what its hops do not rule out
+        bounds[row_now] = np.inf
+        _prepare(workspace, leaf, table.parts[row_now])
+        for number in range(table.counts[axes_cut(table.parts[row_now])]):
+            placed = _placed(leaf, table, row_now, number)
+            for asked in range(HOPS, LINKS + 1):
                 hops = transfer(workspace, placed, asked)
-                value = _value(
-                    workspace, leaf, table, prices, cheapest, (hops, _busiest(workspace, hops, asked))
-                )
-                if value > least or (value == least and cheapest >= found[0]):
+                busiest = _busiest(workspace, hops, asked)
+                value = _value(workspace, leaf, table, prices, row_now, (hops, busiest))
+                if value > least or (value == least and row_now >= found[FOUND.row]):
                     break
                 if asked == LINKS:
                     least = value
-                    found[0], found[1] = cheapest, number
-    if found[0] < 0:
+                    found[FOUND.row], found[FOUND.order] = row_now, number
+    if found[FOUND.row] < 0:
         return
-    placed = _placed(leaf, table, found[0], found[1])
+    # the workspace holds the last placement tried: count the one that was found once more
+    placed = _placed(leaf, table, found[FOUND.row], found[FOUND.order])
     _prepare(workspace, leaf, placed.parts)
     transfer(workspace, placed, LINKS)
-    found[2], found[3] = _dram_bytes(workspace.ranges, leaf, placed.parts)
+    found[FOUND.dram_read], found[FOUND.dram_written] = _dram_bytes(workspace.ranges, leaf, placed.parts)
     for number in range(leaf.streams.shape[0]):
-        _hold(workspace.ranges, placed, leaf.streams[number], answer.held[number])
+        _hold(workspace.ranges, placed, leaf.streams[number], cheapest.held[number])
 
 
 @called
 def _prepare(workspace: Workspace, leaf: KernelLeaf, parts: Array) -> None:
-    """All about a partition that is the same for every placement of it."""
+    """Fill in what is the same for every placement of a partition: ranges, and overlaps with producers."""
     fill_ranges(leaf.shape, leaf.sizes, parts, workspace.ranges)
     fill_overlaps(workspace, leaf, parts)
 
 
 @inlined
 def _placed(leaf: KernelLeaf, table: PartitionTable, row: Int, number: Int) -> LeafPlacement:
+    """The partition in ``row`` of the table in its placement order ``number``."""
     parts = table.parts[row]
     return LeafPlacement(leaf, parts, steps_of(parts, table.orders[axes_cut(parts), number]))
 
@@ -110,7 +125,10 @@ def _value(
     row: Int,
     hops_and_busiest: Two,
 ) -> Real:
-    """The objective of one row: E of all runs, D of one; hops and the busiest link times ports."""
+    """The objective E^n D^m of one row: E over all runs, D of one run.
+
+    ``hops_and_busiest``: hops times bytes, and the bytes on the busiest link, both times DRAM ports.
+    """
     ports: Int = workspace.mesh.port_x.shape[0]
     read, written = _dram_bytes(workspace.ranges, leaf, table.parts[row])
     energy = table.energy_pj[row] + hops_and_busiest[0] / ports * prices.hop_pj
@@ -125,7 +143,7 @@ def _value(
 
 @inlined
 def _busiest(workspace: Workspace, hops: Int, asked: Int) -> Int:
-    """What the busiest link carries at least: no less than all of them on average."""
+    """Bytes times ports on the busiest link: with LINKS as counted, else at least the mean of all links."""
     busiest = ceil_divided(hops, _links(workspace))
     if asked == LINKS:
         for link in range(workspace.mesh.links.shape[0]):
@@ -135,34 +153,36 @@ def _busiest(workspace: Workspace, hops: Int, asked: Int) -> Int:
 
 @inlined
 def _links(workspace: Workspace) -> Int:
-    """Links between neighbours, one for each direction."""
+    """How many links the mesh has: one each way between neighbours; 1 for a single tile, which has none."""
     columns, rows = workspace.flows.out.shape
     return max(2 * (columns * (rows - 1) + rows * (columns - 1)), 1)
 
 
 @called
 def _dram_bytes(ranges: Ranges, leaf: KernelLeaf, parts: Array) -> Two:
-    """Bytes read and written over all runs; a range that several tiles need is read once."""
+    """Bytes read from and written to DRAM over all runs; a range that several tiles need is read once."""
     read: Int = 0
     written: Int = 0
     for number in range(leaf.streams.shape[0]):
         stream = leaf.streams[number]
-        size = stream[TIMES] * volume(ranges, stream[KIND], (stream[FIRST], stream[LAST]), parts)
-        if stream[KIND] == OUTPUTS:
+        channels = (stream[COLUMN.first], stream[COLUMN.end])
+        size = stream[COLUMN.times] * volume(ranges, stream[COLUMN.kind], channels, parts)
+        if stream[COLUMN.kind] == OUTPUTS:
             written += size
-        elif not stream[DIRECT]:
+        elif not stream[COLUMN.direct]:
             read += size
     return read, written
 
 
 @called
 def _hold(ranges: Ranges, placed: LeafPlacement, stream: Array, held: Array) -> None:
-    """Fill the bytes of a stream that every tile holds."""
+    """Fill ``held`` [tiles] with the bytes of a stream that every tile holds for one batch."""
     parts = placed.parts
     held[:] = 0
     for k in range(parts[0]):
         for b in range(parts[1]):
             for h in range(parts[2]):
                 for w in range(parts[3]):
-                    size = size_of(ranges, (stream[KIND], k, b, h, w), (stream[FIRST], stream[LAST]))
+                    which = (stream[COLUMN.kind], k, b, h, w)
+                    size = size_of(ranges, which, (stream[COLUMN.first], stream[COLUMN.end]))
                     held[tile_of(placed, k, b, h, w)] = size

@@ -1,4 +1,8 @@
-"""The tuples of numbers and arrays that the chip model's compiled code computes with."""
+"""The records that the compiled search of a leaf computes with.
+
+numba takes NamedTuples of numbers and arrays as they are, and no other records. What comes one a stream is an
+array of integers instead, [streams, columns]; ``COLUMN`` names its columns.
+"""
 
 from __future__ import annotations
 
@@ -7,32 +11,22 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from costmodel.schedule.leaf.ranges_kernel import Four, Ranges, Shape
+from costmodel.schedule.leaf.streams import StreamRow
 from costmodel.schedule.mesh.mesh_kernel import Mesh
 
 Array = NDArray[Any]
 
-KIND, FIRST, LAST, TIMES, DIRECT, BATCH, SIZES, PARTS, STEPS, TILE, WIDTH = (
-    0,
-    1,
-    2,
-    3,
-    4,
-    5,
-    6,
-    10,
-    14,
-    18,
-    19,
-)
-"""Columns of a stream: are its data outputs (to DRAM), inputs or weights, which channels, how many times do
-they come from or go to DRAM, or is it tiles that send them?, and of such a producer its batch, K/B/H/W sizes,
-parts and steps, and its first tile."""
+
+COLUMN = StreamRow(*range(len(StreamRow._fields)))
+"""The column of each field of a :class:`.streams.StreamRow`; the sizes, parts and steps of dim d are in
+``COLUMN.size_k + d`` and so on."""
 
 
 class KernelLeaf(NamedTuple):
-    """One layer on tiles from ``tile`` on, and the ``streams`` [n, WIDTH] of its data.
+    """One layer on the tiles from ``tile`` on, and the ``streams`` [n, columns] of its data.
 
-    Everything is counted over ``runs`` batches, for which weights are loaded once.
+    ``sizes``: K, B, H and W of its outputs. All is counted over ``runs`` batches, for which weights are
+    loaded once.
     """
 
     shape: Shape
@@ -43,10 +37,10 @@ class KernelLeaf(NamedTuple):
 
 
 class Flows(NamedTuple):
-    """Bytes between DRAM and the mesh, by how far they go; links follow from these all at once.
+    """Bytes between DRAM and the mesh, sorted by how far they go; see ``mesh/flows_kernel.py``.
 
-    ``east`` and ``west`` [X]: by the last column reached, ``south`` and ``north`` [X, Y]: in a column by the
-    last row reached; ``out`` [X, Y]: by the tile they leave.
+    From DRAM: ``east`` and ``west`` [X] by the last column that is reached, ``south`` and ``north`` [X, Y] in
+    each column by the last row that is reached. To DRAM: ``out`` [X, Y] by the tile that sends.
     """
 
     east: Array
@@ -57,12 +51,14 @@ class Flows(NamedTuple):
 
 
 class PortCounts(NamedTuple):
-    """How many DRAM ports send over a link from (x, y), or take what comes over it.
+    """How many DRAM ports use a link that leaves tile (x, y).
 
-    Those that send are in row y, at x or before (``to_east`` [X, Y]) or at x or after (``to_west``); or, on
-    their way along a column, in any row up to y (``to_south`` [Y]) or from y on (``to_north``). Those that
-    take are in columns after x (``east_of`` [X]) or before; or in column x in rows after y (``south_of``
-    [X, Y]) or before.
+    Sending ports use links along their own row first: ``to_east`` [X, Y] are those in row y at column x or
+    before, ``to_west`` those at x or after. Then they use links along columns: ``to_south`` [Y] are those in
+    any row up to y, ``to_north`` those in row y or after.
+    Receiving ports are reached along the tile's row first: ``east_of`` [X] are those in columns after x,
+    ``west_of`` those before. Then along the port's column: ``south_of`` [X, Y] are those in column x in rows
+    after y, ``north_of`` those before.
     """
 
     to_east: Array
@@ -76,11 +72,14 @@ class PortCounts(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """The mesh, and workspace for one partition's ranges and its flows.
+    """A chip's mesh, and the arrays that hold one partition while it is counted.
 
-    The mesh's links hold bytes times DRAM ports: what a link carries of data spread over all ports is whole.
-    Of every stream that tiles send, dim and part: ``near`` [streams, 2, 4, tiles], the first and last part of
-    the producer that has data for it, ``common`` [streams, 4, tiles, tiles], how much each of these has.
+    The mesh's links hold bytes times DRAM ports: data that is spread evenly over p ports puts bytes / p on
+    each port's way, so these products are whole numbers.
+    ``near`` and ``common`` are about direct streams, for each dim of the data and each part of the leaf.
+    ``near`` [streams, 2, 4, tiles]: the first and the last part of the producer that has some of the part's
+    range. ``common`` [streams, 4, tiles, tiles]: how many channels, samples, rows or columns each of these
+    has of it.
     """
 
     mesh: Mesh
@@ -92,7 +91,7 @@ class Workspace(NamedTuple):
 
 
 class LeafPlacement(NamedTuple):
-    """A leaf cut into ``parts``, and how many tiles further the next part along K, B, H and W is."""
+    """A leaf cut into ``parts`` [4]; ``steps``: how many tiles further the next part along K, B, H, W is."""
 
     leaf: KernelLeaf
     parts: Array
@@ -100,9 +99,11 @@ class LeafPlacement(NamedTuple):
 
 
 class PartitionTable(NamedTuple):
-    """A layer's partitions: ``parts`` [n, 4]; pJ without NoC and DRAM over all runs [n], a tile's cycles [n].
+    """The partitions that a search chooses from, and all placement orders.
 
-    ``orders`` [16, 24, 4], ``counts`` [16]: placement orders for each set of axes that are cut.
+    ``parts`` [n, 4]: into how many K, B, H and W are cut. ``energy_pj`` [n]: of all runs, without NoC and
+    DRAM. ``cycles`` [n]: of the slowest tile for one run. ``orders`` [16, 24, 4], ``counts`` [16]: the
+    placement orders for each set of axes that are cut, and how many.
     """
 
     parts: Array
@@ -112,12 +113,27 @@ class PartitionTable(NamedTuple):
     counts: Array
 
 
-class CheapestLeaf(NamedTuple):
-    """What a search fills in of the cheapest way to compute a leaf.
+class FoundRow(NamedTuple):
+    """What a search found: a row of the table (-1: none fits), the number of the placement order, DRAM bytes.
 
-    ``found`` [4]: row of the table (-1: none fits), number of the placement order, bytes read from and
-    written to DRAM over all runs. ``held`` [streams, tiles]: bytes of one batch of each stream on every tile.
-    ``bounds`` [n]: workspace for what each row costs at least.
+    Bytes are those read and written over all runs.
+    """
+
+    row: int
+    order: int
+    dram_read: int
+    dram_written: int
+
+
+FOUND = FoundRow(0, 1, 2, 3)
+"""Where each of them is in ``CheapestLeaf.found``."""
+
+
+class CheapestLeaf(NamedTuple):
+    """The arrays that a search fills: the cheapest partition and placement of a leaf.
+
+    ``found`` [4]: see :class:`FoundRow`. ``held`` [streams, tiles]: bytes of one batch of each stream on
+    every tile. ``bounds`` [n]: scratch, what each row of the table costs at least.
     """
 
     found: Array
@@ -126,7 +142,7 @@ class CheapestLeaf(NamedTuple):
 
 
 class TransferPrices(NamedTuple):
-    """What a byte costs on a link and in DRAM, cycles per byte of both, exponents of energy and cycles."""
+    """Energy of a byte on a link and in DRAM (pJ), bytes a cycle of both, exponents of energy and cycles."""
 
     hop_pj: float
     read_pj: float

@@ -1,4 +1,7 @@
-"""Where the parts of a placed leaf lie, compiled, for the chip model and for conventions."""
+"""On which tiles the parts of a placed leaf lie, compiled.
+
+The chip model and the count of SET's released program use these functions with records of their own.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,12 @@ Int = Any
 """A 64-bit integer of compiled code."""
 Workspace = Any
 LeafPlacement = Any
-"""The chip model's or a convention's: each is compiled for itself."""
+"""The chip model's or the released program's; numba compiles the functions once for each."""
 
 
 @inlined
 def axes_cut(parts: Array) -> Int:
-    """The axes with several parts, a bit each."""
+    """The axes that are cut into several parts, as bits: 1 for K, 2 for B, 4 for H, 8 for W."""
     cut = 0
     for axis in range(4):
         cut += (parts[axis] > 1) << axis
@@ -29,10 +32,14 @@ def axes_cut(parts: Array) -> Int:
 
 @inlined
 def steps_of(parts: Array, order: Array) -> Four:
-    """How many tiles further the next part along K, B, H, W is, the last axis of ``order`` the closest."""
+    """How many tiles further the next part along K, B, H and W is.
+
+    ``order`` [4]: axes of the partition; parts along the last one are neighbours, as digits of a number are
+    counted.
+    """
     k, b, h, w, step = 0, 0, 0, 0, 1
-    for place in range(3, -1, -1):
-        axis = order[place]
+    for rank in range(3, -1, -1):
+        axis = order[rank]
         k = step if axis == 0 else k
         b = step if axis == 1 else b
         h = step if axis == 2 else h
@@ -43,14 +50,18 @@ def steps_of(parts: Array, order: Array) -> Four:
 
 @inlined
 def tile_of(placed: LeafPlacement, k: Int, b: Int, h: Int, w: Int) -> Int:
-    """The tile of one part."""
+    """The tile that computes one part."""
     steps = placed.steps
     return placed.leaf.tile + steps[0] * k + steps[1] * b + steps[2] * h + steps[3] * w
 
 
 @called
 def reach(workspace: Workspace, placed: LeafPlacement, which: Range) -> Span:
-    """First and last column of the tiles that need a range; fills the rows to be reached in every column."""
+    """First and last column of the tiles that need a range.
+
+    Fills the mesh's ``lowest`` and ``highest`` row in every column. The loops go from the given part through
+    its copies: the parts along axes that do not change which data is needed.
+    """
     mesh, ranges, parts = workspace.mesh, workspace.ranges, placed.parts
     if replicas_of(ranges, which[0], parts) == 1:
         tile = tile_of(placed, which[1], which[2], which[3], which[4])

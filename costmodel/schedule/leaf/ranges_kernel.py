@@ -1,7 +1,18 @@
-"""Which data every part of a cut layer needs, as ranges in C, B, H, W; compiled.
+"""Which outputs, inputs and weights every part of a cut layer has, as ranges in C, B, H and W; compiled.
 
-A layer's outputs are cut into K x B x H x W parts, one a tile. Each range follows one axis of the partition
-or none; parts along axes that no range follows need the same data.
+A layer's outputs are cut into K x B x H x W parts, one a tile. What a part needs of a tensor is a box, with
+one interval [first, end) a dim. Each dim of a tensor follows one axis of the partition, or none: input rows
+follow H, the input channels of a convolution follow nothing, for every part needs all of them. So intervals
+are kept for each dim and each part along its axis, [kind of data, dim, part], and not for every tile. Parts
+along an axis that no dim follows need the same data: these are the tiles that a multicast reaches.
+
+Input rows are those under the windows of the part's outputs, without padding, so neighbours share rows (the
+halo). 12 rows of outputs cut into 3 parts, window 3, stride 1, padding 1:
+
+    outputs      0  1  2  3 | 4  5  6  7 | 8  9 10 11
+    inputs      [0  1  2  3   4]
+                         [3   4  5  6  7   8]
+                                     [7   8  9 10 11]
 """
 
 from __future__ import annotations
@@ -18,17 +29,21 @@ Int = Any
 Four = tuple[Int, Int, Int, Int]
 Two = tuple[Int, Int]
 Range = tuple[Int, Int, Int, Int, Int]
-"""A kind of data and the part along K, B, H and W that needs it."""
+"""A kind of data, and the part along K, B, H and W that needs it."""
 
 CONV, FC, GROUPCONV, POOL, ELEMENTWISE, TRANSPOSE = 0, 1, 2, 3, 4, 5
-"""Kinds of layers, by how inputs follow outputs."""
+"""Kinds of layers, by how the ranges of inputs follow those of outputs."""
 OUTPUTS, INPUTS, WEIGHTS = 0, 1, 2
+"""Kinds of data."""
 ANY = 1 << 62
-"""More channels than there are."""
+"""An end beyond all channels."""
 
 
 class Shape(NamedTuple):
-    """A :class:`costmodel.schedule.layer_graph.graph.NetworkLayer` as plain numbers."""
+    """A :class:`costmodel.schedule.layer_graph.graph.NetworkLayer` as plain numbers, named as there.
+
+    ``weights_follow_b``: weights are activations, so that every sample has its own.
+    """
 
     kind: int
     c: int
@@ -49,10 +64,12 @@ class Shape(NamedTuple):
 
 
 class Ranges(NamedTuple):
-    """Room for ranges: ``first`` and ``end`` [3, 4, tiles] of outputs, inputs, weights in C, B, H, W.
+    """The ranges of one partition, for the three kinds of data and their four dims C, B, H and W.
 
-    ``axis`` [3, 4]: the partition's axis that a range follows, or -1; ``follows`` [3, 4]: whether any range
-    follows that axis of the partition. ``theirs`` [2, 4, tiles]: first and end of a producer's parts.
+    ``first``, ``end`` [3, 4, tiles]: the interval of each part along the axis that the dim follows.
+    ``axis`` [3, 4]: that axis of the partition (0 to 3 for K, B, H, W), or -1. ``follows`` [3, 4]: 1 if some
+    dim of this kind of data follows this axis. ``theirs`` [2, 4, tiles]: first and end of a producer's parts,
+    which only the count of SET's released program uses.
     """
 
     first: Array
@@ -64,7 +81,10 @@ class Ranges(NamedTuple):
 
 @called
 def fill_ranges(shape: Shape, sizes: Four, parts: Array, ranges: Ranges) -> None:
-    """Which outputs every part computes, which inputs and weights it needs; (0, 0) for no outputs."""
+    """Fill ``ranges``: the outputs that every part computes, the inputs and weights that it needs for them.
+
+    A part without outputs (more parts than indices) needs nothing: its intervals are [0, 0).
+    """
     ranges.axis[:] = -1
     for axis in range(4):
         ranges.axis[OUTPUTS, axis] = axis
@@ -82,7 +102,7 @@ def fill_ranges(shape: Shape, sizes: Four, parts: Array, ranges: Ranges) -> None
 
 @inlined
 def bound(length: Int, parts: Int, part: Int) -> Int:
-    """Where a part begins: the first whole number from ``part`` equal shares on."""
+    """Where a part begins: ``part * length / parts`` rounded up, written without rounding errors."""
     return length - length * (parts - part) // parts
 
 
@@ -94,6 +114,12 @@ def ceil_divided(value: Int, divisor: Int) -> Int:
 
 @inlined
 def _fill_inputs(shape: Shape, parts: Array, ranges: Ranges) -> None:
+    """Which inputs a part needs, by the kind of layer.
+
+    A transpose reads dims of its inputs in another order. Convolutions and products read all channels; those
+    in groups read the channels of the groups that the part's outputs touch. The other kinds read the channels
+    that they compute. Windows widen rows and columns.
+    """
     for dim in range(4):
         to = dim
         if shape.kind == TRANSPOSE and dim != 1:
@@ -116,7 +142,10 @@ def _fill_inputs(shape: Shape, parts: Array, ranges: Ranges) -> None:
 
 @inlined
 def _fill_weights(shape: Shape, parts: Array, ranges: Ranges) -> None:
-    """Weights as C: outputs, H: inputs, W: filter positions; products of activations have them a sample."""
+    """Which weights a part needs; their dims C, B, H and W stand for outputs, samples, inputs, filter points.
+
+    Only weights that are activations have several samples. A layer without weights has an empty range.
+    """
     ranges.first[WEIGHTS, :, 0] = 0
     if not shape.has_weights:
         ranges.end[WEIGHTS, :, 0] = 0
@@ -131,7 +160,7 @@ def _fill_weights(shape: Shape, parts: Array, ranges: Ranges) -> None:
 
 @called
 def _follow(ranges: Ranges, kind: Int, parts: Array) -> None:
-    """Ranges are those of the outputs in the dims that follow an axis."""
+    """Give every dim that follows an axis the interval of the outputs along that axis."""
     for dim in range(4):
         axis = ranges.axis[kind, dim]
         for part in range(parts[axis] if axis >= 0 else 0):
@@ -142,7 +171,10 @@ def _follow(ranges: Ranges, kind: Int, parts: Array) -> None:
 
 @inlined
 def _slide(shape: Shape, parts: Array, ranges: Ranges) -> None:
-    """Input rows and columns under the windows of the outputs, without padding."""
+    """Widen rows and columns of inputs to those under the windows of the outputs, cut off at the edges.
+
+    A fully connected layer's window is all of its inputs.
+    """
     for dim in range(2, 4):
         stride, window, pad, length = shape.stride_h, shape.r, shape.pad_h, shape.input_h
         if dim == 3:
@@ -158,7 +190,7 @@ def _slide(shape: Shape, parts: Array, ranges: Ranges) -> None:
 
 @inlined
 def distinct(ranges: Ranges, kind: Int, axis: Int, parts: Array) -> Int:
-    """How many different ranges a kind of data has along an axis of the partition."""
+    """How many different ranges of a kind of data there are along an axis of the partition."""
     return parts[axis] if ranges.follows[kind, axis] else 1
 
 
@@ -179,7 +211,7 @@ def replicas_of(ranges: Ranges, kind: Int, parts: Array) -> Int:
 
 @inlined
 def extent(ranges: Ranges, which: Range, dim: Int) -> Two:
-    """First and end of a range in one dim."""
+    """The interval of a range in one dim."""
     axis = ranges.axis[which[0], dim]
     part = which[axis + 1] if axis >= 0 else 0
     return ranges.first[which[0], dim, part], ranges.end[which[0], dim, part]
@@ -187,7 +219,7 @@ def extent(ranges: Ranges, which: Range, dim: Int) -> Two:
 
 @inlined
 def size_of(ranges: Ranges, which: Range, channels: Two) -> Int:
-    """Bytes of a range, of the ``channels`` from the first to before the second."""
+    """Bytes of a range, counting only channels from ``channels[0]`` to before ``channels[1]``."""
     first, end = extent(ranges, which, 0)
     size = max(min(end, channels[1]) - max(first, channels[0]), 0)
     for dim in range(1, 4):
@@ -198,7 +230,11 @@ def size_of(ranges: Ranges, which: Range, channels: Two) -> Int:
 
 @called
 def volume(ranges: Ranges, kind: Int, channels: Two, parts: Array) -> Int:
-    """Bytes of all different ranges of a kind of data: a product, as every dim follows an axis of its own."""
+    """Bytes of all different ranges of a kind of data together.
+
+    Every dim follows an axis of its own, so the sum over all boxes is the product over dims of the sums of
+    interval lengths.
+    """
     total = 1
     for dim in range(4):
         axis, length = ranges.axis[kind, dim], 0
@@ -213,7 +249,7 @@ def volume(ranges: Ranges, kind: Int, channels: Two, parts: Array) -> Int:
 
 @called
 def smallest(ranges: Ranges, kind: Int, channels: Two, parts: Array) -> Int:
-    """Bytes of the smallest range of a kind of data."""
+    """Bytes of the smallest range of a kind of data: the product of the shortest intervals."""
     size: Int = 1
     for dim in range(4):
         axis, shortest = ranges.axis[kind, dim], ANY

@@ -1,4 +1,4 @@
-"""How much data the tiles of a partition hold, compiled."""
+"""How many bytes the tiles of a partition hold, compiled."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ Array = NDArray[Any]
 
 @entry
 def volumes(shape: Shape, sizes: Four, parts: Array, ranges: Ranges, found: Array) -> None:
-    """Fill ``found``: largest and total bytes of inputs, then of weights, over a partition's tiles."""
+    """Fill ``found`` [4]: bytes of inputs on the fullest tile and on all tiles, then the same of weights.
+
+    The fullest tile has the longest interval in every dim at once, as dims are cut independently. All tiles
+    together hold every distinct range as often as there are tiles that need it.
+    """
     fill_ranges(shape, sizes, parts, ranges)
     for kind in (INPUTS, WEIGHTS):
         largest = 1

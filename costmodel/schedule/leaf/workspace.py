@@ -1,4 +1,4 @@
-"""A chip as the numbers and workspace for arrays that the compiled search of leaves works in."""
+"""A chip as the arrays that the compiled search of leaves computes with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from costmodel.schedule.leaf.geometry import mesh_of, ranges_of
 
 
 def prices_of(chip: Chip, exponents: tuple[float, float]) -> Any:
-    """What NoC and DRAM cost, and the ``exponents`` of energy and cycles."""
+    """What a byte costs on NoC and DRAM, and the ``exponents`` of energy and cycles in the objective."""
     from costmodel.schedule.leaf.leaf_values import TransferPrices
 
     return TransferPrices(
@@ -26,7 +26,7 @@ def prices_of(chip: Chip, exponents: tuple[float, float]) -> Any:
 
 
 def workspace_of(chip: Chip, streams: int) -> Any:
-    """Workspace for leaves of up to so many ``streams``."""
+    """Empty arrays for leaves of up to so many ``streams``; see :class:`.leaf_values.Workspace`."""
     from costmodel.schedule.leaf.leaf_values import Flows, Workspace
 
     at = np.zeros((chip.columns, chip.rows), np.int64)
@@ -43,7 +43,11 @@ def workspace_of(chip: Chip, streams: int) -> Any:
 
 
 def port_counts(chip: Chip) -> Any:
-    """How many DRAM ports send over links or take what comes over them."""
+    """How many DRAM ports use the links that leave each tile; see :class:`.leaf_values.PortCounts`.
+
+    ``at`` [X, Y] counts ports by position. Each of the other counts sums it over rows or columns on one side
+    of the tile, which is a product with a triangular matrix of ones.
+    """
     from costmodel.schedule.leaf.leaf_values import PortCounts
 
     columns, rows = np.arange(chip.columns), np.arange(chip.rows)

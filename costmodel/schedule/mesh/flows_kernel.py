@@ -1,8 +1,18 @@
 """Transfers between DRAM and tiles as loads of links, compiled.
 
 DRAM's bytes are spread evenly over its ports. A transfer from DRAM is a tree from every port: along the
-port's row over all columns that are reached, then along these columns. One to DRAM goes along the tile's row
-to the port's column. What many transfers put on a link depends only on how many bytes go further than it.
+port's row over all columns that are reached, then along these columns. A transfer to DRAM goes along the
+tile's row to the port's column, then along that column.
+
+Every transfer comes from all ports alike, so its trees need not be walked link by link. A link to the east at
+column x carries the transfers whose last column is beyond x, once for every port at x or before:
+
+    load of the link from column x to x + 1 in row y
+        = (bytes of transfers with last column > x) * (ports in row y with column <= x)
+
+The first factor is a running sum over ``Flows.east``, the second is ``PortCounts.to_east``; the other
+directions are alike. So a transfer costs a few additions (:func:`load`), and each link one multiplication for
+all transfers together (:func:`add_to_links`).
 """
 
 from __future__ import annotations
@@ -22,7 +32,7 @@ Int = Any
 
 @called
 def clear(flows: Flows) -> None:
-    """No bytes anywhere."""
+    """Forget all transfers: no bytes anywhere."""
     flows.east[:] = 0
     flows.west[:] = 0
     flows.south[:] = 0
@@ -32,7 +42,11 @@ def clear(flows: Flows) -> None:
 
 @called
 def load(workspace: Workspace, span: Span, size: Int) -> None:
-    """``size`` bytes from DRAM to all rows that the mesh's ``lowest`` and ``highest`` say are reached."""
+    """Note ``size`` bytes from DRAM to a group of tiles.
+
+    ``span``: the first and last column with tiles of the group; the mesh's ``lowest`` and ``highest`` say
+    which rows of each column are reached.
+    """
     mesh, flows = workspace.mesh, workspace.flows
     flows.east[span[1]] += size
     flows.west[span[0]] += size
@@ -44,18 +58,23 @@ def load(workspace: Workspace, span: Span, size: Int) -> None:
 
 @called
 def add_to_links(workspace: Workspace) -> None:
-    """Add all flows, which are bytes, to the mesh's links, which are bytes times ports."""
+    """Add all flows, in bytes, to the mesh's links, in bytes times ports."""
     _along_rows(workspace.flows, workspace.ports, workspace.mesh.links)
     _along_columns(workspace.flows, workspace.ports, workspace.mesh.links)
 
 
 @inlined
-def _link(columns_rows: Int, column: Int, row: Int, direction: Int) -> Int:
-    return (column * columns_rows + row) * 4 + direction
+def _link(rows: Int, column: Int, row: Int, direction: Int) -> Int:
+    """The index of the link that leaves tile (column, row) of a mesh with so many ``rows``."""
+    return (column * rows + row) * 4 + direction
 
 
 @inlined
 def _along_rows(flows: Flows, ports: PortCounts, links: Array) -> None:
+    """Links to the east and west: first what comes from DRAM, then what goes to it.
+
+    ``further`` is the running sum of bytes that go beyond the column at hand.
+    """
     columns, rows = flows.out.shape
     further: Int = 0
     for column in range(columns - 2, -1, -1):
@@ -80,6 +99,10 @@ def _along_rows(flows: Flows, ports: PortCounts, links: Array) -> None:
 
 @inlined
 def _along_columns(flows: Flows, ports: PortCounts, links: Array) -> None:
+    """Links to the south and north: first what comes from DRAM, then what goes to it.
+
+    What goes to DRAM has reached the port's column by then, so ``leaving`` sums whole rows of tiles.
+    """
     columns, rows = flows.out.shape
     for column in range(columns):
         further: Int = 0

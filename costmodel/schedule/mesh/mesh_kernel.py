@@ -1,4 +1,9 @@
-"""Transfers on the mesh, compiled: XY routing, along the source's row first; a multicast is one tree."""
+"""Trees on the mesh, compiled: XY routing, along the source's row first; a multicast is one tree.
+
+Rows are numbered from north to south, columns from west to east. A multicast is described by its ``span``
+(the first and last column that it reaches) and, in the mesh, by the lowest and highest row that it reaches in
+each column.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +20,19 @@ Span = tuple[Int, Int]
 """First and last column that a multicast reaches."""
 
 EAST, NORTH, WEST, SOUTH = 0, 1, 2, 3
+"""The link that leaves tile (x, y) in a direction is number (x * rows + y) * 4 + direction."""
 
 
 class Mesh(NamedTuple):
-    """Positions of tiles and DRAM ports, and room for what a multicast reaches and for the bytes on links.
+    """A chip's mesh as arrays: where tiles and ports are, hop counts made once, and the state of a count.
 
-    ``along_x`` [ports + 1, X, X] and ``along_y``: hops from all ports to the places from the first to the
-    last; row r is for r bytes shared among the ports by floored prefix sums, the last row for a byte from
-    each; ``to_tile`` [ports + 1, tiles] is that for single tiles. ``lowest``, ``highest`` [X]: the rows
-    reached in a column, highest -1 for none. ``links`` [X * Y * 4] or [0] when nobody asks: bytes a link.
+    ``x``, ``y`` [tiles] and ``port_x``, ``port_y`` [ports]: columns and rows.
+    ``along_x`` [ports + 1, X, X]: links along a row from all ports to every column from the first index to
+    the last; ``along_y`` [ports + 1, Y, Y] the same along columns; ``to_tile`` [ports + 1, tiles] to one
+    tile. Their last row is for one byte from each port. Row r < ports is for r bytes in all, of which port p
+    sends floor(r (p + 1) / ports) - floor(r p / ports): the remainder when bytes do not divide by ports.
+    ``lowest``, ``highest`` [X]: the rows that the multicast at hand reaches in each column; ``highest`` is -1
+    where it reaches none. ``links`` [X * Y * 4]: bytes on each link, or [0] where nobody asks for them.
     """
 
     x: Array
@@ -40,7 +49,11 @@ class Mesh(NamedTuple):
 
 @inlined
 def distance(mesh: Mesh, x: Int, y: Int, span: Span) -> Int:
-    """Links of the tree from tile (x, y) to all that are reached."""
+    """Links of the tree from tile (x, y) to all tiles that the multicast reaches.
+
+    Along the row it spans from the source to the farthest columns, then in each column from the source's row
+    to the farthest rows.
+    """
     hops = max(x, span[1]) - min(x, span[0])
     for column in range(span[0], span[1] + 1):
         if mesh.highest[column] >= 0:
@@ -50,7 +63,10 @@ def distance(mesh: Mesh, x: Int, y: Int, span: Span) -> Int:
 
 @called
 def route(mesh: Mesh, x: Int, y: Int, span: Span, size: Int, links: Array) -> None:
-    """Add ``size`` to every link of that tree."""
+    """Add ``size`` to every link of the tree that :func:`distance` measures.
+
+    A link belongs to the tile that it leaves: to the west from column + 1, to the north from row + 1.
+    """
     rows = mesh.along_y.shape[1]
     for column in range(span[0], x):
         links[((column + 1) * rows + y) * 4 + WEST] += size
@@ -66,7 +82,7 @@ def route(mesh: Mesh, x: Int, y: Int, span: Span, size: Int, links: Array) -> No
 
 @called
 def port_hops(mesh: Mesh, size: Int, span: Span) -> Int:
-    """Hops times bytes of ``size`` bytes that all ports share, to all that are reached."""
+    """Hops times bytes of ``size`` bytes that the ports send together to all tiles that are reached."""
     ports = mesh.port_x.shape[0]
     each, rest = size // ports, size % ports
     hops = each * mesh.along_x[ports, span[0], span[1]] + mesh.along_x[rest, span[0], span[1]]
@@ -79,7 +95,7 @@ def port_hops(mesh: Mesh, size: Int, span: Span) -> Int:
 
 @inlined
 def port_distance(mesh: Mesh, span: Span) -> Int:
-    """Links from all ports, together, to all that are reached."""
+    """Links of the trees from all ports, together, to all tiles that are reached."""
     ports = mesh.port_x.shape[0]
     hops = mesh.along_x[ports, span[0], span[1]]
     for column in range(span[0], span[1] + 1):
@@ -90,13 +106,13 @@ def port_distance(mesh: Mesh, span: Span) -> Int:
 
 @inlined
 def tile_hops(mesh: Mesh, size: Int, tile: Int) -> Int:
-    """Hops times bytes of ``size`` bytes that all ports share, to or from one tile."""
+    """Hops times bytes of ``size`` bytes between one tile and all ports together."""
     ports = mesh.port_x.shape[0]
     return size // ports * mesh.to_tile[ports, tile] + mesh.to_tile[size % ports, tile]
 
 
 @inlined
 def port_share(mesh: Mesh, size: Int, port: Int) -> Int:
-    """What one port carries of ``size`` bytes."""
+    """The bytes that one port carries of ``size``."""
     ports = mesh.port_x.shape[0]
     return size * (port + 1) // ports - size * port // ports

@@ -1,4 +1,12 @@
-"""All transfers of a placed leaf over its runs, as loads of the mesh's links; compiled."""
+"""All transfers of a placed leaf over its runs, as hops and as loads of the mesh's links; compiled.
+
+A range of data that several tiles need is sent once, in a tree: along the row of the source to every column
+with a receiver, then up and down these columns (XY routing).
+
+        .   .   r   .   r           s: source, r: receivers
+        s - - - + - - - +           the tree has 4 links along the row and 1 + 1 + 1 along columns,
+        .   .   .   .   r           so a byte makes 7 hops
+"""
 
 from __future__ import annotations
 
@@ -8,17 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.compiled import called, inlined
-from costmodel.schedule.leaf.leaf_values import (
-    DIRECT,
-    FIRST,
-    KIND,
-    LAST,
-    STEPS,
-    TILE,
-    TIMES,
-    LeafPlacement,
-    Workspace,
-)
+from costmodel.schedule.leaf.leaf_values import COLUMN, LeafPlacement, Workspace
 from costmodel.schedule.leaf.placement_kernel import reach
 from costmodel.schedule.leaf.ranges_kernel import (
     OUTPUTS,
@@ -39,14 +37,16 @@ Int = Any
 
 # numpy's whole numbers, as every one of Python's would be compiled for itself
 BOUND, HOPS, LINKS = np.int64(0), np.int64(1), np.int64(2)
-"""What is asked of transfers: hops at least, whatever the placement; hops; hops and the loads of links."""
+"""What :func:`transfer` is asked for: a lower bound on hops that holds for every placement; hops; hops, and
+the loads of links."""
 
 
 @called
 def transfer(workspace: Workspace, placed: LeafPlacement, asked: Int) -> Int:
-    """Hops times bytes times DRAM ports of all streams; the ranges of the partition are filled in.
+    """Hops times bytes times DRAM ports of all streams over all runs.
 
-    With LINKS the mesh's links have what goes over each of them.
+    With LINKS the mesh's links are filled with the bytes times ports that go over each of them. The workspace
+    holds the ranges and overlaps of the partition.
     """
     if asked == LINKS:
         workspace.mesh.links[:] = 0
@@ -55,9 +55,9 @@ def transfer(workspace: Workspace, placed: LeafPlacement, asked: Int) -> Int:
     ports: Int = workspace.mesh.port_x.shape[0]
     for number in range(placed.leaf.streams.shape[0]):
         stream = placed.leaf.streams[number]
-        if stream[DIRECT]:
+        if stream[COLUMN.direct]:
             hops += ports * _receive(workspace, placed, number, asked)
-        elif stream[TIMES] == 0:
+        elif stream[COLUMN.times] == 0:
             continue
         elif asked == BOUND:
             hops += _least_load(workspace, placed, stream)
@@ -70,15 +70,21 @@ def transfer(workspace: Workspace, placed: LeafPlacement, asked: Int) -> Int:
 
 @called
 def _load_or_save(workspace: Workspace, placed: LeafPlacement, stream: Array, asked: Int) -> Int:
-    """Ranges from DRAM, each to all its tiles at once, or outputs to it."""
-    mesh, ranges, parts, kind = workspace.mesh, workspace.ranges, placed.parts, stream[KIND]
+    """Hops of a stream from DRAM or to it.
+
+    The loops go through the distinct ranges of the data: where an axis of the partition does not change what
+    a part needs, its first part stands for all of them, and one tree reaches all tiles (``reach``). Outputs
+    are distinct on every tile, so each is a single way to the ports.
+    """
+    mesh, ranges, parts, kind = workspace.mesh, workspace.ranges, placed.parts, stream[COLUMN.kind]
+    channels = (stream[COLUMN.first], stream[COLUMN.end])
     hops: Int = 0
     for k in range(distinct(ranges, kind, 0, parts)):
         for b in range(distinct(ranges, kind, 1, parts)):
             for h in range(distinct(ranges, kind, 2, parts)):
                 for w in range(distinct(ranges, kind, 3, parts)):
                     which = (kind, k, b, h, w)
-                    size = size_of(ranges, which, (stream[FIRST], stream[LAST])) * stream[TIMES]
+                    size = size_of(ranges, which, channels) * stream[COLUMN.times]
                     if size == 0:
                         continue
                     span = reach(workspace, placed, which)
@@ -92,30 +98,36 @@ def _load_or_save(workspace: Workspace, placed: LeafPlacement, stream: Array, as
 
 @called
 def _least_load(workspace: Workspace, placed: LeafPlacement, stream: Array) -> Int:
-    """Hops at least from or to DRAM: a tree to n tiles has n - 1 links from each port, and reaches each tile.
+    """A lower bound on the hops of a stream from or to DRAM, whatever the placement; the larger of two.
 
-    Ranges are no smaller than the smallest, and go to all tiles together.
+    A tree from a port to n tiles has at least n - 1 links, for it joins n tiles. It also has at least as many
+    links as the way to any one of its tiles, and so as the mean over its tiles. All trees together reach
+    every tile of the leaf, so the sum over trees of these means is the sum of all ways divided by n, for n
+    tiles a tree; each way carries no less than the smallest range.
     """
     mesh, ranges, parts = workspace.mesh, workspace.ranges, placed.parts
     ports: Int = mesh.port_x.shape[0]
-    replicas = replicas_of(ranges, stream[KIND], parts)
-    size = volume(ranges, stream[KIND], (stream[FIRST], stream[LAST]), parts)
+    kind, channels = stream[COLUMN.kind], (stream[COLUMN.first], stream[COLUMN.end])
+    replicas = replicas_of(ranges, kind, parts)
+    size = volume(ranges, kind, channels, parts)
     to_all_tiles: Int = 0
     for tile in range(placed.leaf.tile, placed.leaf.tile + parts[0] * parts[1] * parts[2] * parts[3]):
         to_all_tiles += mesh.to_tile[ports, tile]
-    reached = smallest(ranges, stream[KIND], (stream[FIRST], stream[LAST]), parts) * to_all_tiles // replicas
-    return stream[TIMES] * max(reached, size * (replicas - 1) * ports)
+    reached = smallest(ranges, kind, channels, parts) * to_all_tiles // replicas
+    return stream[COLUMN.times] * max(reached, size * (replicas - 1) * ports)
 
 
 @called
 def _receive(workspace: Workspace, placed: LeafPlacement, number: Int, asked: Int) -> Int:
-    """What a producer's tiles send: each part, to all tiles that need the same of it, in one tree.
+    """Hops times bytes that the producer's tiles send: each part in one tree to all tiles that need it.
 
-    For a BOUND: a tree to n tiles has n - 1 links, and one more if it begins at another tile; each of the n
-    may be where the part that has most in common with their range is computed.
+    For a BOUND: a tree to n tiles has n - 1 links if it begins at one of them, else at least n. Each of the n
+    tiles may have computed one part of the producer itself, at most the one with the most bytes in common
+    with the range (``found``); all other bytes begin elsewhere and take one link more.
     """
     stream = placed.leaf.streams[number]
-    ranges, parts, kind = workspace.ranges, placed.parts, stream[KIND]
+    ranges, parts, kind = workspace.ranges, placed.parts, stream[COLUMN.kind]
+    channels = (stream[COLUMN.first], stream[COLUMN.end])
     replicas = replicas_of(ranges, kind, parts)
     hops: Int = 0
     for k in range(distinct(ranges, kind, 0, parts)):
@@ -123,7 +135,7 @@ def _receive(workspace: Workspace, placed: LeafPlacement, number: Int, asked: In
             for h in range(distinct(ranges, kind, 2, parts)):
                 for w in range(distinct(ranges, kind, 3, parts)):
                     which = (kind, k, b, h, w)
-                    size = placed.leaf.runs * size_of(ranges, which, (stream[FIRST], stream[LAST]))
+                    size = placed.leaf.runs * size_of(ranges, which, channels)
                     if size == 0:
                         continue
                     found = _receive_range(workspace, placed, which, number, asked)
@@ -135,7 +147,12 @@ def _receive(workspace: Workspace, placed: LeafPlacement, number: Int, asked: In
 
 @inlined
 def _receive_range(workspace: Workspace, placed: LeafPlacement, which: Range, number: Int, asked: Int) -> Int:
-    """Hops times bytes; for a BOUND the bytes that any one tile sends at most."""
+    """Hops times bytes of one range from all parts of its producer; for a BOUND the largest overlap in bytes.
+
+    The overlap of a part with the range is a box: the product of its overlaps in the four dims, which
+    ``common`` holds dim by dim. ``k_of`` to ``w_of`` are the leaf's part along each dim of the data (0 for a
+    dim that no axis of the partition cuts); the loops go through the parts of the producer that are near.
+    """
     near, common, mesh, stream = (
         workspace.near[number],
         workspace.common[number],
@@ -163,8 +180,8 @@ def _receive_range(workspace: Workspace, placed: LeafPlacement, which: Range, nu
                     if asked == BOUND:
                         found = max(found, size)
                         continue
-                    tile = stream[TILE] + k * stream[STEPS] + b * stream[STEPS + 1]
-                    tile += h * stream[STEPS + 2] + w * stream[STEPS + 3]
+                    tile = stream[COLUMN.tile] + k * stream[COLUMN.step_k] + b * stream[COLUMN.step_b]
+                    tile += h * stream[COLUMN.step_h] + w * stream[COLUMN.step_w]
                     x, y = mesh.x[tile], mesh.y[tile]
                     found += size * distance(mesh, x, y, span)
                     if asked == LINKS:
