@@ -26,7 +26,7 @@ from clusters.ray.actors import RayRuntime
 from clusters.runtime import Runtime, RuntimeSettings, complete_all
 from results.store.folder import Buffering, RunWriter
 from sweep.forecast.plan import plan
-from sweep.forecast.simulated_run import Cluster, DriverCosts
+from sweep.forecast.simulated_run import DriverCosts
 from sweep.forecast.simulation import MEASURED, forecast
 from sweep.run.run import StudyRun
 from sweep.search.search import ListedDesigns, designs
@@ -53,7 +53,7 @@ def validate(workers: int, mean: float, items: int, costs: DriverCosts) -> dict[
         done = sum(1 for _ in complete_all(runtime, ((str(n), s) for n, s in enumerate(naps))))
         wall = time.perf_counter() - wall
     assert done == items
-    simulated = forecast(naps, items, Cluster(workers), replace(costs, start=0.0, study=0.0))
+    simulated = forecast(naps, items, workers, replace(costs, start=0.0, study=0.0))
     measured = sum(naps) / (workers * wall)
     return {
         "workers": workers,
@@ -68,7 +68,7 @@ def validate(workers: int, mean: float, items: int, costs: DriverCosts) -> dict[
 
 def project(mean: float, costs: DriverCosts) -> Iterator[dict[str, Any]]:
     for workers in PROJECTED:
-        run = forecast(spread(mean), 200 * workers, Cluster(workers), costs)
+        run = forecast(spread(mean), 200 * workers, workers, costs)
         yield {**asdict(run), "item_seconds": mean, "bottleneck": run.bottleneck.partition(";")[0]}
 
 
@@ -149,7 +149,6 @@ def measured_costs(study_seconds: float) -> DriverCosts:
         item=item,
         call=max(0.0, single - item - 2 * MEASURED.scan),
         study=study_seconds,
-        provenance="measured by benchmarks/scaling.py --measure",
     )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from clusters.deployment.deployment import check_deployment, deployment_names, deployment_text
 from clusters.deployment.surroundings import check_surroundings
 from costmodel.errors import InputError, did_you_mean
 from costmodel.formats.yaml.safe_yaml import load_yaml
+from sweep.cli.messages import complain
 
 
 def check_file(path: Path) -> bool:
@@ -19,7 +19,7 @@ def check_file(path: Path) -> bool:
         findings = check_surroundings(document)
     for finding in findings:
         error = InputError(str(path), finding.expected, finding.found, finding.remedy, key=finding.key)
-        print(f"archsweep: {error}", file=sys.stderr)
+        complain(error)
     if not findings:
         print(f"{path}: nothing wrong was found")
     return not findings

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from costmodel.compilation import compiled_elsewhere, listen
+from sweep.cli.messages import complain
 
 LINE_SECONDS = 10.0
 """How often it is said what is being compiled."""
@@ -41,7 +41,7 @@ class Reporter:
     def begins(self, function: str, folder: Path | None) -> None:
         if self._said is None:
             where = f"It is kept in {folder.parent}" if folder else NOWHERE
-            _say(" ".join(f"{ONCE}. {where}. {self._advice}".split()))
+            complain(" ".join(f"{ONCE}. {where}. {self._advice}".split()))
             self._said = time.monotonic()
         self._over = threading.Event()
         # the thread that compiles says nothing before it is done, and that may take half a minute
@@ -59,7 +59,7 @@ class Reporter:
         assert self._said is not None
         while not over.wait(max(0.0, self._said + LINE_SECONDS - time.monotonic())):
             self._said = time.monotonic()
-            _say(
+            complain(
                 f"compiling {function} for {self._said - began:.0f} s; "
                 f"done so far: functions {len(self.done)}, their helpers {self._helpers}"
             )
@@ -100,10 +100,6 @@ def _watch(since: float, over: threading.Event) -> None:
         functions = sorted(set(compiled_elsewhere(folder, since)))
         if functions and time.monotonic() - said >= LINE_SECONDS:
             if said < 0:
-                _say(f"{ONCE}. It is kept in {folder}. {first}")
+                complain(f"{ONCE}. It is kept in {folder}. {first}")
             said = time.monotonic()
-            _say(f"workers are compiling {', '.join(functions)}")
-
-
-def _say(text: str) -> None:
-    print(f"archsweep: {text}", file=sys.stderr, flush=True)
+            complain(f"workers are compiling {', '.join(functions)}")

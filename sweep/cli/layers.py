@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from costmodel.formats.networks import load_network
 from costmodel.workload.counting import counting_warnings, mapped_layers, uncounted_rows
 from costmodel.workload.network import Layer, Network, distinct_layers
 from sweep.cli.evaluate.evaluate import print_rows
+from sweep.cli.messages import warn
 
 
 def list_layers(name: str, dims: Mapping[str, int], as_json: bool) -> None:
@@ -22,7 +22,7 @@ def list_layers(name: str, dims: Mapping[str, int], as_json: bool) -> None:
     network = load_network(name, None, dims)
     layers = mapped_layers(network)
     for warning in counting_warnings(network):
-        print(f"warning: {warning}", file=sys.stderr)
+        warn(warning)
     rows = uncounted_rows(network)
     if as_json:
         print(json.dumps([*_entries(name, network), {"total_macs": network.macs, "uncounted": rows}]))

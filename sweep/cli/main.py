@@ -18,7 +18,7 @@ from results.errors import CannotWriteError, FolderInUseError, NotARunError, Not
 from results.store.remote.background import Background
 from sweep.cli.compiling import said
 from sweep.cli.dims import Dims, dims_of
-from sweep.cli.errors import WorkFailedError
+from sweep.cli.messages import ExitStatus, WorkFailedError, complain, note
 from sweep.cli.non_empty import nameable, stated, stated_path
 from sweep.cli.solve.options import MOST_WORKERS, JsonOut, solve_app
 
@@ -280,7 +280,7 @@ def cluster_check(
     from sweep.cli.cluster import check_file
 
     if not check_file(file):
-        raise typer.Exit(2)
+        raise typer.Exit(ExitStatus.WRONG_INPUT)
 
 
 @cluster_app.command("show")
@@ -337,14 +337,14 @@ def main() -> None:
         with said():
             app()
     except NotSentError as error:  # a store that failed is no wrong input, as one that never took anything is
-        _fail(str(error), 1)
+        _fail(str(error), ExitStatus.WORK_FAILED)
     except (InputError, NotARunError, CannotWriteError, FolderInUseError, WrongAddressError) as error:
-        _fail(str(error), 2)
+        _fail(str(error), ExitStatus.WRONG_INPUT)
     except (ResultsError, WorkFailedError, WorkersUnavailableError, ClusterRefusedError) as error:
-        _fail(str(error), 1)
+        _fail(str(error), ExitStatus.WORK_FAILED)
     except BrokenPipeError:
         sys.stderr.close()
-        sys.exit(1)
+        sys.exit(ExitStatus.WORK_FAILED)
 
 
 def _each_once() -> Callable[..., None]:
@@ -354,13 +354,13 @@ def _each_once() -> Callable[..., None]:
     def show(message: Warning | str, *_: object, **__: object) -> None:
         if (text := f"warning: {message}") not in shown:
             shown.add(text)
-            print(text, file=sys.stderr)
+            note(text)
 
     return show
 
 
-def _fail(message: str, status: int) -> None:
-    print(f"archsweep: {message}", file=sys.stderr)
+def _fail(message: str, status: ExitStatus) -> None:
+    complain(message)
     if Background.under_way():
         # a store that hangs or is slow was given up; what waits for it at exit would wait on
         sys.stdout.flush()

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import typer
 
-from costmodel.errors import InputError
-
 MOST_NAME_BYTES, MOST_PATH_BYTES = 255, 4095
 """Of a file or folder in its folder, and of a whole path, as Linux and macOS hold them at most."""
 
@@ -40,15 +38,3 @@ def stated_path(text: str) -> Path:
         raise typer.BadParameter(f"expected a path, found {text!r}. The current folder is `.`")
     nameable(text)
     return Path(text)
-
-
-def check_file_to_write(option: str, path: Path | None) -> None:
-    """InputError for a place where no file can be, said before anything is solved for it."""
-    if path is None:
-        return
-    try:
-        found = "a folder" if path.is_dir() else "" if path.parent.is_dir() else f"no folder {path.parent}"
-    except (OSError, ValueError) as error:
-        found = str(error)
-    if found:
-        raise InputError(option, "a file that can be written", f"{path}: {found}", "Name a file in a folder")

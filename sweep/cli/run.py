@@ -24,7 +24,7 @@ from results.front.pareto import check_objectives
 from results.store.known_answers import StoredAnswers
 from results.store.remote.run_folder import is_uri
 from sweep.cli.compiling import said_of_workers
-from sweep.cli.errors import WorkFailedError
+from sweep.cli.messages import WorkFailedError, note, shown, warn
 from sweep.forecast.plan import StudyPlan, plan
 from sweep.forecast.prediction import predict
 from sweep.run.finished import drawn_report, front_at, run_to_report
@@ -33,7 +33,6 @@ from sweep.run.run_tally import RunTally
 from sweep.run.session import RuntimeChoice, store_of
 from sweep.study.study import load_study
 
-NOTES = Console(stderr=True)
 ASKED = {
     "layers": "layers to map",
     "scratchpads": "scratchpads to plan",
@@ -62,7 +61,7 @@ class Counting:
     def counted(self, done: int, total: int) -> None:
         if time.monotonic() - self._said > LINE_SECONDS:
             self._said = time.monotonic()
-            NOTES.print(f"counted {done:,} of {total:,} designs")
+            note(f"counted {done:,} of {total:,} designs")
 
 
 class ProgressBar(RunTally):
@@ -72,6 +71,7 @@ class ProgressBar(RunTally):
         super().__init__()
         self._counting = Counting()
         self._start = self._said = time.monotonic()
+        self._console = Console(stderr=True)
         self._progress = Progress(
             TextColumn("solves"),
             BarColumn(),
@@ -80,7 +80,7 @@ class ProgressBar(RunTally):
             TextColumn("{task.fields[failures]} failed"),
             TextColumn("ETA"),
             TimeRemainingColumn(),
-            console=NOTES,
+            console=self._console,
         )
         self._bar: TaskID = self._progress.add_task("solves", total=None, hits=0, failures=0)
 
@@ -89,9 +89,9 @@ class ProgressBar(RunTally):
 
     def planned(self, plan: StudyPlan) -> None:
         super().planned(plan)
-        NOTES.print(_headline(plan))
+        note(_headline(plan))
         for warning in plan.warnings:
-            NOTES.print(f"warning: {warning}", markup=False, soft_wrap=True)
+            warn(warning)
         self._progress.update(self._bar, total=self.total)
         self._progress.start()
 
@@ -102,7 +102,7 @@ class ProgressBar(RunTally):
     def answered(self, row: dict[str, Any]) -> None:
         super().answered(row)
         self._progress.update(self._bar, advance=1, hits=self.hits, failures=self.failures)
-        if not NOTES.is_terminal and time.monotonic() - self._said > LINE_SECONDS:
+        if not self._console.is_terminal and time.monotonic() - self._said > LINE_SECONDS:
             self._say_line()
 
     def _say_line(self) -> None:
@@ -112,7 +112,7 @@ class ProgressBar(RunTally):
         if (solved := self.done - self.hits) >= FEWEST_SOLVED:
             left = (self.total - self.done) * (self._said - self._start) / solved
             said += f", about {left:.0f} s left"
-        NOTES.print(said)
+        note(said)
 
     def __enter__(self) -> Self:
         return self
@@ -145,7 +145,7 @@ def run_and_report(name: str, options: RunOptions) -> None:
         raise WorkFailedError(
             "stopped; what was solved is stored, and the same command goes on from there"
         ) from None
-    NOTES.print(run.summary)
+    note(run.summary)
     _print_front(RunFront(run.objectives, run.front, run.networks), f"{study.name}: Pareto front")
     print(f"report: {run.report}")
     if run.failed:
@@ -201,7 +201,7 @@ def show_plan(name: str, workers: int, output: str | None, as_json: bool) -> Non
         print(json.dumps(row))
         return
     for warning in row.pop("warnings"):
-        NOTES.print(f"warning: {warning}", markup=False, soft_wrap=True)
+        warn(warning)
     table = Table(show_header=False, box=None)
     for key, value in row.items():
         if value or isinstance(value, float) or key == "open_solves":  # the study has none of what else is 0
@@ -238,16 +238,12 @@ def _print_front(front: RunFront, title: str) -> None:
     table = Table(title=title)
     if front.networks:
         table.caption = Text(f"energy and latency are of {' and '.join(front.networks)}")
-    shown = [
+    columns = [
         column for column in front.table.columns if column.startswith("axis.") or column in front.objectives
     ]
-    for column in shown:
+    for column in columns:
         name = column.removeprefix("axis.").replace(".", "\n.")
         table.add_column(name, justify="right", overflow="fold")
     for _, design in front.table.iterrows():
-        table.add_row(*(_shown(design[column]) for column in shown))
+        table.add_row(*(shown(design[column], 4) for column in columns))
     Console().print(table)
-
-
-def _shown(value: Any) -> str:
-    return f"{value:,.4g}" if isinstance(value, float) else str(value)

@@ -8,20 +8,17 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from clusters.jobs.jobs import JobClient, JobState
 from clusters.runtime import ClusterRefusedError, WorkersUnavailableError
 from results.report.page import write_report
 from results.store.folder import RunFolder
 from results.store.remote.run_folder import is_uri
 from results.store.schema.tables import ANSWER_TABLES, TABLES
-from sweep.cli.errors import WorkFailedError
+from sweep.cli.messages import WorkFailedError, complain, note
 from sweep.cli.submit_job import Submission, bring_home, check_home, home_folder, submit
 from sweep.run.folder_owner import check_lock_file
 from sweep.study.study import load_study
 
-NOTES = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
 STOP_WAIT_SECONDS = 90.0
 
 
@@ -42,7 +39,7 @@ def submit_study(submission: Submission, home: HomeEnd, detach: bool) -> None:
         check_lock_file(folder, study.name)
     client = JobClient(home.address)
     job = submit(client, submission)
-    NOTES.print(f"job {job} is submitted")
+    note(f"job {job} is submitted")
     if detach:
         print(job)
         return
@@ -62,7 +59,7 @@ def _follow(client: JobClient, job: str, home: HomeEnd) -> None:
     place = ""
     try:
         place = _place(client.state(job))
-        for text in client.follow(job, lambda notice: NOTES.print(f"archsweep: {notice}")):
+        for text in client.follow(job, complain):
             sys.stderr.write(text)
             sys.stderr.flush()
         state = client.state(job)
@@ -102,11 +99,11 @@ def _bring(client: JobClient, state: JobState, home: HomeEnd) -> None:
     if is_uri(state.metadata["output"]):
         print(f"results: {state.metadata['output']}")
     elif not bring_home(client, state, folder):
-        NOTES.print(f"job {state.job} has written no results yet")
+        note(f"job {state.job} has written no results yet")
     else:
         rows = {table: len(RunFolder(folder).read(table, ["status"])) for table in TABLES}
         solves = sum(rows[table.name] for table in ANSWER_TABLES)
-        NOTES.print(f"brought home: {solves} solves, {rows['designs']} designs")
+        note(f"brought home: {solves} solves, {rows['designs']} designs")
         print(f"report: {write_report(folder)}")
 
 
@@ -121,7 +118,7 @@ def status(address: str, job: str | None, as_json: bool) -> None:
         for state in states
     ]
     if not rows:
-        NOTES.print(f"{address} knows of no study that was submitted")
+        note(f"{address} knows of no study that was submitted")
     for row in rows:
         print(json.dumps(row) if as_json else "  ".join(value for value in row.values() if value))
 

@@ -7,16 +7,14 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from rich.console import Console
-
 from costmodel.compilation import listen
 from costmodel.errors import InputError
 from costmodel.machine_code import kept_in
 from solvers.catalogue import solver
 from sweep.cli.compiling import Reporter
+from sweep.cli.messages import note
 from sweep.tasks.warm_up import every_solver, warm_up
 
-NOTES = Console(stderr=True)
 BESIDE = (
     "The user's cache folder cannot be written: machine code is kept beside the source, and where that "
     "cannot be written either every process compiles. Set NUMBA_CACHE_DIR to a folder that can be written"
@@ -49,7 +47,7 @@ def warm_up_and_print(names: Sequence[str], as_json: bool) -> None:
 
 def _warmed(name: str, reporter: Reporter, place: str, asked: bool) -> dict[str, Any]:
     """One solver's row of the JSON object; says on standard error that it begins and ends."""
-    _note(f"{place}: {name} begins")
+    note(f"{place}: {name} begins")
     so_far, cpu, wall = len(reporter.done), time.process_time(), time.monotonic()
     missing = ""
     try:
@@ -67,9 +65,5 @@ def _warmed(name: str, reporter: Reporter, place: str, asked: bool) -> dict[str,
         "left_out": missing or None,
     }
     ended = f"left out: {missing}" if missing else f"{len(compiled)} functions compiled"
-    _note(f"{place}: {name}: {ended}, {row['wall_seconds']:.1f} s ({row['cpu_seconds']:.1f} s CPU)")
+    note(f"{place}: {name}: {ended}, {row['wall_seconds']:.1f} s ({row['cpu_seconds']:.1f} s CPU)")
     return row
-
-
-def _note(text: str) -> None:
-    NOTES.print(text, markup=False, highlight=False, soft_wrap=True)

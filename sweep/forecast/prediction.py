@@ -13,7 +13,6 @@ from results.store.schema.tables import ANSWER_TABLES
 from sweep.design.workload import tasks_of
 from sweep.forecast.pilot import PILOT_SOLVES, pilot
 from sweep.forecast.plan import StudyPlan
-from sweep.forecast.simulated_run import Cluster
 from sweep.forecast.simulation import Forecast, forecast
 from sweep.study.study import Study
 from sweep.tasks.kinds import Task, ids_by_table, stored_answers
@@ -50,7 +49,7 @@ class Prediction:
 
 @lru_cache(maxsize=16)
 def _simulated(seconds: tuple[float, ...], solves: int, workers: int) -> Forecast:
-    return forecast(seconds, solves, Cluster(workers))
+    return forecast(seconds, solves, workers)
 
 
 def predict(study: Study, planned: StudyPlan, store: Path | StoredAnswers | None = None) -> Prediction:

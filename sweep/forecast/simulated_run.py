@@ -14,7 +14,7 @@ from clusters.pace import DISPATCH_SECONDS, pace_for
 
 @dataclass(frozen=True)
 class DriverCosts:
-    """What a solve costs beside itself, in seconds. The defaults were measured (see ``provenance``).
+    """What a solve costs beside itself, in seconds.
 
     item: the runtime's work in the driver for one item: submit it, take its report.
     study: the run loop's work in the driver for one item: task id, store lookup, rows, Parquet.
@@ -23,6 +23,10 @@ class DriverCosts:
     latency: the way of a call or a report between driver and worker.
     worker: the worker's own time for one item beside the solve.
     start: from asking for a worker until it answers, its imports included.
+
+    The defaults are CPU seconds of the driver with Ray 2.60.0 and Python 3.11 on one core of an x86-64 VM:
+    items without work at 2 workers, in full and in single batches (item, call); 48 workers of 0.5 s (scan);
+    100,800 tasks with a trivial solver (study). ``benchmarks/scaling.py --measure`` finds them anew.
     """
 
     item: float = 117e-6
@@ -32,24 +36,6 @@ class DriverCosts:
     latency: float = 500e-6
     worker: float = 150e-6
     start: float = 3.0
-    provenance: str = (
-        "CPU seconds of the driver, Ray 2.60.0, Python 3.11, one core of an x86-64 VM: no-op items at 2 "
-        "workers in full and in single batches (item, call), 48 workers of 0.5 s (scan), 100,800 tasks with "
-        "a trivial solver (study)"
-    )
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """``workers`` of one CPU; one node of ``workers_per_node`` fails every ``node_hours`` on average.
-
-    A failed node's workers are back after ``replace_seconds``.
-    """
-
-    workers: int
-    workers_per_node: int = 32
-    node_hours: float | None = None
-    replace_seconds: float = 120.0
 
 
 @dataclass(slots=True, eq=False)
@@ -59,39 +45,33 @@ class _Worker:
     """When it has done all that it holds."""
     calls: deque[deque[tuple[float, float, Item]]] = field(default_factory=deque)
     """Reports to come: when each is at the driver, how long its solve took, its item."""
-    life: int = 0
-    """Counts restarts: what an earlier life would have reported never arrives."""
 
 
 class SimulatedRun:
     """One run; every solve takes one of the measured ``seconds``, drawn at random.
 
     After :meth:`to_the_end`: ``now`` is the wall time, ``busy`` the driver's own time, ``useful`` the
-    seconds of answered solves, ``idle_end`` and ``failed`` the worker seconds lost after the last work was
-    handed out and to failed nodes, ``answered`` the time of each answer.
+    seconds of answered solves, ``idle_end`` the worker seconds lost after the last work was handed out,
+    ``answered`` the time of each answer.
     """
 
     def __init__(
-        self, seconds: Sequence[float], solves: int, cluster: Cluster, costs: DriverCosts, random: Random
+        self, seconds: Sequence[float], solves: int, workers: int, costs: DriverCosts, random: Random
     ) -> None:
-        self.cluster, self.costs = cluster, costs
-        self.now = self.busy = self.useful = self.failed = self.idle_end = 0.0
+        self.costs = costs
+        self.now = self.busy = self.useful = self.idle_end = 0.0
         self.answered: list[float] = []
         self._seconds, self._random = seconds, random
         self._to_submit = solves
-        self._ledger = Ledger(pace_for(cluster.workers))
-        self._workers = [_Worker(number) for number in range(cluster.workers)]
+        self._ledger = Ledger(pace_for(workers))
+        self._workers = [_Worker(number) for number in range(workers)]
         self._idle: deque[_Worker] = deque()
         self._with_one_call: deque[_Worker] = deque()
-        self._events: list[tuple[float, int, int]] = []
-        """When, worker, its life: its next report, or that it has started where it holds no call."""
-        self._failures: list[tuple[float, int]] = []
+        self._events: list[tuple[float, int]] = []
+        """When and which worker: its next report, or that it has started where it holds no call."""
         self._queue_empty = 0.0
         for worker in self._workers:
-            heappush(self._events, (costs.start, worker.number, 0))
-        if cluster.node_hours:
-            for node in range(-(-cluster.workers // cluster.workers_per_node)):
-                self._schedule_failure(node, cluster.node_hours)
+            heappush(self._events, (costs.start, worker.number))
 
     def to_the_end(self) -> None:
         self._fill()
@@ -150,14 +130,10 @@ class SimulatedRun:
             self._with_one_call.append(worker)
 
     def _expect(self, worker: _Worker) -> None:
-        heappush(self._events, (worker.calls[0][0][0], worker.number, worker.life))
+        heappush(self._events, (worker.calls[0][0][0], worker.number))
 
     def _wait(self) -> None:
-        """Until the next report; nodes that fail before it fail now."""
-        while self._failures and self._failures[0][0] <= max(self.now, self._events[0][0]):
-            when, node = heappop(self._failures)
-            self.now = max(self.now, when)
-            self._fail(node)
+        """Until the next report."""
         self.now = max(self.now, self._events[0][0])
 
     def _collect(self) -> list[tuple[Item, float]]:
@@ -165,10 +141,8 @@ class SimulatedRun:
         arrived: list[tuple[Item, float]] = []
         until = self.now
         while self._events and self._events[0][0] <= until:
-            _, number, life = heappop(self._events)
+            _, number = heappop(self._events)
             worker = self._workers[number]
-            if worker.life != life:
-                continue
             if worker.calls:
                 arrived.append(self._take(worker))
             else:
@@ -191,20 +165,3 @@ class SimulatedRun:
             self.useful += seconds
             self.answered.append(self.now)
         self._fill()
-
-    def _schedule_failure(self, node: int, hours: float) -> None:
-        heappush(self._failures, (self.now + self._random.expovariate(1 / (3600 * hours)), node))
-
-    def _fail(self, node: int) -> None:
-        """Its workers lose what they hold, which is queued again, and are back later."""
-        first = node * self.cluster.workers_per_node
-        down = self.cluster.replace_seconds
-        for worker in self._workers[first : first + self.cluster.workers_per_node]:
-            held = [report for call in worker.calls for report in call]
-            self._ledger.put_back([item for _, _, item in held])
-            self.failed += down + max(0.0, self.now - held[0][0] + held[0][1] if held else 0.0)
-            worker.calls.clear()
-            worker.life += 1
-            worker.free = self.now + down
-            heappush(self._events, (worker.free, worker.number, worker.life))
-        self._schedule_failure(node, self.cluster.node_hours or 0.0)

@@ -8,7 +8,7 @@ from random import Random
 from statistics import fmean
 
 from clusters.pace import pace_for
-from sweep.forecast.simulated_run import Cluster, DriverCosts, SimulatedRun
+from sweep.forecast.simulated_run import DriverCosts, SimulatedRun
 
 MEASURED = DriverCosts()
 
@@ -22,7 +22,6 @@ CAUSES = {
     "start": "the start of the workers",
     "driver": "the driver; split the study into runs of their own on the same cluster",
     "tail": "the end, when there is not a solve left for every worker",
-    "failures": "failed nodes",
 }
 
 
@@ -31,7 +30,7 @@ class Forecast:
     """A simulated run. The shares are of all worker seconds; with the efficiency they add up to 1.
 
     ``driver_busy`` is the share of the wall time that the driver computes; ``lost`` the shares by cause
-    (start, driver, tail, failures), of which driver includes the way to the worker and back.
+    (start, driver, tail), of which driver includes the way to the worker and back.
     """
 
     workers: int
@@ -49,24 +48,23 @@ class Forecast:
 
 
 def forecast(
-    seconds: Sequence[float], solves: int, cluster: Cluster, costs: DriverCosts = MEASURED, seed: int = 0
+    seconds: Sequence[float], solves: int, workers: int, costs: DriverCosts = MEASURED, seed: int = 0
 ) -> Forecast:
     """A run of ``solves`` solves (at least 1), each of which takes one of the ``seconds`` (measured ones)."""
-    simulated = min(solves, _enough(fmean(seconds), cluster.workers))
-    run = SimulatedRun(seconds, simulated, cluster, costs, Random(seed))
+    simulated = min(solves, _enough(fmean(seconds), workers))
+    run = SimulatedRun(seconds, simulated, workers, costs, Random(seed))
     run.to_the_end()
     more, rate = solves - simulated, _rate(run.answered)
     wall = run.now + (more / rate if more else 0.0)
-    total = wall * cluster.workers
+    total = wall * workers
     useful = run.useful * solves / simulated
     lost = {
-        "start": min(costs.start, wall) * cluster.workers,
+        "start": min(costs.start, wall) * workers,
         "tail": min(run.idle_end, total - useful),
-        "failures": run.failed * wall / run.now,
     }
     lost["driver"] = max(0.0, total - useful - sum(lost.values()))
     return Forecast(
-        cluster.workers,
+        workers,
         solves,
         wall,
         useful / total,

@@ -385,15 +385,6 @@ class Study(Keys):
         placeless = self.model_copy(update={"networks": networks, "architecture": architecture, "chip": chip})
         data = placeless.model_dump(mode="json", by_alias=True)
         data["mapping"]["objective"] = self.mapping_objective
-        for network in data["networks"]:
-            if not network["dims"]:  # as it was before lengths could be stated
-                del network["dims"]
-        if not self.chip:
-            # as it was before there were chips
-            return {k: v for k, v in data.items() if k not in ("chip", "schedule")}
-        if data["schedule"]["alone"] is None:
-            # as it was before layers could run alone
-            del data["schedule"]["alone"]
         return data
 
 

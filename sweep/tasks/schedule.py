@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from costmodel.errors import InputError
 from costmodel.hardware.architecture import Architecture
@@ -22,9 +22,6 @@ from sweep.study.identity import content_hash
 from sweep.tasks.known_costs import KnownCosts
 from sweep.tasks.mapping import MappingTask, architecture_content, solve_columns, solve_content
 from sweep.tasks.tile import TileSource
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
@@ -84,10 +81,9 @@ class TiledChip:
         """What answers depend on, as plain JSON data: no name, clock, or inside of a tile but its source."""
         bare = replace(self.chip, name="", frequency_ghz=1.0, tile=replace(self.chip.tile, architecture=None))
         own = {"chip": bare.to_json(), "tile_source": self.source.id, "pruning": asdict(self.pruning)}
-        # without layers alone, and with all partitions, it is what it was before there was either
-        alone = {"alone": True} if self.alone else {}
+        # where all partitions are looked at, their order changes no answer
         ranking = {"partitions_ranked_by": RANKING} if self.pruning.most is not None else {}
-        return own | alone | ranking
+        return own | {"alone": self.alone} | ranking
 
     @cached_property
     def id(self) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from costmodel.formats.evaluated_files import EvaluatedFile, Lines, counts_text
 from costmodel.published.registration import PUBLISHED_FILES
 from sweep.cli.evaluate.schedule_file import is_schedule_file, read_schedule
+from sweep.cli.messages import ExitStatus
 
 
 def print_all(kind: EvaluatedFile, paths: Iterable[Path], as_json: bool) -> None:
@@ -19,7 +20,7 @@ def print_all(kind: EvaluatedFile, paths: Iterable[Path], as_json: bool) -> None
             failed |= "not_possible" in line
             print(json.dumps(line) if as_json else text, flush=True)
     if failed:
-        raise SystemExit(1)
+        raise SystemExit(ExitStatus.WORK_FAILED)
 
 
 def _schedules(path: Path) -> Lines:

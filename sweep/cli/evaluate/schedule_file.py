@@ -74,14 +74,11 @@ def read_schedule(path: Path) -> ScheduleCase:
             raise InputError(where, "a text", content.get(key), key=key)
     tile_solver(content["tile_solver"])
     if (objective := content.get("tile_objective")) not in MAPPING_OBJECTIVES:
-        remedy = "Files from before there was this key were mapped for edp"
-        raise InputError(
-            where, f"one of {', '.join(MAPPING_OBJECTIVES)}", objective, remedy, key="tile_objective"
-        )
+        raise InputError(where, f"one of {', '.join(MAPPING_OBJECTIVES)}", objective, key="tile_objective")
     dims = content.get("dims", {})
     if not isinstance(dims, dict) or any(type(length) is not int for length in dims.values()):
         raise InputError(where, "whole lengths by their names", dims, key="dims")
-    if not isinstance(alone := content.get("alone", False), bool):
+    if not isinstance(alone := content.get("alone"), bool):
         raise InputError(where, "true or false", alone, key="alone")
     chip, graph = load_chip(content["chip"]), load_layer_graph(content["network"], dims)
     return ScheduleCase(

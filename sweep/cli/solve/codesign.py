@@ -18,10 +18,10 @@ from solvers.budget import Budget
 from solvers.catalogue import solver
 from solvers.codesign.family import ArchitectureFamily
 from solvers.codesign.problem import CodesignProblem, CodesignSolution, evaluated
+from sweep.cli.messages import WorkFailedError, shown, warn
 from sweep.cli.solve.solver_options import stated_params
 from sweep.solve.parameters import solver_params
 
-NOTES = Console(stderr=True)
 FAMILY = "codesign"
 
 
@@ -43,7 +43,7 @@ class CodesignRequest:
         family, network = ArchitectureFamily(self.architecture), load_network(self.network, None, self.dims)
         layers = mapped_layers(network)
         for warning in counting_warnings(network):
-            NOTES.print(f"warning: {warning}", markup=False, highlight=False, soft_wrap=True)
+            warn(warning)
         problem = CodesignProblem.of(family, layers, self.area_um2, self.objective)
         if not self.free:
             return problem
@@ -81,8 +81,7 @@ def solve_codesign(request: CodesignRequest, as_json: bool) -> None:
     elif answer["architecture"] is not None:
         _print_answer(answer)
     if answer["architecture"] is None:
-        NOTES.print(f"{answer['status']}: {answer['note']}", markup=False, soft_wrap=True)
-        raise SystemExit(1)
+        raise WorkFailedError(f"{answer['status']}: {answer['note']}")
 
 
 def solved(problem: CodesignProblem, request: CodesignRequest, params: Any) -> dict[str, Any]:
@@ -138,11 +137,11 @@ def _print_answer(answer: dict[str, Any]) -> None:
     table = Table(show_header=False, box=None)
     for key in ("status", "objective", "bound", "gap", "cpu_seconds", "note", "allowed_area_um2", "area_um2"):
         if answer[key] != "":
-            table.add_row(key.replace("_", " "), _shown(answer[key]))
+            table.add_row(key.replace("_", " "), shown(answer[key]))
     for key, value in answer["architecture"]["overrides"].items():
         table.add_row(key, f"{value}")
     for key in ("energy_pj", "cycles", "edp_pj_cycles", "pj_per_mac", "macs_per_cycle"):
-        table.add_row(key.replace("_", " "), _shown(answer[key]))
+        table.add_row(key.replace("_", " "), shown(answer[key]))
     console = Console()
     console.print(table)
     for layer in answer["layers"]:
@@ -150,7 +149,3 @@ def _print_answer(answer: dict[str, Any]) -> None:
         console.print(
             f"{layer['layer']:>24} x{layer['occurrences']}  {numbers}", markup=False, highlight=False
         )
-
-
-def _shown(value: Any) -> str:
-    return f"{value:,.6g}" if isinstance(value, float) else str(value)

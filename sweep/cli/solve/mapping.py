@@ -14,11 +14,10 @@ from rich.table import Table
 from costmodel.errors import InputError
 from costmodel.formats.timeloop.export import check_version, mapping_text
 from costmodel.formats.yaml.safe_yaml import parse_yaml
-from sweep.cli.non_empty import check_file_to_write
+from sweep.cli.files_to_write import check_file_to_write, write_file
+from sweep.cli.messages import WorkFailedError, shown, warn
 from sweep.solve.mapping import MappingAnswer, MappingRequest
 from sweep.study.timeloop_space import fan_out_steps
-
-NOTES = Console(stderr=True)
 
 
 @dataclass(frozen=True)
@@ -40,11 +39,7 @@ class TimeloopFile:
         steps = fan_out_steps(architecture)
         hardware = answer.problem.architecture
         text = mapping_text(hardware, answer.executed_layer, answer.mapping, self.version, steps)
-        try:
-            self.path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            expected = "a file that can be written"
-            raise InputError("--timeloop", expected, error.strerror or str(error)) from None
+        write_file("--timeloop", self.path, text)
 
 
 def changes(values: Iterable[str]) -> dict[str, Any]:
@@ -64,7 +59,7 @@ def solve_one(request: MappingRequest, timeloop: TimeloopFile, as_json: bool) ->
     """Solve, evaluate and print; a problem without a mapping ends with status 1 and the reason."""
     timeloop.check()
     for warning in request.warnings:
-        NOTES.print(f"warning: {warning}", markup=False, highlight=False, soft_wrap=True)
+        warn(warning)
     found = request.solved()
     timeloop.write(found, str(request.architecture))
     answer = found.to_json()
@@ -73,8 +68,7 @@ def solve_one(request: MappingRequest, timeloop: TimeloopFile, as_json: bool) ->
     elif answer["mapping"] is not None:
         _print_answer(answer)
     if answer["mapping"] is None:
-        NOTES.print(f"{answer['status']}: {answer['note']}", markup=False)
-        raise SystemExit(1)
+        raise WorkFailedError(f"{answer['status']}: {answer['note']}")
 
 
 def _print_answer(answer: dict[str, Any]) -> None:
@@ -82,12 +76,12 @@ def _print_answer(answer: dict[str, Any]) -> None:
     evaluation = answer["evaluation"]
     for key in ("status", "objective", "bound", "gap", "solved_by", "program_proven", "cpu_seconds", "note"):
         if answer[key] not in (None, ""):
-            table.add_row(key.replace("_", " "), _shown(answer[key]))
+            table.add_row(key.replace("_", " "), shown(answer[key]))
     table.add_row("space", answer["space"]["name"])
     if padded := answer["space"].get("padded"):
         table.add_row("padded to", " ".join(f"{dim}={size}" for dim, size in padded.items()))
     for key in ("energy_pj", "cycles", "edp_pj_cycles", "utilization", "useful_utilization"):
-        table.add_row(key.replace("_", " "), _shown(evaluation[key]))
+        table.add_row(key.replace("_", " "), shown(evaluation[key]))
     console = Console()
     console.print(table)
     uneven = "part_of" in answer["mapping"]
@@ -98,7 +92,3 @@ def _print_answer(answer: dict[str, Any]) -> None:
         factors = block["factors"]
         used = " ".join(f"{dim}{factors[dim]}" for dim in reversed(block["permutation"]) if factors[dim] > 1)
         console.print(f"{block['target']:>20} {block['type']:8} {used}", markup=False, highlight=False)
-
-
-def _shown(value: Any) -> str:
-    return f"{value:,.6g}" if isinstance(value, float) else str(value)

@@ -10,8 +10,8 @@ from rich.table import Table
 
 from results.report.schedule_text import text_chart
 from sweep.cli.compiling import said_of_workers
-from sweep.cli.errors import WorkFailedError
-from sweep.cli.non_empty import check_file_to_write
+from sweep.cli.files_to_write import check_file_to_write
+from sweep.cli.messages import WorkFailedError, shown
 from sweep.cli.run import ProgressBar, terminate_as_interrupt
 from sweep.solve.schedule import ScheduleRequest
 
@@ -36,18 +36,12 @@ def _print_answer(answer: dict[str, Any]) -> None:
     table = Table(show_header=False, box=None)
     for key in (*SHOWN, "cpu_seconds", "tile_cpu_seconds", "note"):
         if answer[key] != "":
-            table.add_row(key.replace("_", " "), _shown(answer[key]))
+            table.add_row(key.replace("_", " "), shown(answer[key], 5))
     console.print(table)
     seeds = Table("seed", "status", answer["objective_name"], "CPU s", box=None)
     for row in answer["seeds"]:
-        texts = (_shown(row[name]) for name in ("seed", "status", "objective", "cpu_seconds"))
+        texts = (shown(row[name], 5) for name in ("seed", "status", "objective", "cpu_seconds"))
         seeds.add_row(*texts)
     console.print(seeds)
     console.print(answer["tree"].expandtabs(2), markup=False, highlight=False)
     print(text_chart(answer["spatial_temporal"]))
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:,.5g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -145,7 +145,7 @@ def test_a_network_without_a_schedule_ends_with_status_1(solve: Command, tmp_pat
         (
             {"tile_objective": None},
             2,
-            "tile_objective: expected one of energy, cycles, edp, found None. Files",
+            "tile_objective: expected one of energy, cycles, edp, found None",
         ),
         ({"tile_solver": "cosma"}, 2, "tile solver: expected one of nvdla"),
         ({"alone": "yes"}, 2, "alone: expected true or false"),

@@ -7,7 +7,7 @@ import pytest
 
 from costmodel.errors import InputError
 from results.store.folder import RunFolder
-from sweep.cli.errors import WorkFailedError
+from sweep.cli.messages import WorkFailedError
 from sweep.cli.run import RunOptions, run_and_report, show_plan
 from sweep.run.output import name_of, read_from, written_to
 from sweep.run.run import StudyRun
