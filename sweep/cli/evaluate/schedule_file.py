@@ -78,7 +78,7 @@ def read_schedule(path: Path) -> ScheduleCase:
     dims = content.get("dims", {})
     if not isinstance(dims, dict) or any(type(length) is not int for length in dims.values()):
         raise InputError(where, "whole lengths by their names", dims, key="dims")
-    if not isinstance(alone := content.get("alone"), bool):
+    if not isinstance(alone := content.get("alone", False), bool):
         raise InputError(where, "true or false", alone, key="alone")
     chip, graph = load_chip(content["chip"]), load_layer_graph(content["network"], dims)
     return ScheduleCase(
