@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,45 +11,25 @@ from costmodel.errors import InputError, NotFoundError, did_you_mean
 from costmodel.formats.operator_networks import SUFFIXES, TRAINING, network_names, operator_network
 from costmodel.schedule.layer_graph.graph import LayerGraph
 
-_OF_THE_PAPER = {
-    "set-resnet50": "resnet",
-    "set-googlenet": "goog",
-    "set-inception-resnet": "ires",
-    "set-pnasnet": "pnas",
-    "set-transformer": "trans",
-    "set-resnet152": "resnet152",
-    "set-alexnet": "alexnet",
-    "set-vgg19": "vgg",
-    "set-zfnet": "zfnet",
-    "set-transformer-cell": "trans_cell",
-    "set-bert": "bert",
-    "set-gpt-prefill": "gpt_prefill",
-    "set-gpt-decode": "gpt_decode",
-    "set-lstm": "lstm",
-}
-"""The layer graphs of the released SET program; the first five are those of the paper's evaluation."""
-_OF_KAPLA = {
-    "kapla-alexnet": "alex_net",
-    "kapla-mobilenet": "mobilenet",
-    "kapla-vgg16": "vgg_net",
-    "kapla-googlenet": "googlenet",
-    "kapla-resnet50": "resnet50",
-    "kapla-mlp": "mlp_l",
-    "kapla-lstm": "lstm_gnmt",
-    "kapla-vgg19": "vgg19_net",
-    "kapla-resnet152": "resnet152",
-    "kapla-zfnet": "zfnet",
-    "kapla-mlp-m": "mlp_m",
-    "kapla-mlp-s": "mlp_s",
-    "kapla-lstm-phoneme": "lstm_phoneme",
-    "kapla-lstm-showtell": "lstm_showtell",
-}
-"""The networks of nn-dataflow and KAPLA; the first seven are those of KAPLA's evaluation."""
+_PUBLISHED = Path(__file__).parents[1] / "workload" / "library" / "published_networks.json"
+
+
+@cache
+def _published() -> Mapping[str, Mapping[str, str]]:
+    """Our names of published networks, in the order in which they are shown, with those of their authors.
+
+    ``set``: the layer graphs of the released SET program, of which the first five are those of the paper's
+    evaluation. ``kapla``: the networks of nn-dataflow and KAPLA; the first seven are those of KAPLA's.
+    """
+    from costmodel.formats.safe_json import load_json
+
+    names: Mapping[str, Mapping[str, str]] = load_json(_PUBLISHED)
+    return names
 
 
 def layer_graph_names() -> list[str]:
     """The networks that :func:`load_layer_graph` knows by name: SET's, KAPLA's, then the library's."""
-    return [*_OF_THE_PAPER, *_OF_KAPLA, *network_names()]
+    return [*_published()["set"], *_published()["kapla"], *network_names()]
 
 
 def load_layer_graph(name_or_path: str | Path, dims: Mapping[str, int] | None = None) -> LayerGraph:
@@ -73,13 +54,14 @@ def _forward_graph(name: str, dims: Mapping[str, int]) -> LayerGraph:
 
     if dims and not name.endswith(".onnx"):
         raise InputError(f"network {name}", "no dims but for ONNX files", dict(dims), key="dims")
-    if name in (*_OF_THE_PAPER, *_OF_THE_PAPER.values()) and name not in network_names():
-        return load_graph(_OF_THE_PAPER.get(name, name))
-    if name in _OF_KAPLA:
+    of_set, of_kapla = _published()["set"], _published()["kapla"]
+    if name in (*of_set, *of_set.values()) and name not in network_names():
+        return load_graph(of_set.get(name, name))
+    if name in of_kapla:
         from costmodel.formats.nn_dataflow_networks import load_network as load_kapla_network
         from costmodel.schedule.layer_graph.order import local_layers_next
 
-        return local_layers_next(load_kapla_network(_OF_KAPLA[name]))
+        return local_layers_next(load_kapla_network(of_kapla[name]))
     if name.endswith((".json", ".json.gz")) and "layers" in (content := _json(name)):
         return graph_from_json(content, name)
     stated = name.endswith(SUFFIXES) or name in network_names()

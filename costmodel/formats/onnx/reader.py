@@ -47,7 +47,7 @@ def _network(path: Path, model: onnx.ModelProto, shapes: Mapping[str, Shape]) ->
     parameters = {tensor.name for tensor in graph.initializer}
     parameters |= {tensor.values.name for tensor in graph.sparse_initializer}
     parameters |= {output for node in graph.node if node.op_type == "Constant" for output in node.output}
-    reader = _Reader(str(path), model, shapes, parameters)
+    reader = _NodeReader(str(path), model, shapes, parameters)
     names = _names(graph)
     nodes = tuple(
         reader.read(node, names[i]) for i, node in enumerate(graph.node) if node.op_type != "Constant"
@@ -78,7 +78,7 @@ def _names(graph: onnx.GraphProto) -> list[str]:
     return names
 
 
-class _Reader:
+class _NodeReader:
     """Nodes one after the other in topological order, with what is known of the tensors made so far."""
 
     def __init__(

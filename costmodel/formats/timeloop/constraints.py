@@ -62,7 +62,7 @@ def read_constraints(
     layers, is left out. Raises InputError with file and key for what contradicts itself, names what there is
     not, or cannot be modelled.
     """
-    builders = {memory.name: _Builder(memory.name, layer) for memory in architecture.memories}
+    builders = {memory.name: _ConstraintBuilder(memory.name, layer) for memory in architecture.memories}
     for found in _all_directives(files, architecture):
         asked = replace(found, elsewhere=elsewhere)
         if not asked.inside:
@@ -135,7 +135,7 @@ def _check_container(asked: Directive, layer: Layer) -> None:
             raise asked.refused("factors of 1: it is no memory", factor, "factors")
 
 
-class _Builder:
+class _ConstraintBuilder:
     """The constraint of one level, put together from the directives that speak of it."""
 
     def __init__(self, level: str, layer: Layer) -> None:

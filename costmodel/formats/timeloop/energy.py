@@ -20,7 +20,7 @@ class NotCountedWarning(UserWarning):
 
 
 @dataclass(frozen=True)
-class AccessEnergies:
+class TableEnergies:
     """pJ of one access of a block, and per cycle."""
 
     read: float
@@ -37,7 +37,7 @@ class EnergyTables:
     areas: dict[str, float] = field(default_factory=dict)
     file: str = ""
 
-    def storage(self, name: str) -> AccessEnergies | None:
+    def storage(self, name: str) -> TableEnergies | None:
         """A memory's energies, None if the tables do not have it; an update without its own is a write."""
         actions = self.energies.get(name)
         if actions is None:
@@ -45,7 +45,7 @@ class EnergyTables:
         read = self._first(name, actions, ("read", "random_read", "access"))
         write = self._first(name, actions, ("write", "random_fill", "access"))
         update = next((actions[key] for key in ("update", "random_update") if key in actions), write)
-        return AccessEnergies(read, write, update, actions.get("leak", 0.0))
+        return TableEnergies(read, write, update, actions.get("leak", 0.0))
 
     def compute(self, name: str) -> float | None:
         """The energy of one multiply-accumulate, None if the tables do not have the component."""

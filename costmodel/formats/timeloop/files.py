@@ -46,7 +46,7 @@ SEPARATOR = "+"
 
 
 @dataclass(frozen=True)
-class Section:
+class FileSection:
     """The content of a top-level key, and the file that it is in."""
 
     data: Any
@@ -57,10 +57,10 @@ class Section:
 class TimeloopFiles:
     """The top-level keys of some files by name; hyphens in keys (version 0.3) are underscores (0.4)."""
 
-    sections: dict[str, Section] = field(default_factory=dict)
+    sections: dict[str, FileSection] = field(default_factory=dict)
     files: tuple[str, ...] = ()
 
-    def section(self, name: str) -> Section:
+    def section(self, name: str) -> FileSection:
         """The section of that name; InputError if none of the files has it."""
         if name not in self.sections:
             there = ", ".join(self.sections) or "nothing"
@@ -88,7 +88,7 @@ def read_timeloop(paths: Iterable[str | Path]) -> TimeloopFiles:
     Raises InputError with file and key for what is not YAML, sections that nobody knows, and those that
     would change counts in ways that are not modelled.
     """
-    sections: dict[str, Section] = {}
+    sections: dict[str, FileSection] = {}
     names = [str(path) for path in paths]
     for name in names:
         for key, data in _document(name).items():
@@ -98,7 +98,7 @@ def read_timeloop(paths: Iterable[str | Path]) -> TimeloopFiles:
             if key in sections:
                 first = sections[key].file
                 raise InputError(name, f"one section {key!r}", f"another, the first in {first}", key=key)
-            sections[key] = Section(data, name)
+            sections[key] = FileSection(data, name)
     return TimeloopFiles(sections, tuple(names))
 
 

@@ -25,7 +25,7 @@ def read_mapping(
     file, and for a mapping with violations.
     """
     section = files.section("mapping")
-    reader = _Reader(architecture, layer, fan_outs or {})
+    reader = _MappingReader(architecture, layer, fan_outs or {})
     for found in directives(section.data, section.file, "mapping"):
         reader.add(found)
     mapping = reader.mapping()
@@ -35,7 +35,7 @@ def read_mapping(
     return mapping
 
 
-class _Reader:
+class _MappingReader:
     """The blocks of every level, filled directive by directive."""
 
     def __init__(self, architecture: Architecture, layer: Layer, fan_outs: dict[str, FanOut]) -> None:

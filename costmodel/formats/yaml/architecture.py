@@ -95,12 +95,12 @@ def _architecture(document: Any, where: str, overrides: Mapping[str, Any]) -> Ar
     changes = Overrides(dict(overrides), where)
     try:
         keys = check_keys(ArchitectureKeys, changes.applied_to(document), where)
-        return _Builder(keys, where).architecture()
+        return _ArchitectureBuilder(keys, where).architecture()
     except InputError as error:
         raise changes.blamed_for(error) from None
 
 
-class _Builder:
+class _ArchitectureBuilder:
     """The steps from checked keys to the architecture, which share the file's defaults."""
 
     def __init__(self, keys: ArchitectureKeys, where: str) -> None:

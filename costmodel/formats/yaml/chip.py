@@ -80,7 +80,7 @@ def _chip(document: Any, where: str, overrides: Mapping[str, Any]) -> Chip:
     }
     changed = overridden(document, given, where)
     try:
-        return _Reader(check_keys(ChipKeys, changed, where), where).chip(inner)
+        return _ChipReader(check_keys(ChipKeys, changed, where), where).chip(inner)
     except OverrideError:
         raise
     except InputError as error:
@@ -88,7 +88,7 @@ def _chip(document: Any, where: str, overrides: Mapping[str, Any]) -> Chip:
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _ChipReader:
     """Checked keys on their way to a chip: quantities become bytes, bytes a cycle and pJ a byte."""
 
     keys: ChipKeys

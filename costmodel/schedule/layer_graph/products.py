@@ -27,7 +27,7 @@ _KNOWN_DIMS = frozenset("BMNK")
 """What a product may have between whose operands views are folded away."""
 
 
-class Factors(NamedTuple):
+class ProductOperands(NamedTuple):
     """The two factors of a product by position: their shapes, and where they lie (None: constants)."""
 
     shapes: tuple[Shape, Shape]
@@ -35,7 +35,7 @@ class Factors(NamedTuple):
     output: Shape
 
 
-def product(builder: Builder, node: Node, factors: Factors, views_folded: bool) -> Data:
+def product(builder: Builder, node: Node, factors: ProductOperands, views_folded: bool) -> Data:
     """The layer of a node with one; its second operand is constant weights or activations.
 
     ``views_folded`` as of the network.
@@ -68,7 +68,7 @@ def _check_statements(node: Node) -> None:
         raise InputError("", expected, True, "Remove it", key="transposed")
 
 
-def _for_every_query_head(factors: Factors, fewest: int = 2) -> Factors:
+def _for_every_query_head(factors: ProductOperands, fewest: int = 2) -> ProductOperands:
     """The second operand with each of its heads for several consecutive ones of the first, if it has fewer.
 
     Its expansion was folded away, as in a file whose shapes do not broadcast. ``fewest``: how many it has at
@@ -86,10 +86,10 @@ def _for_every_query_head(factors: Factors, fewest: int = 2) -> Factors:
     times = a[i] // b[i]
     axis = (*right.axes[i], Digit(times, 0, ""))
     right = replace(right, axes=(*right.axes[:i], axis, *right.axes[i + 1 :]))
-    return Factors((a, (*b[:i], a[i], *b[i + 1 :])), (left, right), factors.output)
+    return ProductOperands((a, (*b[:i], a[i], *b[i + 1 :])), (left, right), factors.output)
 
 
-def _letters(node: Node, factors: Factors, views_folded: bool) -> tuple[str, str, str] | None:
+def _letters(node: Node, factors: ProductOperands, views_folded: bool) -> tuple[str, str, str] | None:
     """A letter for every axis of both operands and of the result.
 
     None where views that the file folds away stand between the operands and the product.
@@ -144,8 +144,8 @@ def attention(
     )
     if apart and shapes[0][:-1] == output[:-1] and shapes[2][-1] == output[-1]:
         (q_shape, k_shape, v_shape), (q, k, v) = shapes, operands
-        of_keys = _for_every_query_head(Factors((q_shape, k_shape), (q, k), output), fewest=1)
-        of_values = _for_every_query_head(Factors((q_shape, v_shape), (q, v), output), fewest=1)
+        of_keys = _for_every_query_head(ProductOperands((q_shape, k_shape), (q, k), output), fewest=1)
+        of_values = _for_every_query_head(ProductOperands((q_shape, v_shape), (q, v), output), fewest=1)
         left, right = (
             Operand(heads + end, shape, data)
             for end, shape, data in zip(("qd", "kd"), of_keys.shapes, of_keys.data, strict=True)
@@ -190,7 +190,7 @@ def _pieces(operands: Sequence[Data], widths: Sequence[int]) -> list[Data]:
 # ---- convolutions
 
 
-def _convolution(builder: Builder, node: Node, layer: Layer, factors: Factors) -> Data:
+def _convolution(builder: Builder, node: Node, layer: Layer, factors: ProductOperands) -> Data:
     sizes = layer.sizes
     data, weights = factors.data
     if node.kind.nest == "stated":  # of a list of layers, whose tensors are in an order of their own

@@ -34,7 +34,7 @@ from costmodel.schedule.layer_graph.layout import (
     side_by_side,
     spatial_dims,
 )
-from costmodel.schedule.layer_graph.products import Factors, attention, product
+from costmodel.schedule.layer_graph.products import ProductOperands, attention, product
 from costmodel.schedule.layer_graph.views import (
     ViewNode,
     concatenation_axis,
@@ -56,7 +56,7 @@ def layer_graph(network: Network) -> LayerGraph:
     spatial axes, with a dilation, that reads its input in a form that no layer here makes, or that does not
     say which part of its input it reads.
     """
-    reader = _Reader(network)
+    reader = _LayerReader(network)
     for node in network.nodes:
         try:
             reader.read(node)
@@ -73,7 +73,7 @@ _TAKE_STATISTICS = ("activation", "elementwise", "reduction", "view")
 _TAKE_SEVERAL = ("products", "elementwise", "concatenation")
 
 
-class _Reader:
+class _LayerReader:
     """What every value is, node by node; None: a constant, or numbers about shapes."""
 
     def __init__(self, network: Network) -> None:
@@ -184,7 +184,7 @@ class _Reader:
         if extra and len(node.kinds) == 1:
             raise InputError("", "two factors, and constants", f"more that the network computes: {extra}")
         shapes, data = ([self._values[name].shape for name in names], [self._data[name] for name in names])
-        factors = Factors((shapes[0], shapes[1]), (data[0], data[1]), output)
+        factors = ProductOperands((shapes[0], shapes[1]), (data[0], data[1]), output)
         return product(self.builder, node, factors, self._network.views_folded), extra
 
     def _with_operands(self, node: Node, extra: Sequence[str]) -> list[tuple[str, OperatorKind, Data | None]]:
