@@ -45,11 +45,13 @@ from results.store.parts import (
     write_part,
     write_whole,
 )
-from results.store.schema.columns import Table
+from results.store.schema.columns import StoredRow, Table
 from results.store.schema.tables import ANSWER_TABLES, ANSWERED, TABLES, table_named
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from results.store.schema.columns import Row
 
 LOCK_FILE = "study.lock.yaml"
 
@@ -147,7 +149,7 @@ class RunWriter:
         self._timer: threading.Timer | None = None
         self._trouble: ResultsError | None = None
         self._closed = False
-        self._rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
+        self._rows: dict[str, list[StoredRow]] = {name: [] for name in TABLES}
         _make_folders(path)
         self._journals: dict[str, Journal] = {}
         self._lock = FolderLock(path)
@@ -160,8 +162,8 @@ class RunWriter:
             self._release()
             raise
 
-    def append(self, table: str, row: Mapping[str, Any]) -> None:
-        """Add a row; raises WrongRowError at once if it does not fit the table.
+    def append(self, table: str, row: Row) -> None:
+        """Add a row, a mapping or a dataclass; raises WrongRowError at once if it does not fit the table.
 
         Also raises the CannotWriteError of an earlier part that could not be written in the background;
         its rows are kept in memory for the next try.

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from results.errors import CannotWriteError, DamagedFileError, WrongRowError
-from results.store.schema.columns import Table
+from results.store.schema.columns import StoredRow, Table
 
 NAME = ".journal"
 DAMAGED = ".journal.damaged"
@@ -39,8 +37,8 @@ class Journal:
         except OSError as error:
             raise CannotWriteError(self._path, f"cannot open: {error.strerror}", "Mend the folder") from error
 
-    def append(self, row: Mapping[str, Any]) -> None:
-        """Store an encoded row; raises CannotWriteError when it cannot be written whole."""
+    def append(self, row: StoredRow) -> None:
+        """Store a row; raises CannotWriteError when it cannot be written whole."""
         line = json.dumps(row, default=datetime.isoformat, separators=(",", ":")).encode() + b"\n"
         try:
             before = os.fstat(self._descriptor).st_size
@@ -61,8 +59,8 @@ class Journal:
         os.close(self._descriptor)
 
 
-def journalled_rows(folder: Path, table: Table) -> list[dict[str, Any]]:
-    """The encoded rows in the journal of a table's ``folder``, in the order of their writing.
+def journalled_rows(folder: Path, table: Table) -> list[StoredRow]:
+    """The rows in the journal of a table's ``folder``, in the order of their writing.
 
     Anybody may read, while the holder of the lock writes: a row that is being written is not among them.
     Raises DamagedFileError for a journal that may not be read.
@@ -83,11 +81,11 @@ def _whole_lines(path: Path) -> bytes:
     return content[: content.rfind(b"\n") + 1]
 
 
-def _rows_and_rest(table: Table, whole: bytes) -> tuple[list[dict[str, Any]], list[bytes]]:
-    """The encoded rows of a journal's whole lines, and the lines that are none."""
-    rows, rest = list[dict[str, Any]](), list[bytes]()
+def _rows_and_rest(table: Table, whole: bytes) -> tuple[list[StoredRow], list[bytes]]:
+    """The rows of a journal's whole lines, and the lines that are none."""
+    rows, rest = list[StoredRow](), list[bytes]()
     for line in whole.split(b"\n")[:-1]:
-        row = _decoded(table, line)
+        row = _row_of(table, line)
         if row is None:
             rest.append(line)
         else:
@@ -95,17 +93,17 @@ def _rows_and_rest(table: Table, whole: bytes) -> tuple[list[dict[str, Any]], li
     return rows, rest
 
 
-def _decoded(table: Table, line: bytes) -> dict[str, Any] | None:
-    """The encoded row of a line; None if it is no row of this version of the table."""
+def _row_of(table: Table, line: bytes) -> StoredRow | None:
+    """The row of a line; None if it is no row of this version of the table."""
     try:
         row = json.loads(line)
         for name in table.names("timestamp"):
             row[name] = None if row[name] is None else datetime.fromisoformat(row[name])
         del row["schema_version"]
-        table.encode(table.decode(row))
+        table.encode(table.decode(row))  # checks every value; the journal holds what it makes already
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, WrongRowError):
         return None
-    return {**row, "schema_version": table.version}
+    return StoredRow({**row, "schema_version": table.version})
 
 
 def _set_aside(path: Path, lines: list[bytes]) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from results.errors import CannotWriteError, DamagedFileError
-from results.store.schema.columns import Table
+from results.store.schema.columns import StoredRow, Table
 
 if TYPE_CHECKING:
     import pyarrow
@@ -48,11 +48,11 @@ def remove_unfinished(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def to_arrow(table: Table, encoded: Sequence[Mapping[str, Any]]) -> pyarrow.Table:
-    """Rows that ``Table.encode`` made, as columns."""
+def to_arrow(table: Table, rows: Sequence[StoredRow]) -> pyarrow.Table:
+    """Rows as columns."""
     import pyarrow
 
-    return pyarrow.Table.from_pylist(list(encoded), schema=table.arrow_schema())
+    return pyarrow.Table.from_pylist(list(rows), schema=table.arrow_schema())
 
 
 def write_part(rows: pyarrow.Table, path: Path) -> None:

@@ -1,22 +1,35 @@
-"""What a column and a table are, and how plain Python rows become stored ones and back."""
+"""What a column and a table are, and how rows become stored rows and back.
+
+A row is what others write: a mapping, or a dataclass with a field for each column. A stored row is what
+``Table.encode`` makes of it once it has checked every column; journals and parts take stored rows only.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cached_property
 from json import dumps, loads
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NewType
 
 from results.errors import WrongRowError
 
 if TYPE_CHECKING:
     import pyarrow
+    from _typeshed import DataclassInstance
+
+    Row = Mapping[str, Any] | DataclassInstance
 
 Kind = Literal["string", "int", "float", "bool", "json", "timestamp"]
+
+StoredRow = NewType("StoredRow", dict[str, Any])
+"""A row as it is stored, with every column of its table: JSON as text, times in UTC, null where it has none.
+
+Only ``Table.encode`` makes one, and the journal of what it made.
+"""
 
 
 @dataclass(frozen=True)
@@ -59,22 +72,22 @@ class Table:
         types = _arrow_types()
         return pyarrow.schema([(column.name, types[column.kind]) for column in self.columns])
 
-    def encode(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def encode(self, row: Row) -> StoredRow:
         """The stored form of a row; absent optional columns are null, ``schema_version`` is filled in.
 
         Raises WrongRowError for an unknown column, a missing required one, or a value of the wrong type.
         """
-        columns = self.by_name
-        if unknown := [name for name in row if name not in columns or name == "schema_version"]:
+        columns, values = self.by_name, _values(row)
+        if unknown := [name for name in values if name not in columns or name == "schema_version"]:
             raise WrongRowError(self.name, f"unknown column {unknown[0]!r}", f"Known: {', '.join(columns)}")
-        missing = [name for name, column in columns.items() if column.required and row.get(name) is None]
+        missing = [name for name, column in columns.items() if column.required and values.get(name) is None]
         if missing:
             raise WrongRowError(
                 self.name, f"a row without {', '.join(missing)}", "Give every required column"
             )
-        encoded = {name: self._encoded(column, row.get(name)) for name, column in columns.items()}
+        encoded = {name: self._encoded(column, values.get(name)) for name, column in columns.items()}
         encoded["schema_version"] = self.version
-        return encoded
+        return StoredRow(encoded)
 
     def decode(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """The plain Python form of a stored row: JSON text read, other values as they are."""
@@ -99,6 +112,13 @@ class Table:
                 f"column {column.name!r} expects {_EXPECTED[column.kind]}, found {value!r:.120} ({error})",
                 "Convert the value before it is appended",
             ) from error
+
+
+def _values(row: Row) -> Mapping[str, Any]:
+    """The values of a row by column."""
+    if isinstance(row, Mapping):
+        return row
+    return {field.name: getattr(row, field.name) for field in fields(row)}
 
 
 def _string(value: Any) -> str:

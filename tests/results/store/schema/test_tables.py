@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import make_dataclass
+from typing import Any
+
 import pytest
 
 from results.errors import WrongRowError
@@ -41,3 +45,12 @@ def test_the_parquet_types_follow_the_kinds() -> None:
 def test_an_unknown_table_is_named() -> None:
     with pytest.raises(WrongRowError, match=r"no such table.*layers, designs, scratchpads, schedules"):
         table_named("layer")
+
+
+def test_a_row_is_a_mapping_or_a_dataclass(make_layer: Callable[..., dict[str, Any]]) -> None:
+    values = make_layer(3)
+    typed = make_dataclass("LayerRow", values, frozen=True)(**values)
+    assert LAYERS.encode(typed) == LAYERS.encode(values)
+    longer = make_dataclass("LongerRow", [*values, "colour"])(**values, colour="red")
+    with pytest.raises(WrongRowError, match="unknown column 'colour'"):
+        LAYERS.encode(longer)
