@@ -1,4 +1,4 @@
-"""One item at the worker's boundary: whatever the work function does comes back as a report."""
+"""One item in a worker: whatever the work function does, returns or raises comes back as a report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clusters.runtime import OUT_OF_MEMORY, WALL_LIMIT, Completion, Failure, Wor
 LONGEST_MESSAGE = 2000
 LONGEST_TRACEBACK = 4000
 LACKING = ("bad_alloc", "failed to map segment", "Cannot allocate memory", "cannot allocate memory")
-"""What the C++ library, the dynamic loader and the operating system say where memory is missing."""
+"""Words by which the C++ library, the dynamic loader and the operating system say that memory is missing."""
 
 
 class ItemReport(NamedTuple):
@@ -37,7 +37,7 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def _lacks_memory(error: BaseException) -> bool:
-    """Whether memory was missing: C++ and the loader of libraries say so in words only."""
+    """Whether memory was missing: C++ and the dynamic loader have no error type for it, only words."""
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return True
     return any(words in str(error) for words in LACKING)

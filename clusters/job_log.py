@@ -16,13 +16,13 @@ from typing import TypeVar
 from clusters.runtime import ClusterRefusedError, WorkersUnavailableError
 
 POLL_SECONDS = (0.5, 5.0)
-"""Between two questions whether a job has ended: at first, and after a while."""
+"""How long to wait between two questions whether a job has ended: at first, and after a while."""
 LOST_SECONDS = 300.0
 """How long the cluster may be out of reach (a closed laptop, a new network) before following gives up."""
 SAID_SECONDS = 15.0
-"""Between two notices that it still is."""
+"""How long to wait between two notices that the cluster is still out of reach."""
 RECONNECT_SECONDS = (1.0, 60.0)
-"""Before a broken log connection is made again: the first time, and at most."""
+"""How long to wait before a broken log connection is made again: the first time, and at most."""
 IDLE_SECONDS = 300.0
 """A log connection that brings nothing for so long is made again: some routers forget quiet ones."""
 LAST_SECONDS = 15.0
@@ -36,16 +36,21 @@ Value = TypeVar("Value")
 
 
 def within(seconds: float, call: Callable[[], Value]) -> Value:
-    """What ``call`` returns or raises; TimeoutError if it takes longer, in a thread that is then left behind.
+    """What ``call`` returns or raises; TimeoutError if that takes longer than ``seconds``.
 
     Ray's client asks without a time limit: it would wait for ever for a dashboard that is stopped, not dead.
+    So the call runs in a thread of its own, which is left behind when the time is over. The store's calls to
+    URIs have the same need (``results.store.remote.background``); the two packages import nothing of each
+    other, and a dozen lines are fewer than a package for both.
     """
     outcome: Future[Value] = Future()
 
     def run() -> None:
         try:
             outcome.set_result(call())
-        except BaseException as error:  # noqa: BLE001 - the thread's boundary: `result` raises it
+        # all errors, KeyboardInterrupt and SystemExit too: an error that stayed in this thread would leave
+        # the caller waiting until the time is over; `result` raises it there
+        except BaseException as error:  # noqa: BLE001
             outcome.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
@@ -58,7 +63,10 @@ def within(seconds: float, call: Callable[[], Value]) -> Value:
 
 
 class LogTail:
-    """One connection that brings a job's log from its beginning; pieces, then one end, go to ``put``."""
+    """One connection that brings a job's log from its beginning.
+
+    A thread of its own reads it; ``put`` gets each piece of text, then one TailEnd.
+    """
 
     def __init__(
         self, pieces: Callable[[], AsyncIterator[str]], put: Callable[[LogPiece | TailEnd], None]
@@ -69,7 +77,7 @@ class LogTail:
         threading.Thread(target=self._run, name="log", daemon=True).start()
 
     def close(self) -> None:
-        """Bring nothing more; the connection is ended soon."""
+        """Put nothing more from now on; the connection itself ends a moment later."""
         with suppress(RuntimeError):  # the loop is closed: the connection has ended by itself
             self._loop.call_soon_threadsafe(self._reading.cancel)
 
@@ -87,7 +95,7 @@ class LogTail:
 
 @dataclass(frozen=True)
 class LogPiece:
-    """Some of the log, after the pieces that ``tail`` brought before."""
+    """Text of the log, which follows what ``tail`` brought before."""
 
     tail: LogTail
     text: str
@@ -95,7 +103,7 @@ class LogPiece:
 
 @dataclass(frozen=True)
 class TailEnd:
-    """``tail`` brings nothing more: the log is whole (failure None), or the connection broke."""
+    """The last that ``tail`` puts: the log is whole (``failure`` None), or the connection broke."""
 
     tail: LogTail
     failure: BaseException | None
@@ -103,7 +111,7 @@ class TailEnd:
 
 @dataclass(frozen=True)
 class JobPoll:
-    """The cluster said whether the job has ended, or why it could not be asked (then ``failure``)."""
+    """What the cluster said when asked: whether the job has ended, or in ``failure`` why it did not say."""
 
     ended: bool
     failure: WorkersUnavailableError | ClusterRefusedError | None = None
@@ -111,11 +119,15 @@ class JobPoll:
 
 @dataclass
 class Follower:
-    """What a job prints, until it has ended.
+    """Follows what a job prints until it has ended, over connections that may break.
 
-    has_ended: asks the cluster; raises WorkersUnavailableError or ClusterRefusedError. tail: a new connection
-    that brings the log from its beginning, as Ray has no other. whole: the log as it is. said: takes notices
-    for people: that contact is lost, still lost, there again.
+    has_ended: asks the cluster whether the job has ended; raises WorkersUnavailableError or
+    ClusterRefusedError. tail: opens a connection that brings the log from its beginning (Ray has none that
+    begins later, so letters that were handed out already are skipped). whole: fetches the log as it is.
+    said: takes notices for people: contact is lost, still lost, there again.
+
+    Two threads put events into one queue, a JobPoll every few seconds and a LogPiece whenever the log grows;
+    whoever iterates :meth:`pieces` takes them out, so all state is changed in one thread.
     """
 
     has_ended: Callable[[], bool]
@@ -125,24 +137,24 @@ class Follower:
     _events: SimpleQueue[LogPiece | TailEnd | JobPoll] = field(default_factory=SimpleQueue)
     _closing: threading.Event = field(default_factory=threading.Event)
     _hurry: threading.Event = field(default_factory=threading.Event)
-    """Set where the next question is due at once."""
+    """Set when the next question is due at once."""
     _tail: LogTail | None = None
     _printed: int = 0
-    """Letters of the log that were handed out."""
+    """How many letters of the log were handed out."""
     _passed: int = 0
-    """Letters that the connection of now has brought."""
+    """How many letters the present connection has brought, those handed out before included."""
     _failures: int = 0
-    """Connections in a row that broke before they brought anything new."""
+    """How many connections in a row broke before they brought anything new."""
     _connect_at: float = -inf
-    """When the next connection is due, where there is none; inf once the log is whole."""
+    """When to connect again, while there is no connection; inf once the log is whole."""
     _moved: float = 0.0
-    """When the connection of now began or brought something."""
+    """When the present connection began or last brought something."""
     _grown: float = -inf
-    """When one last brought something new."""
+    """When any connection last brought something new."""
     _heard: float = 0.0
     """When the cluster answered last."""
     _met: bool = False
-    """Whether it ever did."""
+    """Whether the cluster ever answered."""
     _lost: bool = False
     _noticed: float = 0.0
     _ended_at: float | None = None
@@ -180,7 +192,7 @@ class Follower:
             pause = min(pause * 1.2, POLL_SECONDS[1])
 
     def _next(self) -> LogPiece | TailEnd | JobPoll | None:
-        """What happened, None if nothing did; makes the log's connection where one is due."""
+        """The next event, None if nothing happens for LOOK_SECONDS; connects to the log when that is due."""
         now = time.monotonic()
         if self._tail is not None and now - self._moved > IDLE_SECONDS:
             self._disconnect()
@@ -193,7 +205,7 @@ class Follower:
             return None
 
     def _new_in(self, event: LogPiece | TailEnd | JobPoll | None) -> str:
-        """Take note of an event; returns what it brought of the log that was not handed out before."""
+        """Take note of an event; returns the text that it brought and that was not handed out before."""
         if isinstance(event, JobPoll):
             self._answered(event)
         elif isinstance(event, TailEnd) and event.tail is self._tail:

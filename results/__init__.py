@@ -1,6 +1,6 @@
-"""What came back: the store of Parquet parts, the Pareto front, and the report.
+"""What came back from a study: stored rows, the Pareto front, and the report.
 
-``store/`` keeps rows as they come and finds answers again, ``front/`` says which designs are on the front and
-how certain that is, and ``report/`` draws one HTML page. This package imports none of the other four.
-
+``store/`` writes rows and finds answers again, ``front/`` says which designs are on the front and how certain
+that is, ``report/`` draws one HTML page; each may import those before it. This package imports none of the
+other four. Start with ``store/folder.py``, whose docstring shows how a run is written and read.
 """

@@ -1,4 +1,5 @@
-"""The runtime on Ray.
+"""The runtime on Ray: one worker process for each CPU of a cluster.
 
-``ray_actors.py`` is the door; only this folder and ``jobs``, ``deployment`` import ``ray``.
+``actors.py`` is what others import. It hands items out and takes results in; ``pool.py`` starts and ends the
+workers, ``worker.py`` is what runs in each. Only this folder, ``jobs/`` and ``deployment/`` import ``ray``.
 """

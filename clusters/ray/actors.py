@@ -23,8 +23,8 @@ TICK_SECONDS = 0.25
 class RayRuntime:
     """Runs items on one actor per CPU of a Ray cluster (a local one unless settings.address names it).
 
-    Everything happens in the thread that iterates as_completed; while that one is busy elsewhere, workers
-    go on with the calls they hold, and wall limits are looked at when it returns.
+    Everything happens in the thread that iterates as_completed. While that thread does something else,
+    workers go on with the calls they hold; wall limits are enforced when it comes back.
     """
 
     def __init__(self, work: Work, settings: RuntimeSettings | None = None) -> None:
@@ -70,13 +70,13 @@ class RayRuntime:
                 self._advance()
 
     def _advance(self) -> None:
-        """One round: hand out work, take in what is ready, end what is overdue."""
+        """One round: hand out items, take results in, end workers whose item is over the wall limit."""
         self._pool.tend()
         settings = self._settings
         self._ledger.pace = pace_for(self._pool.target, settings.window, settings.target_seconds)
         patience = 2 * self._ledger.pace.target_seconds
         if not self._ledger.queued:
-            # the last items need not wait behind a long one while other workers have nothing to do
+            # the last items of a run need not wait behind a long one while other workers are idle
             self._ledger.put_back(self._pool.stuck_items(patience))
         self._dispatch()
         for event in self._pool.collect(TICK_SECONDS):
@@ -94,7 +94,7 @@ class RayRuntime:
         while self._ledger.queued and (free := self._pool.free_actors(calls, patience)):
             for actor in free:
                 if actor.calls and self._ledger.next_is_suspect:
-                    return
+                    return  # idle workers came first: none is left, and a suspect wants one
                 if batch := self._ledger.take_batch(self._pool.target):
                     self._pool.send(actor, batch)
 
@@ -103,7 +103,10 @@ class RayRuntime:
         self._complete(item, actor, report, timed=True)
 
     def _lost(self, loss: ActorLost) -> None:
-        """Queue again what the worker had not answered; the item it was running gets a strike."""
+        """Queue again what the lost worker had not answered; the item that it was running gets a strike.
+
+        Items behind the running one were not started, so they are not suspected of having killed the worker.
+        """
         self._pool.end(loss.actor)
         self._ledger.put_back(loss.actor.not_started())
         running = loss.actor.running()

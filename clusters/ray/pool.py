@@ -16,27 +16,27 @@ from clusters.ray.worker import HEADROOM_BYTES
 from clusters.runtime import MemoryLimitError, RuntimeSettings, WorkersUnavailableError
 
 CHECK_SECONDS = 2.0
-"""How often the number of actors is fitted to the cluster's CPUs, and how soon a failed start is repeated."""
+"""How often the number of actors follows the CPUs, and how long a failed start holds up the next."""
 
 MOST_FAILED_STARTS = 4
-"""Actors that may die before they ever answered, in a row and with no other at work, before giving up."""
+"""How many actors may die in a row before they answer, with no other at work; then the pool gives up."""
 
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    """One batch at one actor: the stream of its reports, and the items not yet answered, in order."""
+    """One batch of items at an actor: the stream of its reports, and the items not yet answered, in order."""
 
     stream: Any
     waiting: deque[Item]
 
     def held(self) -> list[Item]:
-        """The items this call is still responsible for."""
+        """The items that no later call has taken over."""
         return [item for item in self.waiting if item.holder is self]
 
 
 @dataclass(slots=True, eq=False)
 class Actor:
-    """One worker. It is starting until it has a name; then the first item of its first call is running."""
+    """One worker. It is starting until it has a name; then it runs the first item of its first call."""
 
     handle: Any
     started: Any
@@ -46,12 +46,12 @@ class Actor:
     running_since: float = 0.0
 
     def takes_calls(self) -> bool:
-        """Started, and not at a suspect: what runs there must be blamed for a death without doubt."""
+        """Whether it may get calls: not while it runs a suspect, the only one to blame if it dies then."""
         running = self.running()
         return bool(self.name) and not (running and running.strikes)
 
     def running(self) -> Item | None:
-        """The item it is at, unless another call has become responsible for that one."""
+        """The item that it runs, None if it runs none or another call has taken that item over."""
         call = self.calls[0] if self.calls else None
         return call.waiting[0] if call and call.waiting[0].holder is call else None
 
@@ -62,13 +62,15 @@ class Actor:
 
 
 class ItemDone(NamedTuple):
+    """An actor has reported on an item."""
+
     actor: Actor
     item: Item
     report: ItemReport
 
 
 class ActorLost(NamedTuple):
-    """An actor that is gone. blameless: its node went, or Ray cannot reach it; no item is to be suspected."""
+    """An actor is gone. blameless: its node is gone or out of Ray's reach, so no item is to be suspected."""
 
     actor: Actor
     reason: str
@@ -78,8 +80,8 @@ class ActorLost(NamedTuple):
 class RayPool:
     """As many actors as asked for, or one for each CPU the cluster has at the moment.
 
-    Ray's restarts and retries are off: they cannot tell which item of a batch killed a worker, and they run
-    out while a node is unreachable. What a lost actor had not answered is handed back to the caller instead.
+    Ray's own restarts and retries are off: they cannot tell which item of a batch killed a worker, and they
+    are used up while a node is out of reach. Instead the caller gets back what a lost actor had not answered.
     """
 
     def __init__(self, ray: Any, work: bytes, settings: RuntimeSettings) -> None:
@@ -97,10 +99,10 @@ class RayPool:
         self.tend()
 
     def tend(self) -> None:
-        """Fit the number of actors to the target; asks the cluster for its CPUs only now and then."""
+        """Start or end actors until there are as many as wanted; asks for the CPUs every CHECK_SECONDS."""
         if time.monotonic() - self._checked > CHECK_SECONDS:
             self._checked = time.monotonic()
-            # one pending actor even without a CPU: the demand an autoscaler needs to see
+            # one actor waits even where there is no CPU: without demand an autoscaler adds no node
             cpus = int(self._ray.cluster_resources().get("CPU", 0))
             self.target = self._workers or max(1, cpus)
         if time.monotonic() > self._no_start_before:
@@ -115,7 +117,10 @@ class RayPool:
         self._actors.append(Actor(handle, handle.identity.remote()))
 
     def free_actors(self, calls: int, seconds: float) -> list[Actor]:
-        """Started actors with fewer calls than this, idle ones first; none whose item ran for longer."""
+        """Actors that hold fewer than ``calls`` calls, idle ones first.
+
+        Those whose item has run for more than ``seconds`` are left out: what they got now would wait.
+        """
         stuck = set(self.overdue(seconds))
         free = [a for a in self._actors if a.takes_calls() and len(a.calls) < calls and a not in stuck]
         return sorted(free, key=lambda actor: len(actor.calls))

@@ -1,4 +1,4 @@
-"""The process at the other end: what an actor does with the calls it gets."""
+"""What runs in a worker process: it prepares, limits its memory, and runs the items of the calls it gets."""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""Pareto fronts: which designs are on one, how certain that is, and how the search got there."""
+"""Pareto fronts: which designs are on one, how certain that is, how the search got there, which axes matter.
+
+Start with ``pareto.py``. This reads run folders by ``results.store``; ``report/`` draws what is found here.
+"""

@@ -122,7 +122,7 @@ class RunFolder:
 
 @dataclass(frozen=True)
 class Buffering:
-    """When buffered rows become a part: at so many rows, or so many seconds after the first of them."""
+    """When buffered rows become a part: at ``rows`` of them, or ``seconds`` after the first of them came."""
 
     rows: int = 2000
     seconds: float = 20.0
@@ -135,10 +135,10 @@ class Buffering:
 class RunWriter:
     """The one writer of a run folder: takes its lock, appends rows, writes them in buffered parts.
 
-    Answers (schema.ANSWER_TABLES) are journalled until they are in a part, so that a killed process loses
-    none that it was given; designs follow from them.
+    Rows of ANSWER_TABLES are in a journal until they are in a part, so that a killed process loses none that
+    it was given. Designs are in none: a resumed run makes them again from the answers.
 
-    Opening sets damaged parts aside (renamed to .damaged, with a warning; their tasks are solved again).
+    Opening renames damaged parts to .damaged, with a warning; their tasks are solved again.
     Raises CannotWriteError or FolderInUseError before anything runs. Safe to use from several threads.
     """
 

@@ -39,15 +39,14 @@ def answer_columns(table: Table = LAYERS) -> tuple[str, ...]:
 class StoredAnswers:
     """The answers in all run folders directly below ``root``, opened once for a whole run.
 
-    What is kept in memory is where each answer is (see :class:`ColumnIndex`); the rows themselves are read
-    when they are asked for, part by part. Other runs add parts meanwhile: a look-up looks for these first,
-    unless the last look was so short a time ago that looking would take more than LOOKING_FRACTION of the
-    time. So a look-up costs the same beside any number of run folders, and a part that is seen later than it
-    could have been costs a solve that was not needed, no more. Rows in the journals of runs that are under
-    way or were killed are found, too.
+    An index in memory says where each answer is (:class:`ColumnIndex`); rows are read, part by part, when
+    they are asked for. Rows in the journals of runs that are under way or were killed are found, too.
 
-    Only rows whose status is in ``schema.ANSWERED`` are answers. Parts that cannot be read are left out with
-    a warning.
+    Other runs add parts meanwhile, so a look-up lists the run folders first, but not so often that listing
+    takes more than LOOKING_FRACTION of the time. So a look-up costs the same beside any number of run
+    folders. A part that is seen late costs at most a solve that was not needed.
+
+    Only rows whose status is in ANSWERED are answers. Parts that cannot be read are left out with a warning.
     """
 
     def __init__(self, root: Path) -> None:

@@ -1,1 +1,4 @@
-"""The sections of the report, one a module: each takes what ``results.report.data`` read and returns HTML."""
+"""The sections of the report, one a module.
+
+Each takes the ``RunData`` of a run and returns a ``ReportSection``, or None where the run has nothing for it.
+"""

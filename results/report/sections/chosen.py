@@ -109,8 +109,8 @@ def _ratio_chart(run: RunData, layers: dict[int, list[LayerCost]]) -> list[Marku
 
 def _certificates(run: RunData) -> Markup:
     text = (
-        "What is proven of each layer's mapping, for one occurrence: nothing in the named space is below the "
-        "bound. Optimal: the found value is the bound."
+        "What is proven of each layer's mapping, for one occurrence of the layer: no mapping in the named "
+        "space is below the bound. Optimal: the found value equals the bound."
     )
     texts = [paragraph(text), *([paragraph(spaces_text(run))] if run.spaces else [])]
     rows = live_table("chosen-certificates", CERTIFICATE_HEADERS, "The layers of the chosen design")

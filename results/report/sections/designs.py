@@ -23,10 +23,10 @@ def designs_section(run: RunData) -> ReportSection:
     headers = ["Design", *run.axes, *(run.scale(name).title for name in metrics)]
     headers += ["Energy gap", "Latency gap"]
     text = (
-        "The front from the lowest to the highest value of its first objective. Small numbers compare with "
-        "the knee, the front design nearest to the best value of every objective. Of a value with a gap of "
-        "20 %, it is proven that no mapping could save more than 20 %. Certain: on the front whatever better "
-        "mappings the other designs may have."
+        "The designs on the front, ordered by the first objective. Small numbers are multiples of the knee's "
+        "values; the knee is the front design nearest to the best value of every objective. A gap of 20 % "
+        "means: it is proven that no mapping saves more than 20 % of the value. Certain: the design stays on "
+        "the front even if better mappings are found for the others."
     )
     if run.weighted:
         runs = " and ".join(network.label for network in run.weighted)

@@ -1,4 +1,4 @@
-"""What failed, and why; what is infeasible or was discarded before any solve; which limits were reached."""
+"""What failed, is infeasible or was discarded, each with its reason, and the limits that searches reached."""
 
 from __future__ import annotations
 

@@ -48,9 +48,9 @@ def memory_section(run: RunData) -> ReportSection | None:
     if not rows:
         return None
     text = (
-        "Off-chip traffic of each operator graph in a scratchpad of the given size: every spill and every "
-        "retrieval beyond loading inputs and storing outputs once. No plan in that scratchpad moves less "
-        "than the proven bound."
+        "Off-chip traffic of each operator graph in a scratchpad of the given capacity: all spills and "
+        "retrievals, without the first load of inputs and the last store of outputs. No plan in that "
+        "scratchpad moves less than the proven bound."
     )
     if run.weighted:
         runs = " and ".join(network.label for network in run.weighted)
@@ -136,8 +136,8 @@ def _chooser(rows: list[Row], known: int) -> Markup:
     options = [_option(index, row, row is busiest) for index, row in enumerate(rows)]
     label = element("label", "Memory map of ", element("select", *options, id="memory-plan"), class_="choice")
     text = (
-        "Each rectangle is a tensor at its address while it is resident; parameters are grey. Triangles that "
-        "point up are spills, those that point down retrievals."
+        "Each rectangle is a tensor: across, the steps that it is in the scratchpad; up, its addresses. "
+        "Parameters are grey. A triangle that points up is a spill, one that points down a retrieval."
     )
     if known > len(rows):
         text += f" The first {len(rows)} of {known} plans can be chosen."

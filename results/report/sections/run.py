@@ -12,7 +12,7 @@ from results.units import NOTHING, percent, seconds
 
 
 def headline(run: RunData) -> Markup:
-    """Counts of designs and solves, the fraction answered from the store, CPU time; warnings where due."""
+    """Counts of designs and solves, the fraction answered from the store, CPU time; then warnings."""
     rows = run.solves
     cached = int(rows["cached"].eq(True).sum())
     failed = int(rows["status"].eq("failed").sum())
@@ -22,7 +22,11 @@ def headline(run: RunData) -> Markup:
     cards = [
         ("Designs", f"{len(run.designs):,}", _design_counts(run)),
         ("On the front", f"{len(run.front):,}", f"of {len(run.judged):,} complete"),
-        ("Solves", f"{solves:,}", f"shared by {needed:,} needs" if needed > solves else "all distinct"),
+        (
+            "Solves",
+            f"{solves:,}",
+            f"used {needed:,} times by designs" if needed > solves else "each for one design",
+        ),
         ("From the store", f"{cached:,}", f"{percent(cached / solves)} of the solves" if solves else ""),
         ("Failed solves", f"{failed:,}", f"{percent(failed / solves)} of the solves" if failed else ""),
         *([("Discarded", f"{len(run.discarded):,}", "designs, by their bounds")] if run.discarded else []),

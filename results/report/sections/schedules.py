@@ -75,7 +75,7 @@ def schedules_section(run: RunData) -> ReportSection | None:
     text = (
         "The best schedule that the seeds found for each network on the front designs. Energy, latency and "
         f"traffic are of {_of_runs(run)}. Seeds are compared by what they minimise, as multiples of the best "
-        "one's. Of a value with a gap of 20 %, it is proven that no schedule could save more than 20 %."
+        "one's. A gap of 20 % means: it is proven that no schedule saves more than 20 % of the objective."
     )
     if not found:
         return ReportSection("schedules", "Schedules", paragraph("No design is complete.", class_="empty"))

@@ -1,4 +1,4 @@
-"""How good and how dear the solves were, which member of a portfolio won, and in which space of mappings."""
+"""How good the solves are and what they took, which member of a portfolio won, and in which mapping space."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def solves_section(run: RunData) -> ReportSection | None:
     if run.layers.empty:
         return ReportSection("solves", title, paragraph("No solve has finished.", class_="empty"))
     text = (
-        "Optimal: proven on the cost model. Program proven: the solver's own, simpler program was solved to "
-        "proven optimality. Gap: (objective - lower bound) / objective. Seconds are CPU time; answers from "
-        "the store are counted with the time of their original solve, which this run did not spend. Each "
-        "layer's gap is among the certificates of its design above."
+        "Optimal: no mapping is better by the cost model, which is proven. Program proven: the solver's own, "
+        "simpler program was solved to optimality. Gap: (objective - lower bound) / objective. Times are CPU "
+        "time; an answer from the store has the time of its original solve, which this run did not spend and "
+        "which is not in the time spent. Each layer's gap is among the certificates of its design above."
     )
     met = [status for status in STATUSES if run.layers["status"].eq(status).any()]
     headers = ["Solver", "Objective", "Solves", "Cached", *map(str.capitalize, met), "Program proven"]

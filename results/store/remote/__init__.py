@@ -1,4 +1,5 @@
-"""Run folders behind a URI: fetched before a run, sent while it writes.
+"""Run folders behind a URI, such as ``s3://bucket/runs/study``: fetched before a run, sent while it writes.
 
-``run_folder.py`` is the door.
+Start with ``mirrored`` in ``run_folder.py``, which is what others import. The run itself writes to a folder
+of this machine, so a slow or dead store delays no solve.
 """

@@ -13,8 +13,9 @@ Value = TypeVar("Value")
 class Background(Generic[Value]):
     """``call`` runs in a thread of its own, which does not hold up the end of the process.
 
-    Python runs signal handlers between its own instructions only, so a thread that is inside a library's
-    call hears none; the thread that waits for this one hears them at once.
+    Python runs signal handlers in the main thread, between two of its own instructions: never while that
+    thread is inside a library's call. So the call is made here, and the main thread waits in Python, where
+    Ctrl-C and SIGTERM reach it at once.
     """
 
     _under_way: ClassVar[set[Background[Any]]] = set()
@@ -28,14 +29,16 @@ class Background(Generic[Value]):
     def _run(self) -> None:
         try:
             self._outcome.set_result(self._call())
-        except BaseException as error:  # noqa: BLE001 - the thread's boundary: `value` raises it
+        # all errors, for the thread that waits: one that stayed here would let it wait for ever. `value`
+        # raises it there, and `failure` gives it to whoever only looks
+        except BaseException as error:  # noqa: BLE001
             self._outcome.set_exception(error)
         finally:
             self._under_way.discard(self)
 
     @classmethod
     def under_way(cls) -> int:
-        """How many calls have not ended: pyarrow waits for its own when the process ends, however long."""
+        """How many calls have not ended: pyarrow waits for its own when the process ends, without limit."""
         return len(cls._under_way)
 
     @property

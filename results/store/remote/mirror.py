@@ -12,20 +12,20 @@ from results.errors import ResultsError
 from results.store.remote.background import Background
 
 SILENT_SECONDS = 15.0
-"""A push that has sent no file for so long is taken for one that failed."""
+"""After so long without a sent file a push counts as failed."""
 AGAIN_SECONDS = 60.0
-"""Between two warnings of the same trouble."""
+"""How long to wait between two warnings of the same trouble."""
 PAUSE_SECONDS = 1.0
-"""Between the pushes of `Mirror.finish`."""
+"""How long to wait between two pushes of `Mirror.finish`."""
 
 
 @dataclass
 class Mirror:
     """Calls ``push`` every so many seconds in threads of its own, one call at a time.
 
-    push: make the URI equal to the folder, or raise. sent: how many files have gone so far, by which a slow
-    store is told from one that hangs. uri and kept_in are for the warnings: at the first push that fails,
-    every minute while that goes on, and when a push succeeds again.
+    push: makes the URI equal to the folder, or raises. sent: says how many files have gone so far, which
+    tells a slow store from one that hangs. uri, kept_in: named in the warnings. There is one
+    at the first push that fails, one a minute while pushes fail, and one when a push succeeds again.
     """
 
     push: Callable[[], None]
@@ -36,9 +36,9 @@ class Mirror:
     _ending: threading.Event = field(default_factory=threading.Event)
     _push: Background[None] | None = None
     _begun: float = 0.0
-    """When the latest push began; this and all that follow by the monotonic clock."""
+    """When the latest push began, in seconds of the monotonic clock, as all times below."""
     _gone: float = 0.0
-    """When a file was last seen to have gone."""
+    """When the number of sent files was last seen to have grown."""
     _count: int = 0
     _failing_since: float | None = None
     _warned: float = 0.0
@@ -52,8 +52,8 @@ class Mirror:
     def finish(self, seconds: float, *, in_all: bool = False) -> str:
         """Push until the URI has everything; returns why it has not, empty once it has.
 
-        Gives up when no file has gone for ``seconds``, with ``in_all`` when so many have passed whatever has
-        gone. May be called again after KeyboardInterrupt.
+        Gives up when no file has gone for ``seconds``; with ``in_all`` after so many seconds, even if files
+        go. May be called again after KeyboardInterrupt.
         """
         self._ending.set()
         self._thread.join()

@@ -4,8 +4,8 @@
         study/                                                  the run folder
 
 STATE is ``$XDG_STATE_HOME``, by default ``~/.local/state``. A run folder is deleted once all of it is at the
-URI. One that is left (the URI took nothing, or the run was killed) is taken up by the next run to the same
-URI: to what the URI holds by then come the rows that it lacks.
+URI. Where one is left, because the URI took nothing or the run was killed, the next run to the same URI
+begins with what the URI holds and the rows of the folder that the URI lacks.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def claimed_folder(uri: str) -> Iterator[Path]:
 def working_folder(state: Path, name: str, pull: Callable[[Path], object]) -> Path:
     """The run folder ``name`` in a claimed state folder: what ``pull`` copies, and rows left by earlier runs.
 
-    Killed at any moment, this leaves what was left of earlier runs whole.
+    Rows of earlier runs are in a whole folder at every moment, whenever this process is killed: the copy is
+    made in ``.incoming``, and the earlier folder is ``.replaced`` until the copy has its name.
     """
     folder, incoming, replaced = state / name, state / ".incoming", state / ".replaced"
     if replaced.exists() and not folder.exists():
@@ -91,7 +92,7 @@ def working_folder(state: Path, name: str, pull: Callable[[Path], object]) -> Pa
     incoming.mkdir()
     try:
         pull(incoming)
-    except BaseException:
+    except BaseException:  # Ctrl-C, too: half a copy must not be taken for one by the next run
         shutil.rmtree(incoming, ignore_errors=True)
         raise
     if folder.exists():

@@ -1,3 +1,5 @@
-"""The schema: every table's columns with type, unit and meaning. ``tables.py`` is the door; ``columns.py``
-says what a column is.
+"""The schema: the columns of every result table with type, unit and meaning.
+
+``tables.py`` lists all tables and is what others import; ``columns.py`` says what a column, a table and a
+stored row are, ``shared_columns.py`` has the columns that several tables have.
 """
