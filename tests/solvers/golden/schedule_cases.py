@@ -104,6 +104,8 @@ def schedule_cases(entry: Entry) -> Iterator[Case]:
         problem = by_formula(graph, columns, rows, batch, buffer)
         name = f"{graph.name} of {len(graph.layers)}, {columns} x {rows} tiles of {buffer} bytes"
         yield Case(name, problem, budget, {}, tree)
+        if not kapla:  # long enough for every operator and for a falling temperature to matter
+            yield Case(f"{name}, 600 rounds", problem, Budget(ENOUGH, 600, seed=2), {}, tree)
     for graph in (training_graph(chain(2)), two_products()):
         yield Case(
             f"{graph.name} of {len(graph.layers)} layers, some alone",

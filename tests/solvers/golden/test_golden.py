@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,3 +51,10 @@ def test_what_is_said_of_a_difference() -> None:
     assert "other ones than those frozen" in complaint("exact", BEFORE, edited(c=other))
     assert "no golden answers" in complaint("exact", None, edited())
     assert changed(BEFORE, edited(b=other, c=other)) == ["b"]
+
+
+def test_answers_are_frozen_by_a_program_that_knows_all_names() -> None:
+    program = Path(__file__).parent / "freeze.py"
+    ended = subprocess.run([sys.executable, program, "nobody"], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2, ended.stderr
+    assert all(name in ended.stdout for name in ("nobody", *NAMES))
