@@ -104,7 +104,7 @@ def _segments(layers: Sequence[NetworkLayer], share: int, random: Random) -> lis
     joined = random.choice((0.02, 0.1, 0.3))
     for layer in layers:
         joins = pieces and len(pieces[-1]) < 3 and random.random() < joined
-        if joins and not layer.runs_alone and not pieces[-1][0].runs_alone:
+        if joins and not layer.needs_whole_chip and not pieces[-1][0].needs_whole_chip:
             pieces[-1].append(layer)
         else:
             pieces.append([layer])

@@ -78,8 +78,8 @@ def parse_json(text: str, where: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        place = f"{where}:{error.lineno}"
-        raise InputError(place, "valid JSON", f"{error.msg} at column {error.colno}") from None
+        location = f"{where}:{error.lineno}"
+        raise InputError(location, "valid JSON", f"{error.msg} at column {error.colno}") from None
     except RecursionError:
         raise InputError(where, "JSON of ordinary depth", "hundreds of nested brackets") from None
     except ValueError as error:  # a whole number of thousands of digits

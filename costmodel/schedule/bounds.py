@@ -52,7 +52,7 @@ def lower_bounds(graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileFloo
 def _in_tiles_pj(layer: NetworkLayer, chip: Chip, least_pj: tuple[float, float], moved: Compulsory) -> float:
     """Energy within tiles and of transfers; ``least_pj``: the former on tiles, and both alone."""
     buffer, (on_tiles, alone) = chip.tile.buffer, least_pj
-    if layer.runs_alone:
+    if layer.needs_whole_chip:
         return alone
     moved_pj = moved.filled * buffer.write_pj_per_byte + moved.emptied * buffer.read_pj_per_byte
     return min(on_tiles + moved_pj, alone)

@@ -37,10 +37,10 @@ def layers_traffic(graph: LayerGraph, batch: int) -> list[Compulsory]:
     on_chip, through_dram = _readers(graph)
     found = []
     for number, layer in enumerate(graph.layers):
-        weights, outputs = _weights(layer, batch), layer.alone_bytes(batch).outputs
+        weights, outputs = _weights(layer, batch), layer.compulsory_bytes(batch).outputs
         fetched = touched_inputs(layer, _channels_from_dram(graph, layer))
-        stays = number in on_chip and number not in through_dram and not layer.runs_alone
-        loaded = layer.runs_alone or not layer.weight_producers
+        stays = number in on_chip and number not in through_dram and not layer.needs_whole_chip
+        loaded = layer.needs_whole_chip or not layer.weight_producers
         found.append(
             Compulsory(
                 dram_read=batch * fetched + (weights if loaded else 0),
@@ -70,15 +70,17 @@ def _readers(graph: LayerGraph) -> tuple[set[int], set[int]]:
     """Layers whose outputs others read: those that may do so on the chip, those that cannot."""
     on_chip, through_dram = set[int](), set[int]()
     for layer in graph.layers:
-        (through_dram if layer.runs_alone else on_chip).update(layer.producers, layer.weight_producers)
+        (through_dram if layer.needs_whole_chip else on_chip).update(layer.producers, layer.weight_producers)
     return on_chip, through_dram
 
 
 def _channels_from_dram(graph: LayerGraph, layer: NetworkLayer) -> int:
-    if layer.runs_alone:
+    if layer.needs_whole_chip:
         return layer.c
     inputs, _ = graph.reads(layer)
-    return layer.external_c + sum(one.channels for one in inputs if graph.layers[one.producer].runs_alone)
+    return layer.external_c + sum(
+        one.channels for one in inputs if graph.layers[one.producer].needs_whole_chip
+    )
 
 
 def _weights(layer: NetworkLayer, batch: int) -> int:

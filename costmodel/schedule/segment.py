@@ -93,7 +93,7 @@ class SegmentEvaluation:
         if isinstance(segment, Leaf):
             return self._cheapest(segment)
         layers = (self._graph.layers[number] for number in self._flow.layers)
-        if alone := [layer.name for layer in layers if layer.runs_alone]:
+        if alone := [layer.name for layer in layers if layer.needs_whole_chip]:
             raise NotPossibleError(f"{alone[0]}: runs alone on the chip only, as a segment of its own")
         planned = self._planned(segment, iter(self._flow.stages))
         return self._node(planned, 0, self._chip.tiles, True)
@@ -101,7 +101,7 @@ class SegmentEvaluation:
     def _cheapest(self, leaf: Leaf) -> NodeCost:
         """A segment of one layer, which is pinned or alone, by the objective of its energy and cycles."""
         alone = self._alone(leaf)
-        if self._graph.layers[self._graph.index[leaf.layer]].runs_alone:
+        if self._graph.layers[self._graph.index[leaf.layer]].needs_whole_chip:
             if alone is None:
                 raise NotPossibleError(
                     f"{leaf.layer}: runs alone on the chip only, and has no mapping of {leaf.batch} samples"

@@ -93,7 +93,7 @@ def streamed_layer_cost(chip: Chip, layer: NetworkLayer, batch: int) -> WholeChi
     planes, numbers = np.diff(ends), np.zeros((chip.columns, chip.rows), np.int64)
     for tile, position in enumerate(chip.positions):
         numbers[position] = tile
-    inputs, outputs = -(-layer.alone_bytes(1).inputs // layer.k), layer.h * layer.w
+    inputs, outputs = -(-layer.compulsory_bytes(1).inputs // layer.k), layer.h * layer.w
     cycles = -(-int(planes.max()) * layer.operations // (layer.k * chip.tile.vector_units))
     total, buffer = layer.k * batch, chip.tile.buffer
     transfers = total * (inputs * buffer.write_pj_per_byte + outputs * buffer.read_pj_per_byte)

@@ -65,7 +65,7 @@ class GraphTensor:
 @dataclass(frozen=True)
 class Operator:
     """One timestep of work; tensors are indices into the graph's, ``overwrites`` the (input, output) pairs
-    of which the output may take the input's place."""
+    of which the output may overwrite the input."""
 
     name: str
     inputs: tuple[int, ...]
@@ -126,7 +126,7 @@ class OperatorGraph:
         return blocks + operator.parameter_bytes - self._most_overwritten(operator)
 
     def _most_overwritten(self, operator: Operator) -> int:
-        """Bytes saved at best by outputs that take an input's place (one input for one output)."""
+        """Bytes saved at best by outputs that overwrite an input (one input for one output)."""
         saved, used = 0, set[int]()
         for source, target in operator.overwrites:
             if not used.intersection((source, target)):
@@ -141,7 +141,7 @@ class OperatorGraph:
 
     @cached_property
     def total_bytes(self) -> int:
-        """Scratchpad in which every tensor and every parameter has a place of its own."""
+        """Scratchpad in which every tensor and every parameter has an address of its own."""
         blocks = sum(tensor.block_bytes for tensor in self.tensors)
         return blocks + sum(operator.parameter_bytes for operator in self.operators)
 
@@ -202,7 +202,7 @@ def _overwrites(
     tensors: tuple[GraphTensor, ...],
     settings: ScratchpadSettings,
 ) -> tuple[tuple[int, int], ...]:
-    """Inputs of an element-wise operator whose place its output may take: those of the output's size."""
+    """Inputs of an element-wise operator that its output may overwrite: those of the output's size."""
     in_place = settings.in_place and all(kind.in_place for kind in node.kinds)
     if not in_place or len(outputs) != 1:
         return ()

@@ -210,7 +210,7 @@ def _overlaps(graph: OperatorGraph, operator: int | None, step: int, present: li
 
 
 def _written_over(graph: OperatorGraph, operator: int | None, step: int, pair: tuple[_Block, _Block]) -> bool:
-    """Whether one is the input whose place the other, the running operator's output, takes for good."""
+    """Whether one is the input that the other, the running operator's output, overwrites."""
     if operator is None or pair[0].address != pair[1].address:
         return False
     return any(

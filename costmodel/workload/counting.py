@@ -37,8 +37,8 @@ def counting_warnings(network: Network) -> tuple[str, ...]:
         line = f"{len(missing)} of {len(network.nodes)} operators are not counted: {_kinds(network)}"
         known = [one.macs for one in missing if one.macs is not None]
         if known:
-            share = sum(known) / (sum(known) + network.macs)
-            line += f"; {len(known)} of them ask for {sum(known):,} MACs, {share:.1%} of all that are known"
+            part = sum(known) / (sum(known) + network.macs)
+            line += f"; {len(known)} of them ask for {sum(known):,} MACs, {part:.1%} of all that are known"
         warnings.append(f"network {network.name}: {line}")
     notes = [node for node in network.nodes if node.note]
     if notes:

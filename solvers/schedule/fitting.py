@@ -64,7 +64,7 @@ def _channels(
 
 def _parts(layer: NetworkLayer, chip: Chip) -> list[NetworkLayer]:
     """The layer alone where it fits, or cannot be cut; else its parts, as equal as they can be."""
-    if layer.kind not in ("conv", "fc") or layer.weight_producers or layer.runs_alone:
+    if layer.kind not in ("conv", "fc") or layer.weight_producers or layer.needs_whole_chip:
         return [layer]
     if _fits(layer, chip.tile, chip.tiles):
         return [layer]

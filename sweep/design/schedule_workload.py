@@ -93,7 +93,7 @@ def _loaded(position: int, study: Study, alone: bool) -> ScheduledNetwork:
     choice = study.networks[position]
     with named_in(study, f"networks[{position}]", choice.network):
         graph = load_layer_graph(choice.network, choice.dims)
-    only_alone = next((layer.name for layer in graph.layers if layer.runs_alone), None)
+    only_alone = next((layer.name for layer in graph.layers if layer.needs_whole_chip), None)
     if only_alone and not alone:
         remedy = "Set schedule.alone, and a mapping solver that maps whole layers"
         expected = f"layers alone to be offered: {only_alone} of {choice.shown} runs in no other way"

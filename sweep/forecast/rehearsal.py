@@ -64,7 +64,7 @@ class Rehearsal:
 
 def ideal_alone(chip: Chip, layer: NetworkLayer, batch: int) -> WholeChipCost:
     """A layer with products alone on a chip of busy MACs, every byte moved once and over no link."""
-    moved, operations = layer.alone_bytes(batch), batch * layer.operations
+    moved, operations = layer.compulsory_bytes(batch), batch * layer.operations
     read, tile, dram = moved.inputs + moved.weights, chip.tile, chip.dram
     parts_pj = (
         operations * tile.mac_pj,

@@ -49,19 +49,19 @@ def _value(entry: dict[str, Any], key: str, where: str) -> Any:
 
 
 def _level(entry: Any, where: str, key: str) -> StorageLevel:
-    place = f"{where}: {key}"
-    energies = field(entry, "energy_per_access_pJ", dict, place)
-    fanout = field(entry, "fanout_below_XY", list, place)
+    location = f"{where}: {key}"
+    energies = field(entry, "energy_per_access_pJ", dict, location)
+    fanout = field(entry, "fanout_below_XY", list, location)
     if len(fanout) != 2:
-        raise InputError(place, "the fan-outs [X, Y]", fanout, key="fanout_below_XY")
+        raise InputError(location, "the fan-outs [X, Y]", fanout, key="fanout_below_XY")
     with _placed(where, key):
         return StorageLevel(
-            name=field(entry, "name", str, place),
-            size_words=_value(entry, "size_words", place),
-            word_bits=_value(entry, "word_bits", place),
-            read_energy_pj=_value(energies, "read", place),
-            write_energy_pj=_value(energies, "fill_write", place),
-            update_energy_pj=_value(energies, "update", place),
+            name=field(entry, "name", str, location),
+            size_words=_value(entry, "size_words", location),
+            word_bits=_value(entry, "word_bits", location),
+            read_energy_pj=_value(energies, "read", location),
+            write_energy_pj=_value(energies, "fill_write", location),
+            update_energy_pj=_value(energies, "update", location),
             block_size=entry.get("block_size", 1),
             leakage_pj_per_cycle=energies.get("leak_per_cycle_instance", 0.0),
             read_bandwidth=entry.get("read_bandwidth"),

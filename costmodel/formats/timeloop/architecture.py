@@ -102,8 +102,8 @@ class TimeloopArchitecture:
 
     def _chains(self) -> Iterator[tuple[Component, list[Component]]]:
         """Every memory with what follows it up to the next memory or the MACs, both included."""
-        places = [place for place, part in enumerate(self.parts) if part.kind != "fanout"]
-        for start, end in pairwise(places):
+        storage = [number for number, part in enumerate(self.parts) if part.kind != "fanout"]
+        for start, end in pairwise(storage):
             yield self.parts[start], list(self.parts[start : end + 1])
 
     def _check_axes(self, chain: list[Component]) -> None:

@@ -119,15 +119,15 @@ class Directive:
         return texts
 
     def _parsed(self, text: str) -> Iterator[Factor]:
-        place = 0
-        while place < len(text):
-            match = _FACTOR.match(text, place)
+        position = 0
+        while position < len(text):
+            match = _FACTOR.match(text, position)
             if match is None:
                 expected = "perfect factors such as 'C=4 K=2' (or <=, >=)"
-                raise self.refused(expected, text[place:], "factors")
+                raise self.refused(expected, text[position:], "factors")
             name, relation, value, bare, bare_value = match.groups()
             yield Factor(name or bare, relation or "=", int(value or bare_value))
-            place = match.end()
+            position = match.end()
 
     def _order(self, layer: Layer) -> list[str]:
         dims = self._dims_in_order({*layer.sizes, *self.elsewhere})
@@ -154,17 +154,17 @@ def directives(entries: Any, file: str, key: str) -> Iterator[Directive]:
     if not isinstance(entries, list):
         raise InputError(file, "a list with a target and a type in every entry", entries, key=key)
     for index, entry in enumerate(entries):
-        place = f"{key}[{index}]"
+        location = f"{key}[{index}]"
         if not isinstance(entry, dict):
-            raise InputError(file, "target, type and what they are told", entry, key=place)
+            raise InputError(file, "target, type and what they are told", entry, key=location)
         target = entry.get("target", entry.get("name"))
         if not isinstance(target, str):
-            raise InputError(file, "the name of a component", target, key=f"{place}.target")
+            raise InputError(file, "the name of a component", target, key=f"{location}.target")
         if isinstance(entry.get("constraints"), list):
             inner = [{"target": target, **constraint} for constraint in entry["constraints"]]
-            yield from directives(inner, file, f"{place}.constraints")
+            yield from directives(inner, file, f"{location}.constraints")
         else:
-            yield directive(target, entry, file, place)
+            yield directive(target, entry, file, location)
 
 
 def directive(target: str, entry: dict[str, Any], file: str, key: str) -> Directive:

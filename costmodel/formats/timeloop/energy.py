@@ -16,7 +16,7 @@ _ARRAY = re.compile(r"\[[^]]*\]")
 
 
 class NotCountedWarning(UserWarning):
-    """Something in a file costs energy that the cost model has no place for."""
+    """Something in a file costs energy that the cost model does not count."""
 
 
 @dataclass(frozen=True)

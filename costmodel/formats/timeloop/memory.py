@@ -173,8 +173,8 @@ def _law(class_name: str) -> Kind | None:
 def check_spelling(component: Component, key: str, known: tuple[str, ...], file: str) -> None:
     """InputError for an attribute that is none of ``known`` and close to one of them."""
     if key not in known and (hint := did_you_mean(key, known, cutoff=0.8)):
-        place = f"{component.key}.attributes.{key}"
-        raise InputError(file, "an attribute that is known", key, hint, key=place)
+        location = f"{component.key}.attributes.{key}"
+        raise InputError(file, "an attribute that is known", key, hint, key=location)
 
 
 def technology_name(component: Component) -> str | None:

@@ -49,8 +49,8 @@ class Overrides:
             else:
                 path = f"levels.{key.removesuffix('.x').removesuffix('.y')}"
             if error.key == path or error.key.startswith((f"{path}.", f"{path}[")):
-                place = f"override of {self.where}"
-                return OverrideError(place, error.expected, error.found, error.remedy, key=key)
+                location = f"override of {self.where}"
+                return OverrideError(location, error.expected, error.found, error.remedy, key=key)
         return error
 
     def _owner(self, document: dict[str, Any], key: str, head: str, rest: list[str]) -> tuple[Any, Any]:

@@ -28,7 +28,7 @@ tile:
   vector_energy: 0.09 pJ             # an operation
 ```
 
-The tile's architecture is what mapping solvers map a tile's share of a layer on. Its outermost level stands
+The tile's architecture is what mapping solvers map a tile's part of a layer on. Its outermost level stands
 for the buffer: it has no size there, and takes the energies of ``buffer``. Data are bytes (int8) on the NoC
 and in DRAM, so its words must have 8 bits.
 
@@ -125,9 +125,9 @@ class _ChipReader:
         try:
             return load_tile(named, inner)
         except OverrideError as error:
-            place = f"override of {self.where}"
+            location = f"override of {self.where}"
             key = f"{ARCHITECTURE}{error.key}"
-            raise OverrideError(place, error.expected, error.found, error.remedy, key=key) from None
+            raise OverrideError(location, error.expected, error.found, error.remedy, key=key) from None
         except NotFoundError as error:
             raise error.at(self.where, "tile.architecture") from None
         except InputError as error:

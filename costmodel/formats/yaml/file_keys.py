@@ -126,9 +126,9 @@ def _sections_in(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _dotted(path: tuple[str | int, ...], document: Any) -> str:
-    """``levels.SRAM.size`` for ``("levels", 1, "size")``: people count names, not places.
+    """``levels.SRAM.size`` for ``("levels", 1, "size")``: people look for names, not numbers.
 
-    Where a section has several forms, pydantic names the one it took, which is the value of a key: no place.
+    Where a section has several forms, pydantic names the one it took, which no key of the file is called.
     """
     parts: list[str] = []
     for depth, part in enumerate(path):

@@ -42,12 +42,12 @@ def parse_yaml(text: str, where: str, tags: Collection[str] = ()) -> Any:
         finally:
             loader.dispose()
     except _Refused as refused:
-        place = f"{where}:{refused.mark.line + 1}"
-        raise InputError(place, refused.expected, refused.found, refused.remedy) from None
+        location = f"{where}:{refused.mark.line + 1}"
+        raise InputError(location, refused.expected, refused.found, refused.remedy) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = f"{where}:{mark.line + 1}" if mark else where
-        raise InputError(place, "valid YAML", error.problem or str(error)) from None
+        location = f"{where}:{mark.line + 1}" if mark else where
+        raise InputError(location, "valid YAML", error.problem or str(error)) from None
     except yaml.YAMLError as error:
         raise InputError(where, "valid YAML", " ".join(str(error).split())) from None
 

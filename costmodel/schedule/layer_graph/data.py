@@ -62,8 +62,8 @@ class Builder:
         sorted_parts = picked(parts, order)
         if len(sorted_parts) >= len(parts) and every[order[0]][0] != EXTERNAL:
             return self.add(draft_of(parts))
-        places = {channel: place for place, channel in enumerate(order)}
-        chosen = [places[i] * outputs + j for i in range(len(every)) for j in range(outputs)]
+        position = {channel: number for number, channel in enumerate(order)}
+        chosen = [position[i] * outputs + j for i in range(len(every)) for j in range(outputs)]
         return picked(self.add(draft_of(sorted_parts)), chosen)
 
     def pointwise(self, name: str, data: Data, foldable: bool) -> Data:
@@ -229,8 +229,8 @@ class Builder:
         return replace(copy, axes=tuple(axes))
 
     def stacked(self, name: str, pieces: Sequence[tuple[Data | None, int]], axis: int) -> Data:
-        """Rows or columns one after the other along an axis, so many each: copies with room for the others'
-        rows, then their sum. Constants (None) are in their place without a layer.
+        """Rows or columns one after the other along an axis, so many each: copies in which the
+        others' rows are empty, then their sum. Constants (None) need no layer.
         """
         start, copies = 0, list[Data]()
         total = sum(count for _, count in pieces)
@@ -245,11 +245,9 @@ class Builder:
             raise InputError("", "operands whose other axes lie alike", [copy.shape for copy in copies])
         return copies[0] if len(copies) == 1 else self._sum(name, copies)
 
-    def _copied(
-        self, name: str, data: Data, axis: int, place: tuple[int, int, int], along_rows: bool
-    ) -> Data:
+    def _copied(self, name: str, data: Data, axis: int, part: tuple[int, int, int], along_rows: bool) -> Data:
         """``count`` rows (columns) from ``start`` on among ``total``, all others constant."""
-        start, count, total = place
+        start, count, total = part
         steps = known_axes(data)[axis]
         if steps not in ((), (Digit(count, 1, "H" if along_rows else "W"),)) or (
             (data.h if along_rows else data.w) != count
@@ -307,7 +305,7 @@ class Builder:
 
 
 def _turned(digit: Digit, width: int, rows: int) -> Digit:
-    """Where a digit leads once the channels of a head and the rows have changed places."""
+    """Where a digit leads once the channels of a head and the rows are exchanged."""
     size, stride, dim = digit
     if dim == "H":
         return Digit(size, stride, "C")

@@ -164,9 +164,9 @@ def _folded(drafts: list[Draft], results: list[Slice]) -> dict[int, Draft]:
     found: dict[int, Draft] = {}
     folded: dict[int, Parts] = {}
     for index, draft in kept.items():
-        alone = all(_read_by(index, part, reads[part.draft]) for part in draft.inputs)
+        read_by_nobody_else = all(_read_by(index, part, reads[part.draft]) for part in draft.inputs)
         draft = replace(draft, inputs=_through(folded, draft.inputs), weights=_through(folded, draft.weights))
-        if draft.foldable and alone:
+        if draft.foldable and read_by_nobody_else:
             folded[index] = draft.inputs
         else:
             found[index] = draft
@@ -226,8 +226,8 @@ def _layer(
     first, end = piece
     inputs, weights = draft.inputs_of(first, end), taken(draft.weights, first, end)
     groups = max(draft.groups * (end - first) // draft.k, 1)
-    places = [part.draft == EXTERNAL for part in inputs]
-    if places != sorted(places, reverse=True):
+    external = [part.draft == EXTERNAL for part in inputs]
+    if external != sorted(external, reverse=True):
         expected = "the network's input before what layers compute, or apart from it"
         raise InputError(f"layer {draft.name}", expected, "its channels between or behind them")
     return NetworkLayer(

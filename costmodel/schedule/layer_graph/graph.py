@@ -91,10 +91,11 @@ class NetworkLayer:
 
     @property
     def scatters(self) -> bool:
-        """Whether each input adds into a window of outputs, as in no forward layer.
+        """Whether each input adds into a window of outputs. No forward layer does so.
 
-        So do errors of pooling, of strided convolutions, of those with fewer outputs than inputs, and of
-        layers that flatten rows and columns. Errors of other layers are layers like the forward ones.
+        The errors of these layers do: pooling, strided convolutions, convolutions with fewer rows or columns
+        of outputs than of inputs, and layers that flatten rows and columns. Errors of all other layers are
+        computed as forward layers are, each output from a window of inputs.
         """
         if self.part != "error" or self.kind not in ("conv", "groupconv", "fc", "pool"):
             return False
@@ -103,8 +104,8 @@ class NetworkLayer:
         return self.kind == "pool" or strided or not same
 
     @property
-    def runs_alone(self) -> bool:
-        """Whether a schedule can have the layer only by itself on the whole chip, all data in DRAM."""
+    def needs_whole_chip(self) -> bool:
+        """Whether the layer can only run layer-sequentially: on the whole chip, with all its data in DRAM."""
         return self.part == "update" or self.scatters
 
     @property
@@ -116,9 +117,10 @@ class NetworkLayer:
 
     @property
     def computed(self) -> tuple[int, int]:
-        """Rows and columns of outputs that are computed: of what scatters only those under some window.
+        """Rows and columns of outputs that are computed.
 
-        The others are zero in every training step, so no step has to write them.
+        A layer that scatters computes those that a window reaches. The others are zero in every training
+        step, so that no step has to write them.
         """
         if not self.scatters:
             return self.h, self.w
@@ -129,12 +131,14 @@ class NetworkLayer:
         """A layer with products as a loop nest of Weights, Inputs (padded) and Outputs; else InputError.
 
         The nest of an update, or of an error that scatters, is the forward layer's: each tensor keeps its
-        name and has the role that it plays here. What scatters has no nest's words between windows further
-        apart than they are long: those are zero for good. With activations as weights a sample is a group.
+        name and has the role that it plays here. Where a layer that scatters has windows further apart than
+        they are long, no window reaches the outputs between them: these stay zero, and the nest leaves them
+        out by a shorter stride. With activations as weights every sample has weights of its own, so that a
+        sample is a group.
         """
         if not self.has_weights:
             raise InputError(f"layer {self.name}", "a layer with weights", self.kind, key="kind")
-        changed = _ROLES[self.part] if self.runs_alone else {}
+        changed = _ROLES[self.part] if self.needs_whole_chip else {}
         k, c, p, q, stride = self.k, self.c, self.h, self.w, (self.stride_h, self.stride_w)
         if self.scatters:
             k, c, p, q = self.c, self.k, self.input_h, self.input_w
@@ -155,8 +159,8 @@ class NetworkLayer:
         tensors = tuple(Tensor(one.name, one.axes, changed.get(one.name, one.role)) for one in nest.tensors)
         return Layer(self.name, nest.dims, tensors)
 
-    def alone_bytes(self, batch: int) -> LayerBytes:
-        """What a batch of the layer alone reads from DRAM and writes there if every byte moves once."""
+    def compulsory_bytes(self, batch: int) -> LayerBytes:
+        """What a batch of the layer, run by itself, moves from and to DRAM if every byte moves once."""
         h, w = self.computed
         inputs, outputs = self.input_bytes(batch), batch * self.k * h * w
         weights = self.k * self.group_c * self.r * self.s * self.has_weights
@@ -183,12 +187,15 @@ class NetworkLayer:
         return self.k, batch, self.h, self.w
 
     def input_bytes(self, batch: int) -> int:
-        """Of the rows and columns from the first window on."""
+        """Bytes of the inputs of ``batch`` samples, of the rows and columns from the first window on."""
         rows, columns = self.input_h + min(self.pad_h, 0), self.input_w + min(self.pad_w, 0)
         return self.c * rows * columns * batch
 
     def normalized_cycles(self, vector: int, lanes: int, macs: int, vector_units: int) -> float:
-        """NPT of section 3.3.2: cycles of one sample on one tile whose vectors it may leave partly empty."""
+        """Cycles of one sample on one tile, whose vectors it may leave partly empty.
+
+        This is NPT, the normalised processing time of SET's section 3.3.2.
+        """
         if not self.has_weights:
             return self.operations / vector_units
         c, k = (-(-size // width) * width for size, width in ((self.group_c, vector), (self.group_k, lanes)))
@@ -199,7 +206,7 @@ class NetworkLayer:
 
 
 def _under_windows(windows: int, size: int, stride: int, pad: int, length: int) -> int:
-    """Places from 0 to before ``length`` that some window reaches; the first window begins ``pad`` before."""
+    """How many positions, 0 to before ``length``, some window reaches; the first begins at ``-pad``."""
     first = {start * stride - pad for start in range(windows)}
     return len({start + offset for start in first for offset in range(size)} & set(range(length)))
 

@@ -248,14 +248,14 @@ def _with_axis(data: Data, axis: int, steps: Digits) -> Data:
 
 def _selected_channels(data: Data, axis: int, indices: Sequence[int]) -> Data:
     axes = known_axes(data)
-    places = offsets(axes[axis])
+    outer = offsets(axes[axis])
     rest = [digit for i, one in enumerate(axes) if i != axis for digit in one if digit.dim == "C"]
     inner = offsets(rest)
     strides = [prod(digit.size for digit in rest[i + 1 :]) for i in range(len(rest))]
     moved = {old: Digit(old.size, stride, "C") for old, stride in zip(rest, strides, strict=True)}
     found = [merged(moved.get(digit, digit) for digit in one) for one in axes]
     found[axis] = merged([Digit(len(indices), len(inner), "C")])
-    chosen = [places[i] + place for i, place in combinations(indices, inner)]
+    chosen = [outer[i] + offset for i, offset in combinations(indices, inner)]
     parts = data.parts if chosen == list(range(data.k)) else picked(data.parts, chosen)
     return replace(data, parts=parts, axes=tuple(found))
 

@@ -17,8 +17,8 @@ def local_layers_next(graph: LayerGraph) -> LayerGraph:
     for number in range(len(graph.layers)):
         if number not in order:
             _append(order, number, graph)
-    places = {number: place for place, number in enumerate(order)}
-    return LayerGraph(graph.name, tuple(_moved(graph.layers[number], places) for number in order))
+    positions = {number: position for position, number in enumerate(order)}
+    return LayerGraph(graph.name, tuple(_moved(graph.layers[number], positions) for number in order))
 
 
 def _append(order: list[int], number: int, graph: LayerGraph) -> None:
@@ -30,8 +30,9 @@ def _append(order: list[int], number: int, graph: LayerGraph) -> None:
             _append(order, consumer, graph)
 
 
-def _moved(layer: NetworkLayer, places: dict[int, int]) -> NetworkLayer:
+def _moved(layer: NetworkLayer, positions: dict[int, int]) -> NetworkLayer:
     producers, weights = (
-        tuple(places[number] for number in numbers) for numbers in (layer.producers, layer.weight_producers)
+        tuple(positions[number] for number in numbers)
+        for numbers in (layer.producers, layer.weight_producers)
     )
     return replace(layer, producers=producers, weight_producers=weights)

@@ -177,8 +177,10 @@ class _LayerReader:
         if len(node.inputs) == 1:  # x @ x, or two views of one tensor
             first = second = 0
         if max(first, second) >= len(node.inputs):
-            raise InputError("", f"factors at places {first} and {second} of its operands", list(node.inputs))
-        names = [node.inputs[place] for place in (first, second)]
+            raise InputError(
+                "", f"factors at positions {first} and {second} of its operands", list(node.inputs)
+            )
+        names = [node.inputs[position] for position in (first, second)]
         others = [name for i, name in enumerate(node.inputs) if i not in (first, second)]
         extra = [name for name in others if self._data[name] is not None]
         if extra and len(node.kinds) == 1:
@@ -280,7 +282,7 @@ class _LayerReader:
         return reshaped(replace(made, axes=left), view.made)
 
     def _concatenated(self, node: Node) -> Data:
-        """Side by side: channels as they are, rows through copies that leave room for the others."""
+        """Side by side: channels as they are, rows through copies that leave the others' rows empty."""
         made = self._values[node.outputs[0]].shape
         shapes = _seen_as([self._values[name].shape for name in node.inputs], node, made)
         axis = concatenation_axis(node.attributes, shapes, made)
@@ -333,7 +335,7 @@ def _seen_as(shapes: Sequence[Shape], node: Node, made: Shape) -> list[Shape]:
 
 
 def _alike(operands: Sequence[Data]) -> list[Data]:
-    """Operands with their channels in one order; InputError where equal places are different elements."""
+    """Operands with their channels in one order; InputError where an equal position is another element."""
     ordered = [data if data.statistic else in_order_if_known(data) for data in operands]
     largest = max(ordered, key=lambda data: (not data.statistic, data.elements, not data.external))
     if largest.axes is None or largest.statistic:

@@ -57,7 +57,7 @@ class _Derivation:
         return LayerGraph(f"{self.graph.name}.training", layers)
 
     def _whole_error(self, number: int) -> Read:
-        """The error of a layer's output; the network's own results get it from the loss, in their place."""
+        """The error of a layer's output; the loss overwrites the network's results with theirs."""
         layer, parts = self.graph.layers[number], self.parts.get(number, [])
         if not parts:
             return Read(number, 0, layer.k)

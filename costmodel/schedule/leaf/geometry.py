@@ -24,7 +24,7 @@ def same_shapes(graph: LayerGraph) -> list[int]:
     """For every layer the number of the first layer that costs the same on the same tiles."""
     first: dict[tuple[Any, ...], int] = {}
     return [
-        first.setdefault((kernel_shape(layer), layer.sizes(1), layer.runs_alone and layer.part), index)
+        first.setdefault((kernel_shape(layer), layer.sizes(1), layer.needs_whole_chip and layer.part), index)
         for index, layer in enumerate(graph.layers)
     ]
 

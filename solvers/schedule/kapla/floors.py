@@ -88,7 +88,7 @@ def _inputs(graph: LayerGraph, layer: NetworkLayer) -> tuple[tuple[int | None, i
     if layer.external_c:
         found.append((None, layer.external_c * rows * columns))
     found += [(one.producer, one.channels * rows * columns) for one in inputs]
-    of_channel = layer.alone_bytes(1).weights // layer.k
+    of_channel = layer.compulsory_bytes(1).weights // layer.k
     return (*found, *((one.producer, one.channels * of_channel) for one in weights))
 
 

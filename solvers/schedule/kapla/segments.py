@@ -61,7 +61,7 @@ class Slicing:
         for end in range(1, len(layers) + 1):
             yield self.single(end - 1)
             for first in range(end - 2, max(0, end - most) - 1, -1):
-                if layers[first].runs_alone or layers[end - 1].runs_alone:
+                if layers[first].needs_whole_chip or layers[end - 1].needs_whole_chip:
                     break
                 yield from self._kinds(first, end)
 
@@ -112,7 +112,7 @@ class Slicing:
         granularities match where all layers of a segment work on equally many samples at a time, and these
         are all ways of it. A layer that only runs alone takes the whole batch.
         """
-        if self.problem.graph.layers[segment.first].runs_alone:
+        if self.problem.graph.layers[segment.first].needs_whole_chip:
             return (1,)
         return divisors(self.batch)
 

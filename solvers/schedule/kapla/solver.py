@@ -78,7 +78,7 @@ def _checked(problem: ScheduleProblem) -> ChipModel:
     if not isinstance(model, ChipModel):
         remedy = "Take the chip model, or one of set, layer_sequential, layer_pipeline"
         raise InputError("kapla_schedule", "the chip model", model.name, remedy, key="model")
-    alone = [layer.name for layer in problem.graph.layers if layer.runs_alone]
+    alone = [layer.name for layer in problem.graph.layers if layer.needs_whole_chip]
     if alone and not offers_whole_chip(model.tile_costs):
         expected = f"layers that may run alone from DRAM, as {alone[0]} must"
         remedy = (

@@ -74,7 +74,7 @@ class TabledTileCosts:
         it = self.graph.layers[layer]
         if not it.has_weights:
             return it.operations / self.tile.vector_units
-        if it.runs_alone:
+        if it.needs_whole_chip:
             return it.operations / self.tile.macs
         cost = self._cost(TilePart.of(it, (1, 1, 1, 1), 1))
         return float(cost.cycles) if cost else it.operations / self.tile.macs
@@ -221,7 +221,7 @@ class TabledTileCosts:
         return rows
 
     def _counted(self, layer: NetworkLayer, batch: int, tiles: int) -> TileRows:
-        if layer.runs_alone:
+        if layer.needs_whole_chip:
             return TileRows.of([])
         parts = useful_partitions(layer, batch, tiles, self.tile, self.pruning)
         if not layer.has_weights:

@@ -158,7 +158,7 @@ class Request(NamedTuple):
 def requested_parts(graph: LayerGraph, request: Request, tile: Tile, pruning: Pruning) -> list[TilePart]:
     """The distinct shares that answer a request; none of layers without weights, or alone."""
     layer = graph.layers[request.layer]
-    if request.on_whole_chip or layer.runs_alone or not layer.has_weights:
+    if request.on_whole_chip or layer.needs_whole_chip or not layer.has_weights:
         return []
     partitions = useful_partitions(layer, request.batch, request.tiles, tile, pruning)
     if request.tiles == 1:  # what is asked for normalized cycles need not fit
@@ -191,7 +191,7 @@ class TileCostDemand:
         found: set[TilePart] = set()
         for index in dict.fromkeys(same_shapes(self.graph)):
             layer = self.graph.layers[index]
-            if layer.has_weights and not layer.runs_alone:
+            if layer.has_weights and not layer.needs_whole_chip:
                 parts = np.unique(self._parts(layer), axis=0).tolist()
                 found |= {TilePart.of_outputs(layer, part) for part in [*parts, layer.sizes(1)]}
         return tuple(sorted(found))

@@ -113,7 +113,11 @@ class MappedCosts(FormulaCosts):
         self.known: dict[tuple[int, int], WholeChipCost | None] = {}
 
     def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
-        return TileRows.of([]) if self.graph.layers[layer].runs_alone else super().rows(layer, batch, tiles)
+        return (
+            TileRows.of([])
+            if self.graph.layers[layer].needs_whole_chip
+            else super().rows(layer, batch, tiles)
+        )
 
     def on_whole_chip(self, layer: int, batch: int) -> WholeChipCost | None:
         if (layer, batch) not in self.known:
@@ -255,8 +259,8 @@ def random_segments(random: Random, graph: LayerGraph, batch: int) -> Node:
     order, subbatches = _order(random, graph), random.choice(_divisors(batch))
     pieces: list[list[str]] = []
     for name in order:
-        by_itself = graph.layers[graph.index[name]].runs_alone or random.random() < 0.5
-        if by_itself or not pieces or graph.layers[graph.index[pieces[-1][0]]].runs_alone:
+        by_itself = graph.layers[graph.index[name]].needs_whole_chip or random.random() < 0.5
+        if by_itself or not pieces or graph.layers[graph.index[pieces[-1][0]]].needs_whole_chip:
             pieces.append([name])
         else:
             pieces[-1].append(name)

@@ -90,8 +90,8 @@ def test_layers_that_only_run_alone_are_segments_of_their_own() -> None:
     single = Cut("T", BATCH, 1, tuple(Leaf(name, BATCH) for name in names))
     offered = replace(half_the_energy_thrice_the_cycles(), cycles=10**9)
     found = evaluated(single, offered, (0.0, 1.0), graph)
-    only = {layer.name for layer in graph.layers if layer.runs_alone}
-    assert {one.part for one in graph.layers if one.runs_alone} == {"error", "update"}
+    only = {layer.name for layer in graph.layers if layer.needs_whole_chip}
+    assert {one.part for one in graph.layers if one.needs_whole_chip} == {"error", "update"}
     assert only == {segment.node.layer for segment in found.segments if segment.whole_chip}  # type: ignore[union-attr]
     with pytest.raises(
         NotPossibleError, match="runs alone on the chip only, and has no mapping of 4 samples"

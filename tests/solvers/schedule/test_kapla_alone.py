@@ -95,7 +95,7 @@ def test_layers_of_too_many_weights_run_alone_and_cost_what_they_cost_alone() ->
 def test_a_training_step_needs_layers_alone_and_gets_them_by_themselves() -> None:
     strided = replace(product("strided", 16, 16, 0, 2), stride_h=2, stride_w=2, input_h=4, input_w=4)
     graph = training_graph(LayerGraph("net", (product("first", 16, 16, None), strided)))
-    bound = {layer.name for layer in graph.layers if layer.runs_alone}
+    bound = {layer.name for layer in graph.layers if layer.needs_whole_chip}
     assert bound == {"first.update", "strided.update", "strided.error"}
     with pytest.raises(InputError, match=r"strided\.error must, found not offered, and 3"):
         solved(in_process(graph, alone=False))

@@ -354,7 +354,7 @@ def test_a_concatenation_of_several_operands_whose_views_were_folded_away_is_ref
 @pytest.mark.parametrize(
     ("kind", "reads", "shape", "attrs", "message"),
     [
-        ("addmm", ["x", "w"], (1, 4, 8), {}, "expected factors at places 1 and 2"),
+        ("addmm", ["x", "w"], (1, 4, 8), {}, "expected factors at positions 1 and 2"),
         ("cat", ["rows", "turned"], (1, 4, 1, 12), {"dim": 3}, "expected operands of 4 axes"),
         ("pad", ["rows"], (9,), {"pad": [1, 0]}, "expected a result of 3 axes"),
         ("adaptive_avg_pool2d", ["rows"], (1, 8, 2, 2), {}, "expected an input of 4 axes"),

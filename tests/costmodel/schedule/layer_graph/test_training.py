@@ -238,7 +238,9 @@ def test_errors_are_before_updates_which_run_alone() -> None:
     training = training_graph(layer_graph(load_library_network("resnet18")))
     order = [layer.part for layer in training.layers]
     assert order == sorted(order, key=("forward", "error", "update").index)
-    assert all(layer.runs_alone == (layer.part == "update" or layer.scatters) for layer in training.layers)
+    assert all(
+        layer.needs_whole_chip == (layer.part == "update" or layer.scatters) for layer in training.layers
+    )
     scattering = {layer.name for layer in training.layers if layer.scatters}
     strided = {f"layer{i}.0.{of}.error" for i in (2, 3, 4) for of in ("conv1", "downsample")}
     assert scattering == {"maxpool.error", "avgpool.error", *strided}
@@ -262,8 +264,8 @@ def test_training_kaplas_networks(name: str) -> None:
     graph, training = load_layer_graph(name), load_layer_graph(f"{name}.training")
     first = sum(one.operations for one in graph.layers if one.has_weights and not one.producers)
     assert macs(training) == 3 * macs(graph) - first
-    gradients = [one.alone_bytes(8).outputs for one in training.layers if one.part == "update"]
-    assert sum(gradients) == sum(one.alone_bytes(1).weights for one in graph.layers)
+    gradients = [one.compulsory_bytes(8).outputs for one in training.layers if one.part == "update"]
+    assert sum(gradients) == sum(one.compulsory_bytes(1).weights for one in graph.layers)
     assert graph_from_json_of(training) == training
 
 
