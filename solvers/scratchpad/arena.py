@@ -1,4 +1,4 @@
-"""A linear arena as in TensorFlow Lite: every block goes into the tightest gap that holds it, and stays."""
+"""A linear arena, as in TensorFlow Lite: a block goes into the smallest gap that holds it and stays there."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Arena:
         del self.blocks[name]
 
     def holes(self, evictable: Mapping[str, int]) -> Iterator[Hole]:
-        """Every gap there is, or that evicting neighbouring blocks among ``evictable`` would make."""
+        """Every free gap, and every gap that evicting neighbouring ``evictable`` blocks would make."""
         placed = sorted((address, address + size, name) for name, (address, size) in self.blocks.items())
         edges = [(0, 0, ""), *placed, (self.capacity, self.capacity, "")]
         for before in range(len(edges) - 1):

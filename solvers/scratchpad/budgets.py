@@ -1,4 +1,4 @@
-"""The three budgets a graph is judged by (Section V-A): MR, MH and MP, or a plain number of bytes."""
+"""Budgets by name (Section V-A): MR, MH and MP, or a plain number of bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAMES = ("MR", "MH", "MP")
 
 
 class NamedBudget(NamedTuple):
-    """Bytes, and what has to be said about them (a peak that could not be proven in time)."""
+    """A number of bytes, and a note where a peak it rests on was not proven in time."""
 
     size_bytes: int
     note: str = ""

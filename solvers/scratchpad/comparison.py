@@ -1,8 +1,8 @@
 """The paper's four comparison schemes (Section V-A): an order, a linear arena, Belady or greedy replacement.
 
-Tensors get their addresses one after the other, as the operators come. Where an operator's own tensors
-leave its last one no contiguous gap, the memory is repacked: an idle step in which inputs are spilled, to
-be retrieved elsewhere for the operator (Section II: the off-chip accesses that "repack" the memory).
+Tensors get their addresses one after the other, as the operators run. Where the tensors of an operator leave
+no contiguous gap for the last of them, the memory is repacked: in an idle step its inputs are spilled, to be
+retrieved at other addresses for the operator (Section II: the off-chip accesses that "repack" the memory).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params())
 
 
 def first_plan(problem: ScratchpadProblem, schedule: Schedule, in_time: InTime) -> Plan | None:
-    """The Belady plan for an order: what better solvers have from the start, should their time be up.
+    """The Belady plan for an order: the answer of better solvers whose time is up before they have another.
 
     It takes milliseconds. None where the time is up before, or only writing in place keeps the budget.
     """
@@ -93,7 +93,7 @@ class _ArenaRun:
         pinned = {name for name, _ in wanted}
         if sum(size for _, size in wanted) > self.arena.capacity:
             return False
-        if not all(self._found_room(name, size, pinned) for name, size in self._missing(wanted)):
+        if not all(self._allocated(name, size, pinned) for name, size in self._missing(wanted)):
             self._repack(wanted, pinned)
         self._ran(operator, node.name)
         return True
@@ -101,8 +101,8 @@ class _ArenaRun:
     def _missing(self, wanted: list[tuple[str, int]]) -> list[tuple[str, int]]:
         return [(name, size) for name, size in wanted if name not in self.arena.blocks]
 
-    def _found_room(self, name: str, size: int, pinned: set[str]) -> bool:
-        """Allocate, evicting what is not pinned by the policy until there is a gap."""
+    def _allocated(self, name: str, size: int, pinned: set[str]) -> bool:
+        """Allocate a block; until there is a gap, evict tensors that are not pinned, as the policy says."""
         while self.arena.allocate(name, size) is None:
             victims = self._victims(size, pinned)
             if not victims:

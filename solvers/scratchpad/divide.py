@@ -1,9 +1,9 @@
-"""Divide and conquer with break nodes found automatically (Section IV and its future work).
+"""Divide and conquer whose break nodes are found automatically (Section IV and its future work).
 
-An order is cut where few bytes are live; between two cuts the best-first search finds the cheapest ways,
-several of them, from each boundary state to the next. The order that comes out is cut again, elsewhere,
-until the time is up: what one round could not move across a cut the next can. Tensor replacement is then
-solved for the whole order.
+An order is cut where few bytes are live. From each cut to the next, the best-first search finds several of
+the cheapest ways, starting from each of the states kept at the cut before. Tensor replacement is then solved
+for the whole order that comes out. The next round cuts that order at other steps: what one round could not
+move across a cut, the next can.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirem
 from solvers.scratchpad.replacement import Replacement, Schedule, best_replacement
 
 VERSION = "4"
-SHARE_OF_ORDER = 0.75
-"""The share of the time in which an order is looked for; the rest is for packing."""
+ORDER_FRACTION = 0.75
+"""Fraction of the time in which an order is looked for; the rest is for packing."""
 REPLACEMENT_SECONDS = 10
 """Wall seconds for the replacement of one round's order, of which there are several."""
 
 IDLE_ROUNDS = 3
-"""Rounds without a better order after which there is no other."""
+"""Rounds in a row without a better order after which no other is begun."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,14 @@ class Divided(NamedTuple):
 
 @noting_limits
 def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params()) -> Outcome[Plan]:
-    """The best plan of some rounds; proves nothing but a cost of 0."""
+    """The best plan of some rounds; only a plan that moves 0 bytes is proven optimal."""
     deadline = Deadline(budget.wall_seconds)
     watch = deadline.watch
     if refused := below_requirement(problem, watch):
         return refused
     own_order = Schedule(GraphMasks.of(problem.graph), tuple(range(len(problem.graph.operators))))
     first = first_plan(problem, own_order, deadline.in_time)
-    found = divided(problem, Budget(budget.wall_seconds * SHARE_OF_ORDER, seed=budget.seed), params)
+    found = divided(problem, Budget(budget.wall_seconds * ORDER_FRACTION, seed=budget.seed), params)
     plan = None if found is None else packed(problem, [found.schedule], deadline.budget(budget.seed))
     best = cheaper(problem, plan, first)
     if best is None:
@@ -133,9 +133,9 @@ def _replaced(
 
 
 def cuts(masks: GraphMasks, order: tuple[int, ...], longest: int, phase: int = 0) -> list[tuple[int, ...]]:
-    """The order in segments of at most ``longest``, cut where the bytes live at the cuts sum to the least.
+    """The order in segments of at most ``longest`` operators; the bytes live at the cuts add up to the least.
 
-    ``phase`` shortens the first segment, so that cuts of different rounds fall at different places.
+    ``phase`` shortens the first segment, so that the rounds cut at different steps.
     """
     live = live_bytes(masks, order)
     first = max(1, longest - phase * longest // 5 % longest)
@@ -149,10 +149,10 @@ def cuts(masks: GraphMasks, order: tuple[int, ...], longest: int, phase: int = 0
             cost = least[begin] + live[end - 1] + 1
             if cost < least[end]:
                 least[end], before[end] = cost, begin
-    places = [len(order)]
-    while places[-1]:
-        places.append(before[places[-1]])
-    return [order[begin:end] for begin, end in pairwise(reversed(places))]
+    ends = [len(order)]
+    while ends[-1]:
+        ends.append(before[ends[-1]])
+    return [order[begin:end] for begin, end in pairwise(reversed(ends))]
 
 
 def live_bytes(masks: GraphMasks, order: tuple[int, ...]) -> list[int]:

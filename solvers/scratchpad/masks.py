@@ -26,10 +26,12 @@ def mask_of(indices: tuple[int, ...] | list[int]) -> int:
 
 @dataclass(frozen=True)
 class GraphMasks:
-    """Per operator and per tensor what the searches ask for in their inner loops; sets are bits of an int.
+    """What the searches ask of each operator and tensor in their inner loops; a set is the bits of an int.
 
-    ``kept`` are an operator's outputs that somebody reads (the others are freed after their own step);
-    ``step_bytes`` its outputs and parameters, which its own timestep holds besides what is resident.
+    Of each tensor: ``blocks`` are its bytes in the scratchpad, ``traffic`` those that a spill or a retrieval
+    moves, ``readers`` the operators that read it. ``given`` are the network's inputs. Of each operator:
+    ``kept`` are the outputs that some operator reads (others are freed after the operator's own step),
+    ``step_bytes`` the bytes of its outputs and parameters, which its step holds besides what is resident.
     """
 
     graph: OperatorGraph
@@ -100,7 +102,7 @@ class GraphMasks:
         return sum(blocks[tensor] for tensor in bits(tensors))
 
     def overwritten_bytes(self, operator: int, dead: int) -> int:
-        """Bytes saved by outputs that take the places of inputs among the ``dead`` (in-place operators)."""
+        """Bytes saved by an output that is written over one of the ``dead`` inputs (in-place operators)."""
         for source, target in self.graph.operators[operator].overwrites:
             if dead >> source & 1:
                 return self.blocks[target]

@@ -1,4 +1,4 @@
-"""A plan for one of some schedules: replacement, packing, and another replacement where packing fails."""
+"""From schedules to a plan: replacement, packing, and the next best replacement where packing fails."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from solvers.scratchpad.problem import ScratchpadProblem, objective_of
 from solvers.scratchpad.replacement import Gap, Schedule, best_replacement
 
 TRIES_PER_SCHEDULE = 6
-"""Replacements tried for one schedule before the next one's turn."""
+"""Replacements that are tried for one schedule before the next schedule."""
 
 
 def packed(
@@ -20,8 +20,9 @@ def packed(
 ) -> Plan | None:
     """The cheapest plan found; the search ends with one that moves no more than ``target`` bytes.
 
-    A replacement whose tensors cannot be packed is forbidden, and the next best for the same schedule tried.
-    When all fail, the first schedule's replacement gets ever less capacity, which leaves packing more room.
+    A replacement whose tensors cannot be packed is forbidden, and the next best one for the same schedule is
+    tried. When all fail, the first schedule's replacement gets less and less capacity, so that more of the
+    scratchpad is left for packing to waste.
     """
     deadline = Deadline(budget.wall_seconds)
     best: Plan | None = None

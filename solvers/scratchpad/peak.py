@@ -1,13 +1,14 @@
 """The order with the least peak footprint (Eqs. 13-15), exact: a minimax search over executed sets.
 
-Without spills the executed set decides what is live, so a state is one set of operators, and the best path
-to it is the one with the smallest peak. States are taken by that peak, deepest first.
+Without spills (Eq. 13) the set of operators that have run decides what is live. So a state is such a set, and
+the best way to it is the one with the smallest peak. States are taken in the order of that peak; of equal
+ones, those in which most operators have run come first.
 
-Safe moves: an operator that fits under the peak reached so far and leaves no more bytes live than before
-runs at once. Proof. Take any completion from here and move the operator to its front. The steps before its
-old place now hold, in place of the inputs that it frees (nobody else reads these), the outputs it keeps: no
-more bytes, by the condition. Its own step fits under the peak already reached; the steps after its old place
-are the same. So the completion's peak, with the peak so far, has not grown.
+Safe moves: an operator runs at once if its step fits under the peak reached so far and it leaves no more
+bytes live than before. Proof. Take any completion from here and move the operator to its front. The steps
+that used to precede it now hold the outputs that it keeps instead of the inputs that it frees (nobody else
+reads these): no more bytes, by the condition. Its own step fits under the peak already reached. The steps
+that used to follow it are the same. So the completion's peak, together with the peak so far, has not grown.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirem
 from solvers.scratchpad.replacement import Schedule
 
 VERSION = "2"
-SHARE_OF_ORDER, SHARE_OF_SEARCH = 0.75, 0.75
-"""The share of the time that an order may take, the rest being for packing; and of that time the search's,
-after which an order is finished greedily."""
+ORDER_FRACTION = 0.75
+"""Fraction of the time that finding an order may take; the rest is for packing."""
+SEARCH_FRACTION = 0.75
+"""Fraction of the order's time that the search may take; then an order is finished greedily."""
 
 
 Order = Literal["default", "minimum_peak"]
@@ -62,7 +64,7 @@ class MinimumPeak(NamedTuple):
 
 
 class _State(NamedTuple):
-    """Sorted as a heap entry: peak so far, then most operators; ``path`` is a linked list of operators."""
+    """A heap entry, sorted by the peak so far, then by how many operators ran; ``path`` is a linked list."""
 
     peak: int
     minus_executed: int
@@ -83,7 +85,7 @@ def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params())
     watch = deadline.watch
     if refused := below_requirement(problem, watch):
         return refused
-    found = minimum_peak(problem.graph, budget.wall_seconds * SHARE_OF_ORDER, params)
+    found = minimum_peak(problem.graph, budget.wall_seconds * ORDER_FRACTION, params)
     if found.peak_bytes > problem.capacity_bytes:
         return unknown(f"without spills the peak is {_range(found)} bytes, the budget has less", watch)
     schedule = Schedule(GraphMasks.of(problem.graph), found.order)
@@ -107,12 +109,12 @@ def _range(found: MinimumPeak) -> str:
 def minimum_peak(graph: OperatorGraph, wall_seconds: float = 60.0, params: Params = Params()) -> MinimumPeak:
     """The schedule of least peak footprint; at the time limit the best one known and the bound reached.
 
-    Serial parts are searched one after the other, equal ones once: the peak of the graph is the highest of
-    theirs, so each may use what an earlier one took. What that was is no bound unless it was proven: a part
-    adds to the bound only what it needs beyond.
+    Serial parts are searched one after the other, equal ones once. The graph's peak is the highest of the
+    parts' peaks, so a part may use as much as an earlier one did at no cost. A part's peak adds to the proven
+    bound only where it is above what earlier parts used, for theirs may be more than they needed.
     """
     deadline = Deadline(wall_seconds)
-    search_end = Deadline(wall_seconds * SHARE_OF_SEARCH, deadline.watch)
+    search_end = Deadline(wall_seconds * SEARCH_FRACTION, deadline.watch)
     masks = GraphMasks.of(graph)
     order: list[int] = []
     peak = bound = graph.required_bytes
@@ -129,7 +131,7 @@ def minimum_peak(graph: OperatorGraph, wall_seconds: float = 60.0, params: Param
 
 
 class _Search:
-    """The minimax search through one part, in which a peak of ``least`` costs nothing."""
+    """The minimax search through one part, in which any peak up to ``least`` is as good as another."""
 
     def __init__(self, masks: GraphMasks, part: Part, least: int, safe_moves: bool) -> None:
         self.masks, self.goal, self.safe_moves = masks, part.goal, safe_moves
@@ -139,7 +141,7 @@ class _Search:
         self.tickets = 0
 
     def run(self, in_time: InTime, time_to_finish: InTime) -> MinimumPeak:
-        """The least peak; when the search's time is up, that of the deepest state, finished greedily."""
+        """The least peak; when the search's time is up, that of the deepest state, completed greedily."""
         while True:
             state = heapq.heappop(self.heap)
             if state.executed == self.goal:

@@ -1,4 +1,4 @@
-"""From an order and the gaps in which tensors are away to a plan with addresses, by packing."""
+"""From an order and the gaps in which tensors are away to a plan with addresses: by packing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def place(
 
 
 def stays_of(schedule: Schedule, away: frozenset[Gap]) -> tuple[_Stay, ...]:
-    """Every unbroken residency, tensor by tensor, in time."""
+    """Every unbroken residency, tensor by tensor, in the order of time."""
     breaks: dict[int, list[Gap]] = {}
     for gap in sorted(away):
         breaks.setdefault(gap.tensor, []).append(gap)
@@ -51,7 +51,7 @@ def stays_of(schedule: Schedule, away: frozenset[Gap]) -> tuple[_Stay, ...]:
 
 
 def _homes(schedule: Schedule, stays: tuple[_Stay, ...]) -> dict[_Stay, _Stay]:
-    """Each stay's home: itself, or the home of the input whose place it takes (in-place operators)."""
+    """Each stay's home: itself, or that of the input over which an in-place operator writes it."""
     last = {stay.tensor: stay for stay in stays}
     first = {stay.tensor: stay for stay in reversed(stays)}
     homes = {stay: stay for stay in stays}
@@ -63,7 +63,7 @@ def _homes(schedule: Schedule, stays: tuple[_Stay, ...]) -> dict[_Stay, _Stay]:
 def _tensor_buffers(
     schedule: Schedule, stays: tuple[_Stay, ...], homes: Mapping[_Stay, _Stay]
 ) -> list[Buffer]:
-    """One buffer a home, for as long as anything lives there."""
+    """One buffer for each home, from the first stay in it to the end of the last."""
     ends: dict[_Stay, int] = {}
     for stay in stays:
         home = homes[stay]

@@ -1,8 +1,12 @@
-"""Tensor replacement for a fixed order, exact but for addresses: which gaps between uses to stay through.
+"""Tensor replacement for a fixed order (Eqs. 16 and 17): between which uses each tensor stays resident.
 
-Between two uses a tensor either stays resident or is away for the whole gap: leaving late or returning early
-only takes room. So one Boolean a gap, a capacity row a timestep, and a spill a tensor with any gap away give
-the optimum of Eqs. 16 and 17 under Eqs. 1-8 and the sum of sizes in place of Eqs. 9-11.
+Between two uses a tensor either stays resident or is away for the whole gap, because leaving late or coming
+back early saves nothing and takes capacity. So the optimum of Eqs. 16 and 17 under Eqs. 1-8, with the sum of
+sizes standing in for addresses (Eqs. 9-11), is that of a program with
+
+* a Boolean for each gap: the tensor stays;
+* a row for each step: what stays fits beside the tensors of the operator;
+* a Boolean for each tensor: it is spilled, as it must be if it is away in any gap.
 """
 
 from __future__ import annotations
@@ -50,7 +54,7 @@ class Schedule:
 
     @cached_property
     def uses(self) -> tuple[tuple[int, ...], ...]:
-        """Per tensor the steps at which it has to be resident: creation (a given one: none) and reads."""
+        """Per tensor the steps at which it must be resident: its reads, and its creation by an operator."""
         graph, times = self.masks.graph, self.times
         return tuple(
             tuple(sorted(times[operator] for operator in (*consumers, *(() if maker is None else (maker,)))))
@@ -69,7 +73,7 @@ class Schedule:
 
     @cached_property
     def overwritten(self) -> dict[int, tuple[int, int]]:
-        """Per step the (input, output) of which the output takes the input's place (in-place operators)."""
+        """Step -> the (input, output) pair of an in-place operator that writes the output over the input."""
         executed, found = 0, {}
         for step, operator in enumerate(self.order):
             executed |= 1 << operator
@@ -90,7 +94,7 @@ class Schedule:
 
     @cached_property
     def staying(self) -> tuple[tuple[int, ...], ...]:
-        """Per step the gaps (indices) that it lies in."""
+        """Per step the indices of the gaps that it lies in."""
         present: list[list[int]] = [[] for _ in self.order]
         for index, gap in enumerate(self.gaps):
             for step in range(gap.first, gap.end):
@@ -98,13 +102,13 @@ class Schedule:
         return tuple(map(tuple, present))
 
     def crowded(self, capacity: int) -> dict[tuple[int, ...], int]:
-        """Gaps -> room for them, over the steps where not all can stay."""
+        """Gaps that share a step -> the bytes left for them, for steps at which not all of them can stay."""
         blocks = self.masks.blocks
         rows: dict[tuple[int, ...], int] = {}
         for base, present in zip(self.base_bytes, self.staying, strict=True):
-            room = capacity - base
-            if sum(blocks[self.gaps[index].tensor] for index in present) > room:
-                rows[present] = min(room, rows.get(present, room))
+            left = capacity - base
+            if sum(blocks[self.gaps[index].tensor] for index in present) > left:
+                rows[present] = min(left, rows.get(present, left))
         return rows
 
     def cost(self, away: frozenset[Gap]) -> int:
@@ -119,13 +123,14 @@ class Schedule:
 def best_replacement(
     schedule: Schedule, capacity: int, budget: Budget, forbidden: Sequence[frozenset[Gap]] = ()
 ) -> Replacement | None:
-    """The cheapest replacement that fits, by CP-SAT; None if there is none (or none in time).
+    """The cheapest replacement that fits, by CP-SAT; None if there is none, or none in time.
 
-    None of the ``forbidden`` sets comes back, nor anything between one and staying everywhere.
+    A ``forbidden`` set of gaps is one whose tensors could not be packed. Neither it nor a subset of it is an
+    answer again: with more tensors resident packing is harder.
     """
     deadline = Deadline(budget.wall_seconds)
     rows = schedule.crowded(capacity)
-    if any(room < 0 for room in rows.values()):
+    if any(left < 0 for left in rows.values()):
         return None
     if not rows and not forbidden:
         return Replacement(frozenset(), 0, 0)
@@ -137,7 +142,7 @@ def best_replacement(
 
 
 class _ReplacementProgram:
-    """Booleans ``stays`` a gap and ``spilled`` a tensor; rows of room; the bytes of Eq. 12.
+    """The program of the module's docstring, with the bytes of Eq. 12 as its objective.
 
     Raises OutOfTimeError if it is not written down by the ``deadline``.
     """
@@ -157,9 +162,9 @@ class _ReplacementProgram:
         affected = gaps if forbidden else sorted({index for present in rows for index in present})
         self.stays = {index: self.model.new_bool_var(f"stays{index}") for index in affected}
         blocks = schedule.masks.blocks
-        for present, room in rows.items():
+        for present, left in rows.items():
             deadline.check()
-            self.model.add(sum(blocks[schedule.gaps[i].tensor] * self.stays[i] for i in present) <= room)
+            self.model.add(sum(blocks[schedule.gaps[i].tensor] * self.stays[i] for i in present) <= left)
         for away in forbidden:
             self.model.add_bool_or([~self.stays[i] for i in gaps if schedule.gaps[i] not in away])
         self._minimise_bytes(deadline)

@@ -1,16 +1,26 @@
-"""What a state will still have to pay at least: tensors that wide operators push out between each other.
+r"""A lower bound on what a state still has to pay: wide operators evict what other wide operators need.
 
-Let operators W descend from one tensor, the hub, and let a chain of tensors lead from the hub to each member
-w: every chain tensor is made by an operator that reads the one before, and w reads the last. When a member u
-runs, the hub is there, so for every other member w that has not run a tensor of w's chain is live. If u
-touches none of that chain and leaves less room than its smallest block, the live one is off chip during u's
-step and comes back before w runs, as w waits for the operator that reads it. So between any two consecutive
-members, in whatever order they run, one retrieval of the later one's chain is due.
+A *fork* is a set of operators that descend from one tensor, the hub. A *chain* of tensors leads from the hub
+to each member w: every chain tensor is made by an operator that reads the one before, and w reads the last::
 
-From a state on these are all of the waiting members' cheapest chain tensors but one, the first member's,
-less the tensors of the chains that are away already, as their retrieval was paid when they left. If none of
-the chains' tensors has a host copy, at least one of them has to be spilled as well. Forks that share no
-chain tensor are about different transfers, so their bytes add up.
+            hub
+           /   \
+          a1    b1          u's chain is hub, a1, a2; w's chain is hub, b1
+          |      |
+          a2     w          u's step leaves too few bytes for the hub or b1,
+          |                 w's step leaves too few for the hub, a1 or a2
+          u
+
+When a member u runs, the hub has been there, so for every other member w that has not run, some tensor of w's
+chain is live. If u touches none of that chain and its step leaves fewer bytes than the chain's smallest
+block, the live tensor is off chip during that step. It comes back before w runs, because w waits for the
+operator that reads it. So between any two members that run one after the other, in whatever order, one
+retrieval of the later one's chain is due.
+
+From a state on, these are the cheapest chain tensors of all waiting members but the first. Chain tensors that
+are away already are subtracted, as their retrieval was paid when they left. If no chain tensor has a host
+copy, at least one of them has to be spilled as well. Forks that have no chain tensor in common are about
+different transfers, so their bytes add up.
 """
 
 from __future__ import annotations
@@ -23,12 +33,15 @@ from solvers.budget import InTime, always_in_time
 from solvers.scratchpad.masks import GraphMasks, bits
 
 REACH = 150
-"""Operators past a hub's first reader among which its fork is looked for: looking costs time."""
+"""The operators after a hub's first reader among which its members are looked for: more take long."""
 
 
 class _Member(NamedTuple):
-    """A wide operator of a fork: the tensors of its chain, the smallest of their blocks, and what it leaves
-    free and touches itself."""
+    """A wide operator of a fork.
+
+    ``chain`` is the set of its chain's tensors and ``block`` the smallest of their sizes. ``free`` are the
+    bytes that its step leaves, ``touched`` is the set of tensors that it reads or makes.
+    """
 
     operator: int
     chain: int
@@ -37,7 +50,7 @@ class _Member(NamedTuple):
     touched: int
 
     def agrees(self, other: _Member) -> bool:
-        """Whether either pushes out what the other waits for."""
+        """Whether each leaves too few bytes for what the other waits for."""
         return self._pushes(other) and other._pushes(self)
 
     def _pushes(self, other: _Member) -> bool:
@@ -45,7 +58,7 @@ class _Member(NamedTuple):
 
 
 class Fork(NamedTuple):
-    """Operators each of which pushes out what the others wait for.
+    """Operators each of which leaves too few bytes for what the others wait for.
 
     ``retrieval`` has per operator the least bytes of a tensor of its chain; ``tensors`` are all chains'.
     """
@@ -93,7 +106,7 @@ class ForkEstimate:
 
 
 def _disjoint(forks: Iterator[Fork]) -> list[Fork]:
-    """Of forks that share tensors the one with the most bytes."""
+    """Forks without common tensors, those with the most bytes first."""
     chosen, used = list[Fork](), 0
     for fork in sorted(forks, key=lambda fork: -fork.waiting_bytes(fork.operators)):
         if not fork.tensors & used:
@@ -105,7 +118,7 @@ def _disjoint(forks: Iterator[Fork]) -> list[Fork]:
 def _forks(masks: GraphMasks, capacity: int, operators: int, in_time: InTime) -> Iterator[Fork]:
     """A fork for each tensor that several of the operators read, where there is one."""
     order = list(bits(operators))
-    place = {operator: index for index, operator in enumerate(order)}
+    position = {operator: index for index, operator in enumerate(order)}
     free = {v: capacity - masks.graph.working_bytes(masks.graph.operators[v]) for v in order}
     for hub in dict.fromkeys(tensor for v in order for tensor in masks.graph.operators[v].inputs):
         if not in_time():
@@ -113,7 +126,7 @@ def _forks(masks: GraphMasks, capacity: int, operators: int, in_time: InTime) ->
         readers = masks.readers[hub] & operators
         if readers.bit_count() < 2:
             continue
-        first = place[next(bits(readers))]
+        first = position[next(bits(readers))]
         reach = order[first : first + REACH]
         if len(order) > first + REACH:
             limit_reached(
@@ -127,7 +140,7 @@ def _forks(masks: GraphMasks, capacity: int, operators: int, in_time: InTime) ->
 
 
 def _candidates(masks: GraphMasks, hub: int, reach: list[int], free: dict[int, int]) -> list[_Member]:
-    """The hub's descendants with the chain to each whose smallest block is the largest."""
+    """The hub's descendants within reach; of the chains to each, the one whose smallest block is largest."""
     widest = {hub: (masks.blocks[hub], 1 << hub)}
     found = []
     for operator in reach:
@@ -145,7 +158,7 @@ def _candidates(masks: GraphMasks, hub: int, reach: list[int], free: dict[int, i
 
 
 def _agreeing(candidates: list[_Member]) -> list[_Member]:
-    """Greedily those that agree pairwise: large chains, then little room, first."""
+    """Members that agree pairwise, taken greedily: large chains first, then those that leave little."""
     members: list[_Member] = []
     for one in sorted(candidates, key=lambda m: (-m.block, m.free, m.chain.bit_count())):
         if all(one.agrees(other) for other in members):

@@ -1,8 +1,24 @@
 """COSMA's integer program as the paper prints it (Eqs. 1-12), on CP-SAT: a cross-check on small graphs.
 
-Added to the equations: one operator a timestep (Section III-A), and timesteps cut to those between an
-operator's ancestors and descendants (Section III-F), and a tensor comes back only after a step away, as the
-cost model replays it. Eq. 11 is read with P at t, as its prose says.
+Binaries for each tensor a and timestep t say that it is created (C), preserved from the step before (P),
+spilled (S) or retrieved (R); the integers L are addresses::
+
+    C + P + S + R <= 1                                   at most one action                    (Eq. 1)
+    P[a, t] <= C + P + R at t - 1                        preserved only if it was there        (Eq. 2)
+    S[a, t] <= C + P at t - 1                            spilled only from the scratchpad      (Eq. 3)
+    R[a, t] <= sum of S up to t                          retrieved only after a spill          (Eq. 4)
+    C[a, t] <= P[b, t] + R[b, t], b an input of a        an operator's inputs are resident     (Eq. 5)
+    C[a, t] = C[b, t], a and b siblings                  outputs are made together             (Eq. 6)
+    sum of C[a, t] over t = 1                            created once                          (Eq. 7)
+    sum of S[a, t] over t <= 1                           spilled once at most                  (Eq. 8)
+    L[a, t] + size[a] <= capacity                        addresses within the scratchpad       (Eq. 9)
+    L[a, t] + size[a] <= L[b, t] or the reverse          residents do not overlap              (Eq. 10)
+    L[a, t] = L[a, t - 1] where P[a, t]                  no move while it stays                (Eq. 11)
+    minimise the sum of (S + R) * size                   off-chip bytes                        (Eq. 12)
+
+Three things are added: one operator a timestep (Section III-A); an operator runs only at timesteps that its
+ancestors and descendants leave it (Section III-F); a tensor comes back only after a step away, as the cost
+model replays it. Eq. 11 is read with P at t, as its prose says.
 """
 
 from __future__ import annotations
@@ -58,7 +74,7 @@ def solve(problem: ScratchpadProblem, budget: Budget, params: Params = Params())
 
 
 class _PaperProgram:
-    """Tensors are the graph's, then one a parameter block, which is only ever created (never preserved).
+    """The program. Its tensors are the graph's, then each operator's parameters, which are only created.
 
     Raises OutOfTimeError if it is not written down by the ``deadline``: its rows grow with the cube of the
     operators.
@@ -84,23 +100,23 @@ class _PaperProgram:
         self._minimise_bytes()
 
     def _executions(self) -> None:
-        """One operator a timestep, each within what its ancestors and descendants leave it."""
+        """One operator a timestep (Section III-A), at steps that its relatives leave it (Section III-F)."""
         before, after = _ancestors_and_descendants(GraphMasks.of(self.graph))
         self.runs: Table = {
             (operator, t): self.model.new_bool_var(f"runs{operator},{t}")
             for operator in range(self.steps)
             for t in range(before[operator].bit_count(), self.steps - after[operator].bit_count())
         }
-        for place in range(2):  # an operator has one timestep, a timestep one operator
+        for part in range(2):  # of the key: an operator has one timestep, a timestep one operator
             groups: dict[int, list[cp_model.IntVar]] = {}
             for key, x in self.runs.items():
-                groups.setdefault(key[place], []).append(x)
+                groups.setdefault(key[part], []).append(x)
             for _, group in sorted(groups.items()):
                 self.deadline.check()
                 self.model.add_exactly_one(group)
 
     def _actions(self) -> None:
-        """C, P, S and R; siblings and parameters have their operator's C (Eqs. 6, 7), an input its own."""
+        """C, P, S and R. All outputs and the parameters have their operator's C (Eqs. 6 and 7)."""
         self.created: Table = {}
         for tensor, maker in enumerate(self.graph.producers):
             if maker is None:
@@ -165,34 +181,34 @@ class _PaperProgram:
         return self._sum((self.created, self.preserved, self.retrieved), tensor, step)
 
     def _present(self, step: int) -> list[int]:
-        """Tensors that may be resident at a step."""
+        """The tensors that may be resident at a step."""
         return [a for a in range(len(self.sizes)) if (a, step) in self.created or (a, step) in self.preserved]
 
     def _sum_of_sizes(self) -> None:
-        """Implied by Eqs. 9 and 10, and what the solver's bound comes from."""
+        """Residents fit: implied by Eqs. 9 and 10, but the solver's bound comes from these rows."""
         for t in range(self.steps):
             self.deadline.check()
             used = sum(self.sizes[a] * self._resident(a, t) for a in self._present(t))
             self.model.add(used <= self.problem.capacity_bytes)
 
     def _allocation(self) -> None:
-        """Eqs. 9-11, in units of the alignment; big-M rows as enforced ones."""
+        """Eqs. 9-11 in units of the alignment; literals enforce rows in place of the paper's big M."""
         unit = self.graph.settings.alignment_bytes
         capacity = self.problem.capacity_bytes // unit
         sizes = [size // unit for size in self.sizes]
-        place = self.addresses
+        address = self.addresses
         for t in range(self.steps):
             for a in self._present(t):
-                place[a, t] = self.model.new_int_var(0, capacity - sizes[a], f"L{a},{t}")
-                if (a, t) in self.preserved and (a, t - 1) in place:
-                    self.model.add(place[a, t] == place[a, t - 1]).only_enforce_if(self.preserved[a, t])
+                address[a, t] = self.model.new_int_var(0, capacity - sizes[a], f"L{a},{t}")
+                if (a, t) in self.preserved and (a, t - 1) in address:
+                    self.model.add(address[a, t] == address[a, t - 1]).only_enforce_if(self.preserved[a, t])
             for a, b in combinations(self._present(t), 2):
                 self.deadline.check()
                 above, below = (self.model.new_bool_var(f"{name}{a},{b},{t}") for name in "ud")
                 self.model.add(above + below <= 1)
                 self.model.add(above + below >= self._resident(a, t) + self._resident(b, t) - 1)
-                self.model.add(place[a, t] + sizes[a] <= place[b, t]).only_enforce_if(below)
-                self.model.add(place[b, t] + sizes[b] <= place[a, t]).only_enforce_if(above)
+                self.model.add(address[a, t] + sizes[a] <= address[b, t]).only_enforce_if(below)
+                self.model.add(address[b, t] + sizes[b] <= address[a, t]).only_enforce_if(above)
 
     def _minimise_bytes(self) -> None:
         """Eq. 12."""

@@ -1,29 +1,37 @@
 """States of the search for a plan, what running an operator changes, and which operators run at once.
 
-A state is (executed operators, resident tensors, tensors with a host copy), the latter two among the live
-ones: made or arrived, with an operator to come that reads them.
+A state says which operators have run, which tensors are resident and which have a copy on the host. It lists
+live tensors only: those made or arrived that an operator to come still reads.
 
-Safe moves: a ready operator v runs at once if its inputs are resident, it fits without an eviction, the
-outputs it keeps take no more bytes than the inputs D that it frees, and either it keeps none or evicting
-all it keeps (spill and retrieval) costs no more than evicting any single tensor of D. Proof. Take an
-optimal completion, where v runs after u1..uk, and move v to the front. As long as the completion keeps D
-resident among u1..uk, the changed one holds v's outputs in place of D: no more bytes. Where the completion
-first evicts some d of D, the changed one evicts v's outputs, from then on holding less, and retrieves them
-at v's old step, where the other held D and the outputs at once: by the condition it has paid no more. From
-there on both hold the same tensors, with no fewer host copies. Without the last condition the rule is
-wrong, if rarely: see ``tests/solvers/scratchpad/test_search.py`` for a graph where it costs twice the
-optimum.
+**Safe moves.** A ready operator v runs at once, instead of being one choice among several, if
 
-Safe chains: operators v1..vk, each but the first the only successor of the one before, run at once if each
-in turn is ready, has its inputs resident and fits without an eviction, and the outputs K that vk keeps take
-no more bytes than the tensors the chain frees that were there before, nor than what any earlier vi keeps,
-and evicting K costs no more than evicting any single tensor that dies in the chain. So a padded copy that
-the next operator reduces need not wait. Proof. Any completion runs v1..vk in this order; move them all to
-its front. Between its vi and vi+1 the completion has Xi live: what vi keeps, which only vi+1 reads, and
-what later members free; before v1, X0 is all that the chain frees of what was there. The changed completion
-holds K in place of Xi: no more bytes. Where the completion first evicts some tensor of an Xi, the changed
-one evicts K, for no more, and retrieves it at vk's old step, where the other holds K too. An input that the
-chain reads and leaves live is resident now and follows the completion afterwards.
+1. its inputs are resident and it fits without an eviction;
+2. the outputs that it keeps take no more bytes than the inputs D that it frees;
+3. evicting all that it keeps (spill and retrieval) costs no more than evicting any single tensor of D, or it
+   keeps nothing.
+
+Proof. Take an optimal completion, in which v runs after u1 ... uk, and move v to its front. While the
+completion keeps D resident, the changed one holds v's outputs instead of D: no more bytes, by 2. Where the
+completion first evicts some d of D, the changed one evicts v's outputs, for no more by 3, and from then on
+holds less. It retrieves them at the step at which v used to run, where the completion held D and the outputs
+at once. From there on both hold the same tensors, and the changed one has no fewer host copies. Without 3
+the rule would be wrong, if rarely: ``tests/solvers/scratchpad/test_search.py`` has a graph on which it costs
+twice the optimum.
+
+**Safe chains.** Operators v1 ... vk, each of which is the only successor of the one before, run at once if
+
+1. each in turn is ready, has its inputs resident and fits without an eviction;
+2. the outputs K that vk keeps take no more bytes than what the chain frees of the tensors present before it,
+   and no more than what any earlier vi keeps;
+3. evicting K costs no more than evicting any single tensor that dies in the chain.
+
+So a padded copy that the next operator reduces need not wait. Proof. Any completion runs v1 ... vk in this
+order; move them all to its front. Let Xi be what the completion holds for the chain between vi and vi+1: the
+outputs of vi, which only vi+1 reads, and what later members free. Before v1, X0 is all that the chain frees.
+The changed completion holds K instead of Xi: no more bytes, by 2. Where the completion first evicts a tensor
+of some Xi, the changed one evicts K, for no more by 3, and retrieves it at the step at which vk used to run,
+where the completion holds K, too. An input that the chain reads and that stays live is resident now, and
+afterwards follows the completion.
 """
 
 from __future__ import annotations
@@ -35,7 +43,7 @@ from typing import NamedTuple
 from solvers.scratchpad.masks import GraphMasks, bits
 
 LONGEST_CHAIN = 6
-"""Operators after which a chain is given up."""
+"""The most operators of a chain."""
 
 
 class State(NamedTuple):
@@ -64,7 +72,7 @@ class Moves:
         return sum(traffic[tensor] for tensor in bits(tensors))
 
     def excess(self, state: State, operator: int) -> int:
-        """Bytes over the capacity if the operator ran now and nothing left."""
+        """Bytes by which the operator's step would exceed the capacity if nothing were evicted."""
         masks = self.masks
         needed = state.bytes + masks.step_bytes[operator]
         if arriving := masks.inputs[operator] & ~state.resident:
@@ -75,7 +83,7 @@ class Moves:
         return needed - self.capacity
 
     def ran(self, state: State, operator: int) -> State:
-        """After the operator's step, for which there is room."""
+        """The state after the operator's step, which must fit."""
         masks = self.masks
         executed = state.executed | 1 << operator
         dead = masks.dying(operator, executed)

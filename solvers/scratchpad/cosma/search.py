@@ -1,20 +1,21 @@
-"""Best-first search over what ran, what is resident and what the host has a copy of.
+"""Best-first search for the order and the replacement of least off-chip bytes (Eqs. 1-8 and 12).
 
-Capacity is the sum of the blocks' sizes, so the optimum here is a lower bound on the problem with
-addresses. A move runs one ready operator: its missing inputs come back, other residents leave to make room.
+Addresses (Eqs. 9-11) are left out: the sizes of what is resident add up to at most the capacity, so the
+optimum here is a lower bound on the problem with addresses. A move runs one ready operator. Before its step
+its missing inputs are retrieved, and other tensors are evicted until it fits.
 
-- A retrieval is charged when its eviction is made: what leaves while live has to come back. So an eviction
-  costs a tensor's traffic once, or twice when the host has no copy yet (Eq. 12, one spill a tensor by Eq.
-  8).
-- Evictions are lazy and inclusion-minimal: one that is not needed for the present step can be made later at
-  the same cost, as it takes nothing but room.
-- Dominance: with the same operators executed, state 1 does all that state 2 can once it has evicted what
-  only it has resident; what only state 2 has resident is paid for already and comes back at the next step;
-  a host copy that only state 2 has may save one spill. If state 1's cost with all of that is no more, state
-  2 is dropped.
+- A retrieval is charged when its eviction is made, for a live tensor that leaves has to come back. So an
+  eviction costs the tensor's traffic once, or twice if the host has no copy yet (Eq. 12; by Eq. 8 a tensor is
+  spilled once).
+- Only evictions that the present step needs are made, and only sets from which no tensor can be left out.
+  Any other eviction can wait at the same cost.
+- Dominance: take two states in which the same operators ran. State 1 can do all that state 2 can, once
+  it has evicted what only it has resident. What only state 2 has resident state 1 has paid for already, so it
+  may come back. A host copy that only state 2 has may save it one spill. If state 1 costs no more with all of
+  that added, state 2 is dropped.
 
-States are taken by what they cost so far and will still have to pay at least (:mod:`.estimate`); what
-runs at once is told, and proven, in :mod:`.moves`.
+States are taken in the order of what they cost so far plus a lower bound on what they will still cost
+(:mod:`.estimate`). :mod:`.moves` says, and proves, which operators run at once.
 """
 
 from __future__ import annotations
@@ -49,10 +50,11 @@ class Reached(NamedTuple):
 
 @dataclass(frozen=True)
 class Switches:
-    """``safe_moves`` runs at once what cannot be regretted, with ``safe_chains`` several operators as one;
-    ``dominance`` drops states that are no better; ``estimate`` counts what a state will have to pay.
+    """What makes the search faster; with any of these off it finds the same optimum, later.
 
-    Off, the search finds the same optimum, later. ``seed`` above 0 takes ties in another order.
+    ``safe_moves`` runs at once what is never a mistake, with ``safe_chains`` also several operators in a row.
+    ``dominance`` drops states that are no better than another. ``estimate`` adds a lower bound on what a
+    state still has to pay. A ``seed`` above 0 takes equal states in another order.
     """
 
     safe_moves: bool = True
@@ -127,7 +129,7 @@ class PlanSearch:
             self._push(reached.state.cost, reached, -1, 0)
 
     def tighten(self, upper_bound: float) -> None:
-        """Follow nothing that costs ``upper_bound`` or more from here on, and forget what does."""
+        """From here on drop all states that cost ``upper_bound`` or more."""
         self.upper_bound = upper_bound
         self._heap = [entry for entry in self._heap if entry.least < upper_bound]
         heapq.heapify(self._heap)
@@ -219,7 +221,7 @@ class PlanSearch:
             self._followed[state.executed].pop()
 
     def _expand(self, reached: Reached, in_time: InTime) -> bool:
-        """Push all ways on from a state; False where the time is up before: there may be very many."""
+        """Push all ways on from a state; False if the time is up first, for there may be very many."""
         self.expanded += 1
         state = reached.state
         for operator in bits(state.ready & self.goal):

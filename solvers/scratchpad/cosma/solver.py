@@ -1,10 +1,11 @@
 """COSMA's problem, exactly: order, allocation and replacement together, proven (Sections III and IV).
 
-The graph falls into serial parts; each is searched best first, and equal parts once. The sum of the parts'
-optima is a lower bound for the problem with addresses. The order is then solved again for replacement, and
-its tensors packed: where that succeeds the plan is globally optimal. A part that is not finished gets an
-order by divide and conquer, whose cost prunes the rest of its search, and the bound that the search has
-reached by the end.
+1. The graph falls into serial parts (:mod:`solvers.scratchpad.parts`). Each is searched best first, equal
+   parts once. The sum of the parts' optima is a lower bound for the problem with addresses.
+2. A part whose search is not finished by then gets an order by divide and conquer. That order's cost prunes
+   the rest of the search, and the part counts with the bound that its search reaches.
+3. Replacement is solved again for the whole order, and its tensors are packed (Eqs. 9-11). Where that
+   succeeds at the cost of the lower bound, the plan is globally optimal.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from solvers.scratchpad.problem import ScratchpadProblem, answer, below_requirem
 from solvers.scratchpad.replacement import Schedule
 
 VERSION = "5"
-FIRST_SHARE, DIVIDE_SHARE, SEARCH_SHARE = 0.1, 0.35, 0.8
-"""Shares of the wall time after which the first search, divide and conquer, and the second search end."""
-ESTIMATE_SHARE = 0.25
-"""The share after which no search prepares its estimate any further."""
+FIRST_SEARCH_END, DIVIDE_END, SEARCH_END = 0.1, 0.35, 0.8
+"""Fractions of the wall time at which the first search, divide and conquer, and the second search end."""
+ESTIMATE_END = 0.25
+"""Fraction of the wall time at which no search prepares its estimate any further."""
 OTHER_ORDERS = 4
 """Optimal orders tried when the first one's tensors cannot be packed."""
 
@@ -125,42 +126,42 @@ class _CosmaRun:
     def _search(self, part: Part, seed: int) -> PlanSearch:
         own = self.params
         switches = Switches(own.safe_moves, own.dominance, seed, own.safe_chains, own.estimate)
-        capacity, prepare = self.problem.capacity_bytes, self.left(ESTIMATE_SHARE).wall_seconds
+        capacity, prepare = self.problem.capacity_bytes, self.left(ESTIMATE_END).wall_seconds
         in_time = Deadline(prepare).in_time
         return PlanSearch(self.masks, capacity, [part.start], part.goal, switches, in_time)
 
     @property
     def orderings(self) -> list[_Ordering]:
-        """One a part, first to last; equal parts share one."""
+        """One for each part, first to last; equal parts have the same."""
         return [self.by_kind[kind] for kind in self.kinds]
 
     @property
     def bound(self) -> float:
         return sum(ordering.bound for ordering in self.orderings)
 
-    def left(self, share: float) -> Budget:
-        """What is left of a share of the wall time, a millisecond where that is nothing."""
-        seconds = share * self.budget.wall_seconds - self.watch.wall_seconds
+    def left(self, fraction: float) -> Budget:
+        """What is left until this fraction of the wall time; a millisecond where that is nothing."""
+        seconds = fraction * self.budget.wall_seconds - self.watch.wall_seconds
         return Budget(max(LEAST_SECONDS, seconds), seed=self.budget.seed)
 
     def order_parts(self) -> None:
-        self._advance(FIRST_SHARE)
+        self._advance(FIRST_SEARCH_END)
         if not self._unfinished() or not self.params.divide:
             return
         self._divide()
-        self._advance(SEARCH_SHARE)
+        self._advance(SEARCH_END)
 
     def _unfinished(self) -> list[_Ordering]:
         return [ordering for ordering in self.by_kind.values() if not ordering.finished]
 
-    def _advance(self, share: float) -> None:
+    def _advance(self, end: float) -> None:
         waiting = sorted(self._unfinished(), key=lambda ordering: ordering.part.operators.bit_count())
         for done, ordering in enumerate(waiting):
-            ordering.advance(self.left(share).wall_seconds / (len(waiting) - done))
+            ordering.advance(self.left(end).wall_seconds / (len(waiting) - done))
 
     def _divide(self) -> None:
         """Orders for the unfinished parts, from the whole graph's best order."""
-        found = divide.divided(self.problem, self.left(DIVIDE_SHARE), target=self.bound)
+        found = divide.divided(self.problem, self.left(DIVIDE_END), target=self.bound)
         if found is None:
             return
         for ordering in self._unfinished():

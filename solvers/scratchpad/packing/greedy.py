@@ -1,4 +1,4 @@
-"""Placing buffers one by one: each at the lowest place left free, or always the one that can stand lowest."""
+"""Greedy packings: each buffer at the lowest free address, or always the buffer that can stand lowest."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def lowest_places(ordered: Sequence[Buffer]) -> tuple[Addresses, int]:
 
 
 def from_the_ground(ordered: Sequence[Buffer]) -> tuple[Addresses, int]:
-    """Addresses without gaps below: always the buffer that can stand lowest on those placed is next.
+    """Addresses without gaps below: the next buffer is always the one that can stand lowest on those placed.
 
     Of several, the first in ``ordered``. This is the first descent of the complete search, with alignments.
     """

@@ -1,4 +1,4 @@
-"""The compiled half of :mod:`solvers.scratchpad.packing.search`, with the proof there. Imports numba."""
+"""The compiled half of :mod:`solvers.scratchpad.packing.search`, which has the proof. Imports numba."""
 
 from __future__ import annotations
 
@@ -25,9 +25,15 @@ HOPELESS_GOAL = -2
 def search(instance: Sections, work: PackingState, capacity: Int, nodes: Int) -> Int:
     """Look for addresses below ``capacity`` with at most ``nodes`` placements; fills ``work.address``.
 
-    Returns FOUND, EXHAUSTED (there are none) or CUT_SHORT. The lowest places are tried first, of equal
-    ones those of the least rank.
+    Returns FOUND, EXHAUSTED (there are none) or CUT_SHORT. The buffer with the lowest address is tried first,
+    of equal ones that of the least rank.
     """
+    # Depth-first search with one frame per placed buffer. The outer loop opens a frame for the group to solve
+    # next (``goal``). The inner loop tries one buffer of that group after the other:
+    # - none is left: the group is hopeless. Go back to the choice behind it (``parent``), undoing the frames
+    #   in between, which belong to other groups, and let that choice try its next buffer;
+    # - a buffer is placed and the rest may still fit: split the rest into groups and open the next frame;
+    # - it does not fit: take the buffer back, and try the next one.
     frames = work.frames
     n = len(instance.size)
     for buffer in range(n):
@@ -85,7 +91,7 @@ def _open(work: PackingState, depth: Int, goal: Int) -> None:
 
 @inlined
 def _choose(instance: Sections, work: PackingState, depth: Int, capacity: Int) -> Int:
-    """The buffer to place next, after barring the one tried last from its place; NOBODY: none is left."""
+    """The buffer to place next, after barring the one tried last; NOBODY if none is left."""
     frames, group = work.frames, work.frames.group[depth]
     first, end = work.groups.first[group], work.groups.end[group]
     if frames.forced[depth]:
@@ -99,8 +105,8 @@ def _choose(instance: Sections, work: PackingState, depth: Int, capacity: Int) -
         frames.forced[depth] = 1
         return NOBODY if work.least[forced] > work.address[forced] else forced
     best = NOBODY
-    for place in range(first, end):
-        buffer = work.members[place]
+    for index in range(first, end):
+        buffer = work.members[index]
         if work.least[buffer] == work.address[buffer] and (best == NOBODY or _sooner(work, buffer, best)):
             best = buffer
     return best
@@ -116,10 +122,10 @@ def _sooner(work: PackingState, one: Int, other: Int) -> bool:
 
 @inlined
 def _bar(instance: Sections, work: PackingState, rest: tuple[Int, Int], buffer: Int) -> tuple[Int, Int]:
-    """``buffer`` does not stand at its least address: another one has to carry it. Returns its sections."""
+    """``buffer`` does not stand at its address: another one has to carry it. Returns its sections."""
     least = FAR
-    for place in range(rest[0], rest[1]):
-        other = work.members[place]
+    for index in range(rest[0], rest[1]):
+        other = work.members[index]
         if other != buffer and _together(instance, buffer, other):
             least = min(least, work.least[other] + instance.size[other])
     _note(work, buffer)
@@ -135,7 +141,7 @@ def _together(instance: Sections, one: Int, other: Int) -> bool:
 
 @inlined
 def _note(work: PackingState, buffer: Int) -> None:
-    """Write on the trail what is about to change."""
+    """Write the buffer's addresses, which are about to change, on the trail."""
     at = work.used[TRAIL]
     work.trail[at, 0] = buffer
     work.trail[at, 1] = work.address[buffer]
@@ -145,7 +151,7 @@ def _note(work: PackingState, buffer: Int) -> None:
 
 @inlined
 def _restore(work: PackingState, trail: Int) -> None:
-    """Go back along the trail."""
+    """Undo changes until the trail has ``trail`` entries."""
     while work.used[TRAIL] > trail:
         work.used[TRAIL] -= 1
         at = work.used[TRAIL]
@@ -155,7 +161,7 @@ def _restore(work: PackingState, trail: Int) -> None:
 
 @inlined
 def _place(instance: Sections, work: PackingState, depth: Int, buffer: Int) -> tuple[Int, Int]:
-    """Place ``buffer`` at its least address; lift what lives with it; list the rest of the group anew.
+    """Place ``buffer`` at its address, lift what lives with it, and list the rest of the group anew.
 
     Returns the first and the last section of all that this changed.
     """
@@ -166,8 +172,8 @@ def _place(instance: Sections, work: PackingState, depth: Int, buffer: Int) -> t
     frames.groups[depth] = work.used[GROUPS]
     top = work.address[buffer] + instance.size[buffer]
     first, last = instance.first[buffer], instance.last[buffer]
-    for place in range(work.groups.first[group], work.groups.end[group]):
-        other = work.members[place]
+    for index in range(work.groups.first[group], work.groups.end[group]):
+        other = work.members[index]
         if other == buffer:
             continue
         work.members[work.used[MEMBERS]] = other
@@ -190,20 +196,22 @@ def _take_back(work: PackingState, depth: Int) -> None:
 
 @inlined
 def _split(instance: Sections, work: PackingState, rest: tuple[Int, Int], origin: tuple[Int, Int]) -> Int:
-    """Make groups of ``rest``, which is in the order of starts; returns the first to solve.
+    """Make groups of ``rest`` that have no section in common; returns the first one to solve.
 
-    ``origin``: the choice that made them, the group after them. HOPELESS_GOAL: one has no solution.
+    ``origin`` is (the choice that made them, the group to solve after them). HOPELESS_GOAL means that one of
+    the groups is known to have no solution.
     """
+    # Members are in the order of their starts: a group ends where the next one starts after all ends so far.
     groups, after = work.groups, origin[1]
-    place = rest[0]
-    while place < rest[1]:
-        start, reach = place, instance.last[work.members[place]]
-        while place < rest[1] and instance.first[work.members[place]] <= reach:
-            reach = max(reach, instance.last[work.members[place]])
-            place += 1
+    index = rest[0]
+    while index < rest[1]:
+        start, reach = index, instance.last[work.members[index]]
+        while index < rest[1] and instance.first[work.members[index]] <= reach:
+            reach = max(reach, instance.last[work.members[index]])
+            index += 1
         group = work.used[GROUPS]
         work.used[GROUPS] += 1
-        groups.first[group], groups.end[group] = start, place
+        groups.first[group], groups.end[group] = start, index
         groups.parent[group], groups.after[group] = origin[0], after
         _identify(work, group)
         if _is_hopeless(work, group):
@@ -214,11 +222,14 @@ def _split(instance: Sections, work: PackingState, rest: tuple[Int, Int], origin
 
 @inlined
 def _identify(work: PackingState, group: Int) -> None:
-    """Hash the members with their addresses."""
+    """Set the keys of a group: hashes of its members with their addresses.
+
+    Each is a sum over members, so the order of members does not matter.
+    """
     groups = work.groups
     key, other = np.uint64(0), np.uint64(0)
-    for place in range(groups.first[group], groups.end[group]):
-        buffer = work.members[place]
+    for index in range(groups.first[group], groups.end[group]):
+        buffer = work.members[index]
         text = np.uint64(buffer + 1)
         text = _mixed(text * np.uint64(0x9E3779B97F4A7C15) + np.uint64(work.address[buffer]))
         text = _mixed(text * np.uint64(0x9E3779B97F4A7C15) + np.uint64(work.least[buffer]))
@@ -237,6 +248,7 @@ def _mixed(text: Any) -> Any:
 
 @inlined
 def _is_hopeless(work: PackingState, group: Int) -> bool:
+    """Whether this search has found that the group has no solution."""
     entry_ = work.groups.key[group] & (len(work.hopeless) - 1)
     return bool(
         work.hopeless[entry_, 2] == work.used[RUNS]
@@ -247,7 +259,7 @@ def _is_hopeless(work: PackingState, group: Int) -> bool:
 
 @inlined
 def _remember(work: PackingState, group: Int) -> None:
-    """Nothing was found for ``group``."""
+    """Note that ``group`` has no solution; this may overwrite the note on another group."""
     entry_ = work.groups.key[group] & (len(work.hopeless) - 1)
     work.hopeless[entry_, 0] = work.groups.key[group]
     work.hopeless[entry_, 1] = work.groups.other_key[group]

@@ -1,4 +1,4 @@
-"""Which buffers the packing search tries first: fresh ranks, and ranks repaired where they failed."""
+"""The order in which the packing search tries buffers: fresh ranks, and ranks repaired where they failed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from solvers.scratchpad.packing.sections import Sections
 Array = NDArray[Any]
 
 FRESH_NOISE = (0.05, 0.15, 0.4)
-"""Deviations of the logarithm of a fresh rank's key."""
+"""Standard deviations of the noise on the logarithm of a fresh rank's key; each rank draws one."""
 REPAIR_NOISE = (0.02, 0.1, 0.4)
-"""Deviations by which a repaired buffer moves, as shares of all buffers."""
-REPAIRED_SHARES = (0.1, 0.5)
-"""Shares of the buffers at a failure that a repair moves."""
+"""Standard deviations by which a repair moves a buffer in the rank, as fractions of all buffers."""
+REPAIRED_FRACTIONS = (0.1, 0.5)
+"""Fractions of the buffers alive at a failure that a repair moves."""
 FAILING = 0.2
-"""Of the failures in the worst section, the share that makes a section one where a search failed."""
+"""A section with this fraction of the worst section's failures counts as one where the search failed."""
 PATIENCE = 60
 """Repairs without progress after which a fresh rank begins."""
 
@@ -28,9 +28,9 @@ PATIENCE = 60
 class Ranks:
     """Ranks for one search after the other; 0 is the buffer tried first.
 
-    A search that ran out of placements says how many buffers stood at once, and in which sections room was
-    missing. The rank of the farthest one is kept and changed there: the rest of the packing stays as it was,
-    so that hard places are solved one after the other, where fresh ranks need luck in all of them at once.
+    A search that ran out of placements tells how many buffers were placed at once, and in which sections the
+    capacity was exceeded. The rank that got farthest is kept and changed for buffers in these sections only.
+    So hard sections are solved one after the other, where fresh ranks need luck in all of them at once.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Ranks:
     def _repaired(self) -> Array:
         """The farthest rank with some of the buffers moved that were alive where it failed."""
         count = len(self.best)
-        moved = self.failed & (self.random.random(count) < self.random.choice(REPAIRED_SHARES))
+        moved = self.failed & (self.random.random(count) < self.random.choice(REPAIRED_FRACTIONS))
         noise = count * self.random.choice(REPAIR_NOISE)
         return _ranks(-(self.best + moved * self.random.normal(0, noise, count)))
 

@@ -1,32 +1,44 @@
-"""A complete search for a packing: which buffer stands at its lowest place, and which does not.
+"""A complete search for a packing: which buffer stands at its lowest address, and which does not.
+
+In the drawing time runs to the right and addresses upwards: a buffer is as wide as it lives and as high as
+its size. A and B are placed, C and D are not yet::
+
+    address
+      |        +------C------+               C is alive with A and B: its address is A's top
+      |   +----+-A--+
+      |   |         |     +----D----+        D is alive with B only: its address is B's top
+      |   |         |  +--+-----B---+--+
+      +---+---------+--+---------------+--> time
 
 **Normal form.** Of all packings take one with the least sum of addresses. In it every buffer stands at 0 or
-on top of another one that is alive with it (its carrier), or it could be moved down.
+on top of another buffer that is alive with it (its carrier); otherwise it could be moved down.
 
-**Choices.** Placed buffers have their final addresses, and every buffer not placed yet that is alive with a
-placed one stands above it. So the ``address`` of a buffer not placed yet, the highest top of its placed
-neighbours, is the least that it can have. A choice takes one and says either that it stands there, and is
-placed; or that it does not, and is barred: then it has a carrier that is not placed yet, and stands at
-least as high as the least top that one of those can have, and higher than its address (this is its
-``least`` address). A barred buffer can be placed once a carrier has lifted its address to its least one.
-One of the two cases holds, and where every buffer is barred there is no packing of normal form. The choice
-is always the lowest ``address`` of those not barred, because then no neighbour can be placed below it
-later: if one stood below, so would its carrier and that one's, down to one that stands at its ``address``,
-which is not barred and lower than the lowest.
+**Choices.** Placed buffers have their final addresses, and every buffer not placed yet stands above all
+placed ones that are alive with it. So the ``address`` of a buffer not placed yet, the highest top of its
+placed neighbours, is the least that it can have. A choice takes one such buffer and tries two cases. Either
+it stands at its address: it is *placed*. Or it does not: it is *barred*. Then its carrier is not placed yet,
+so it stands at least as high as the least top that a neighbour not placed yet can have, and higher than its
+address: this is its ``least`` address. A barred buffer can be placed once a carrier has lifted its address
+to its least address.
+
+One of the two cases holds, so the search is complete, and where every buffer is barred there is no packing of
+normal form. The choice is always one with the lowest ``address`` of those not barred, because then no
+neighbour can be placed below it later: if one stood below, so would its carrier and that one's carrier, down
+to one that stands at its ``address``, which is not barred and lower than the lowest.
 
 **Forced.** If no neighbour that is not placed yet can reach below the top of a buffer at its address, the
-buffer could be moved there from wherever it stands, which would lower the sum: it stands there, and if it
-is barred the branch holds no packing of normal form.
+buffer could be moved there from wherever it stands, which would lower the sum of addresses. So it stands
+there, and if it is barred the branch holds no packing of normal form.
 
-**Groups.** Buffers not placed yet fall into groups that share no moment with each other; what is left of
-the problem is one problem a group, since choices elsewhere change neither addresses nor bars of its
-members. So when a group has no solution the search goes back to the choice that made it, past all choices
-in other groups; and a group with the same members, addresses and least addresses has none again (two hashes
-of 64 bits remember it).
+**Groups.** Buffers not placed yet fall into groups that share no moment with each other. Choices in one group
+change neither addresses nor bars in another, so each group is a problem of its own. When a group has no
+solution, the search goes back to the choice that made the group, past all choices in other groups. A group
+with the same members at the same addresses and least addresses has no solution again; two hashes of 64 bits
+remember it.
 
-**Room.** At any moment the buffers alive and not placed yet stand one above the other, none below its least
-address (a barred one not below the least top of the others): stacked in the order of those, each as low as
-possible, they must stay below the capacity.
+**Capacity.** At any moment the buffers alive and not placed yet stand one above the other, none below its
+least address (a barred one not below the least top of the others). Stacked in the order of these addresses,
+each as low as possible, they must stay below the capacity; else the branch holds no packing.
 """
 
 from __future__ import annotations
@@ -53,9 +65,12 @@ SHORT_SHARE = 6
 
 
 class Found(NamedTuple):
-    """``places`` in the order of the buffers, or None; ``proven``: there are none."""
+    """``addresses`` of the buffers, in their order, or None; ``proven`` says that there are none.
 
-    places: tuple[int, ...] | None
+    ``searches`` were started.
+    """
+
+    addresses: tuple[int, ...] | None
     proven: bool
     searches: int
 

@@ -1,4 +1,4 @@
-"""A packing problem as arrays: the moments with most buffers alive, and who is alive there."""
+"""A packing problem as arrays over its sections: the moments at which most buffers are alive."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ Array = NDArray[Any]
 
 
 class Sections(NamedTuple):
-    """Buffers sorted by start; times only as sections, the moments whose living buffers no other has all.
+    """Buffers sorted by start, with their lifetimes given by sections instead of times.
 
-    Two buffers share a moment if they share a section: of all moments of an overlap, one between a start
-    and the next end has the most buffers alive.
+    A section is a moment whose living buffers are not all alive at another moment: the last start before an
+    end. Others add nothing: at any moment the buffers alive are also alive at some section, so two buffers
+    overlap in time exactly if they share a section, and a packing fits if it fits at every section.
     """
 
     first: Array
@@ -35,7 +36,7 @@ class Sections(NamedTuple):
 
 
 def sorted_buffers(problem: PackingProblem) -> tuple[Buffer, ...]:
-    """The buffers that take room, in the order of :class:`Sections`."""
+    """The buffers with a size above 0, in the order of :class:`Sections`."""
     taking = (buffer for buffer in problem.buffers if buffer.size)
     return tuple(sorted(taking, key=lambda buffer: (buffer.start, -buffer.end, -buffer.size)))
 
@@ -55,7 +56,7 @@ def sections(buffers: Sequence[Buffer]) -> Sections:
 
 
 def _section_moments(buffers: Sequence[Buffer]) -> Array:
-    """The last start before each end that has one after the end before it."""
+    """The last start before each end, unless there is none since the end before."""
     events = sorted(
         {(buffer.start, True) for buffer in buffers} | {(buffer.end, False) for buffer in buffers}
     )

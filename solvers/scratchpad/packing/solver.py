@@ -1,4 +1,4 @@
-"""Packing: greedy placements, then the complete search with restarts; the outcome."""
+"""The packing solver: greedy placements, then the complete search with restarts."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ VERSION = "2"
 
 @noting_limits
 def solve(problem: PackingProblem, budget: Budget, params: Params = Params()) -> Outcome[Addresses]:  # noqa: B008
-    """An address for every buffer; the objective is how far up they reach, the bound the largest load.
+    """An address for every buffer; the objective is the highest top, the bound the largest load.
 
-    FEASIBLE (OPTIMAL where the height is the largest load) with addresses; INFEASIBLE when there are provably
-    none below the capacity; UNKNOWN at the limit of the budget, whose ``iterations`` are searches. Buffers
-    with alignments are searched with sizes rounded up to their common multiple: no proof if they differ.
+    The load is the sum of the sizes alive at a moment. The status is OPTIMAL where the height is the largest
+    load, else FEASIBLE with addresses, INFEASIBLE where it is proven that there are none below the capacity,
+    and UNKNOWN at the limit of the budget, whose ``iterations`` are searches. Buffers with alignments are
+    searched with sizes rounded up to the alignments' common multiple; if alignments differ nothing is proven.
     """
     deadline = Deadline(budget.wall_seconds)
     clock = deadline.watch
@@ -41,11 +42,12 @@ def solve(problem: PackingProblem, budget: Budget, params: Params = Params()) ->
     unit = _unit(buffers)
     rounded = _rounded(buffers, unit)
     found = search_packing(rounded, problem.capacity // unit, budget, params, clock)
-    if found.places is not None:
-        pairs = zip(buffers, found.places, strict=True)
-        return _placed(problem, {b.name: place * unit for b, place in pairs}, load, clock)
+    if found.addresses is not None:
+        pairs = zip(buffers, found.addresses, strict=True)
+        return _placed(problem, {buffer.name: address * unit for buffer, address in pairs}, load, clock)
     if found.proven and not _exact(buffers, unit) and len({b.alignment for b in buffers}) == 1:
-        # rounding hinders only the highest buffers: with room for it, the rounded problem is a relaxation
+        # Rounding up can only push the highest buffers over the top. With the capacity rounded up as well,
+        # the rounded problem is a relaxation, so that its proof holds.
         found = search_packing(rounded, -(-problem.capacity // unit), budget, params, clock)
     elif not _exact(buffers, unit):
         found = found._replace(proven=False)

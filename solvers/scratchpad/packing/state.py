@@ -1,4 +1,4 @@
-"""What the compiled packing search changes: its choices, its groups, its trail."""
+"""The arrays that the compiled packing search changes: its choices, its groups, its trail."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from solvers.scratchpad.packing.sections import Sections
 Array = NDArray[Any]
 
 TRAIL, MEMBERS, GROUPS, RUNS, DEEPEST = 0, 1, 2, 3, 4
-"""Places in ``PackingState.used``."""
+"""Entries of ``PackingState.used``."""
 
 
 class Frames(NamedTuple):
-    """The choices made so far, one entry each: which group it splits, and what its undoing restores."""
+    """The choices made so far, an entry each: the group it is made in, and what undoing it goes back to."""
 
     parent: Array
-    """The choice that made the group; -1: none."""
+    """The choice that made the group; -1 for the groups of the whole problem."""
     group: Array
     placed: Array
-    """The buffer placed here; -1: none at the moment."""
+    """The buffer placed by it; -1 while there is none."""
     forced: Array
-    """Whether that one is the only choice."""
+    """Whether that buffer is the only choice ("Forced")."""
     choice_trail: Array
     """Entries of ``PackingState.trail`` in use before the choice."""
     trail: Array
-    """The same before the placement, that is with what the choice has barred so far."""
+    """The same before the placement, when what the choice has barred so far is on the trail."""
     members: Array
     """Entries of ``PackingState.members`` in use before the placement."""
     groups: Array
@@ -39,13 +39,13 @@ class Groups(NamedTuple):
     """Sets of buffers not placed yet that share no section with any other such buffer."""
 
     first: Array
-    """Where its members begin in ``PackingState.members``, in the order of their starts."""
+    """Where the group's members begin in ``PackingState.members``, in the order of their starts."""
     end: Array
     parent: Array
     after: Array
-    """The group to place when this one is; -1: none."""
+    """The group to place once this one is; -1 if none is left."""
     key: Array
-    """The same for groups with equal members at equal least addresses: a hash, and another one."""
+    """A hash that is equal for groups with equal members at equal addresses; ``other_key`` is another one."""
     other_key: Array
 
 
@@ -53,38 +53,39 @@ class PackingState(NamedTuple):
     """Everything a search changes."""
 
     address: Array
-    """[buffers] where each is placed; of one not placed yet, the least address that its neighbours leave."""
+    """[buffers] where each is placed; of one not placed yet the highest top of its placed neighbours."""
     least: Array
-    """[buffers] of one not placed yet, the least address that the search has left; not below the other."""
+    """[buffers] of one not placed yet the least address that its bars leave it; at least ``address``."""
     floor: Array
-    """[sections] scratch: how far up what is alive there reaches at least."""
+    """[sections] scratch: the height that the buffers alive there reach at least."""
     lowest: Array
     """[sections, 2] scratch: the two least tops (or addresses) of buffers not placed yet."""
     lowest_of: Array
-    """[sections] scratch: whose the least one is."""
+    """[sections] scratch: the buffer that has the least one."""
     certain: Array
     """[buffers] scratch: ``least``, raised for barred buffers by what could carry them."""
     order: Array
-    """[buffers] scratch: buffers by that."""
+    """[buffers] scratch: the buffers in the order of ``certain``."""
     members: Array
     trail: Array
     """[entries, 3] what to restore: a buffer, its address and its least one."""
     rank: Array
-    """[buffers] which to try first."""
+    """[buffers] the order in which buffers at equal addresses are tried, 0 first."""
     failures: Array
-    """[sections] how often a placement left too little room there; the caller sets it to 0."""
+    """[sections] how often a placement left too little capacity there; the caller sets it to 0."""
     hopeless: Array
-    """[entries, 3] groups without a solution: key, other key, which search."""
+    """[entries, 3] groups without a solution: key, other key, number of the search that found so."""
     used: Array
-    """[5] entries in use of ``trail``, ``members`` and ``groups``; searches started; most buffers placed."""
+    """[5] entries in use of ``trail``, ``members`` and ``groups``; searches begun; most buffers placed."""
     frames: Frames
     groups: Groups
 
 
 def workspace(instance: Sections) -> PackingState:
-    """Room for any search over ``instance``."""
+    """Arrays large enough for any search over ``instance``."""
     n, sections = instance.buffers, len(instance.load)
-    room = (n + 1) * (n + 2) // 2 + n
+    # Each choice lists the rest of its group anew: n, n - 1, ... members, and as many groups at most.
+    most = (n + 1) * (n + 2) // 2 + n
     return PackingState(
         address=np.zeros(n, np.int64),
         least=np.zeros(n, np.int64),
@@ -93,12 +94,12 @@ def workspace(instance: Sections) -> PackingState:
         lowest_of=np.zeros(sections, np.int64),
         certain=np.zeros(n, np.int64),
         order=np.zeros(n, np.int64),
-        members=np.zeros(room, np.int64),
-        trail=np.zeros((2 * room, 3), np.int64),
+        members=np.zeros(most, np.int64),
+        trail=np.zeros((2 * most, 3), np.int64),
         rank=np.arange(n, dtype=np.int64),
         failures=np.zeros(sections, np.int64),
         hopeless=np.zeros((1 << min(18, 8 + n // 8), 3), np.int64),
         used=np.zeros(5, np.int64),
         frames=Frames(*(np.zeros(n + 1, np.int64) for _ in range(len(Frames._fields)))),
-        groups=Groups(*(np.zeros(room, np.int64) for _ in range(len(Groups._fields)))),
+        groups=Groups(*(np.zeros(most, np.int64) for _ in range(len(Groups._fields)))),
     )
