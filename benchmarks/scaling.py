@@ -32,6 +32,7 @@ from sweep.run.run import StudyRun
 from sweep.search.search import ListedDesigns, designs
 from sweep.study.search_choice import RandomSearch
 from sweep.study.study import AxisChoices, NetworkChoice, Study
+from sweep.tasks.columns import AnswerColumns
 from sweep.tasks.mapping import MappingTask, run_mapping_task
 
 LENGTHS = (0.02, 0.1, 0.5)
@@ -90,10 +91,10 @@ def study(tasks: int) -> Study:
 class Constant:
     """A solver that knows one answer."""
 
-    def __init__(self, answer: dict[str, Any]) -> None:
+    def __init__(self, answer: AnswerColumns) -> None:
         self.answer = answer
 
-    def __call__(self, content: dict[str, Any]) -> dict[str, Any]:
+    def __call__(self, content: dict[str, Any]) -> AnswerColumns:
         return self.answer
 
 

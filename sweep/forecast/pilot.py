@@ -17,6 +17,7 @@ from sweep.study.identity import checked_params
 from sweep.tasks.kinds import Task, answer_task
 from sweep.tasks.known_costs import KnownCosts
 from sweep.tasks.schedule import ScheduleTask
+from sweep.tasks.schedule_answer import run_schedule_task
 from sweep.tasks.tile import TileTask
 
 PILOT_SOLVES = 5
@@ -132,9 +133,9 @@ def _part(task: ScheduleTask, wall_seconds: float) -> float:
     budget = task.solve.budget
     content["budget"] = asdict(replace(budget, wall_seconds=min(wall_seconds, budget.wall_seconds)))
     before = time.perf_counter()
-    answer = answer_task(content)
+    answer = run_schedule_task(content)
     spent = time.perf_counter() - before
-    done = sum(phase["rounds"] for phase in answer.get("search") or ())
+    done = sum(phase["rounds"] for phase in answer["search"]) if "search" in answer else 0
     whole = _rounds(task)
     return min(spent * max(1.0, whole / done), budget.wall_seconds) if done and whole else spent
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Any
 
 from costmodel.hardware.chip import Chip
 from costmodel.schedule.layer_graph.graph import NetworkLayer
@@ -12,6 +11,7 @@ from solvers.budget import Stopwatch
 from solvers.schedule.tiles.layer_parts import Request, TilePart, batches_of, requested_parts
 from solvers.schedule.tiles.mapper import TilePartCost
 from sweep.design.schedule_bounds import ideal_cost
+from sweep.tasks.columns import CostRequests, ScheduleColumns
 from sweep.tasks.known_costs import KnownCosts
 from sweep.tasks.mapping import MappingTask
 from sweep.tasks.schedule import ScheduleTask
@@ -36,14 +36,14 @@ class Rehearsal:
 
     def run(self) -> None:
         """All rounds, the last of which is a whole solve, or as many as there is time for."""
-        while (needs := self._round().get("needs")) and self._watch.wall_seconds < self._seconds:
+        while (needs := _needs_of(self._round())) and self._watch.wall_seconds < self._seconds:
             before = len(self.asked)
             for request in needs:
                 self._answer(Request(*request))
             if len(self.asked) == before:
                 raise RuntimeError(f"{self._task.solve.solver} asked again for costs that it had: {needs}")
 
-    def _round(self) -> dict[str, Any]:
+    def _round(self) -> ScheduleColumns | CostRequests:
         alone = self._alone if self._task.on.alone else None
         payload = self._task.payload(KnownCosts(self._shares, alone))
         left = max(0.1, self._seconds - self._watch.wall_seconds)
@@ -60,6 +60,13 @@ class Rehearsal:
         if new := [share for share in shares if share not in self._shares]:
             self._shares |= {share: ideal_cost(demand.tile, share) for share in new}
             self.asked.append(TileTask(on.source, tuple(new)))
+
+
+def _needs_of(answer: ScheduleColumns | CostRequests) -> list[list[int]]:
+    """What a solver asks for; nothing where it went to its end."""
+    if "needs" in answer:
+        return answer["needs"]
+    return []
 
 
 def ideal_alone(chip: Chip, layer: NetworkLayer, batch: int) -> WholeChipCost:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Mapping as ReadOnlyDict
 from typing import Any
 
 from results.store.known_answers import StoredAnswers
 from results.store.schema.tables import ANSWER_TABLES
+from sweep.tasks.columns import AnswerColumns
 from sweep.tasks.mapping import MappingTask, run_mapping_task
 from sweep.tasks.schedule import ScheduleTask
 from sweep.tasks.schedule_answer import run_schedule_task
@@ -19,7 +20,7 @@ Task = MappingTask | ScratchpadTask | ScheduleTask
 Columns = ReadOnlyDict[str, Sequence[str]]
 """Names of columns by table."""
 
-RUN = {
+RUN: dict[str, Callable[[ReadOnlyDict[str, Any]], AnswerColumns]] = {
     "mapping": run_mapping_task,
     "scratchpad": run_scratchpad_task,
     "schedule": run_schedule_task,
@@ -28,7 +29,7 @@ RUN = {
 """What answers the content of a task, by its kind."""
 
 
-def answer_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
+def answer_task(content: ReadOnlyDict[str, Any]) -> AnswerColumns:
     """The columns that the solve of a task decides, of the row in the table that the task is of."""
     return RUN[content["kind"]](content)
 

@@ -27,6 +27,7 @@ from solvers.mapping.space.space_bounds import space_bounds
 from solvers.outcome import Outcome
 from sweep import VERSION
 from sweep.study.identity import checked_params, content_hash
+from sweep.tasks.columns import MappingColumns
 
 
 def solve_content(solver_name: str, params: str, budget: Budget) -> dict[str, Any]:
@@ -166,7 +167,7 @@ def check_versions(content: ReadOnlyDict[str, Any]) -> None:
         raise VersionMismatchError(f"a worker has {', '.join(wrong)} of the driver")
 
 
-def run_mapping_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
+def run_mapping_task(content: ReadOnlyDict[str, Any]) -> MappingColumns:
     """Answer a task from its :attr:`MappingTask.content`; runs on a worker, returns plain data.
 
     Raises VersionMismatchError, and whatever the solver raises: the runtime makes that a failed completion.
@@ -183,9 +184,9 @@ def run_mapping_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
     return answer_columns(problem, outcome)
 
 
-def answer_columns(problem: MappingProblem, outcome: Outcome[AnyMapping]) -> dict[str, Any]:
+def answer_columns(problem: MappingProblem, outcome: Outcome[AnyMapping]) -> MappingColumns:
     """The columns of a ``layers`` row that the solve decides (see ``results/store/schema/tables.py``)."""
-    columns: dict[str, Any] = {
+    columns: MappingColumns = {
         "status": str(outcome.status),
         "objective": outcome.objective,
         "bound": outcome.bound,
@@ -201,7 +202,7 @@ def answer_columns(problem: MappingProblem, outcome: Outcome[AnyMapping]) -> dic
     return columns if outcome.solution is None else columns | _measured(problem, outcome.solution)
 
 
-def _bounds(problem: MappingProblem, outcome: Outcome[AnyMapping]) -> dict[str, float]:
+def _bounds(problem: MappingProblem, outcome: Outcome[AnyMapping]) -> MappingColumns:
     """Proven bounds on energy and cycles of the problem's mappings, whatever was minimised."""
     bounds = space_bounds(problem)
     proven = {"energy": bounds.energy_pj, "cycles": float(bounds.cycles)}
@@ -223,7 +224,7 @@ def useful_utilization(problem: MappingProblem, cycles: int) -> float:
     return problem.layer.macs / problem.architecture.mac_units / cycles
 
 
-def _measured(problem: MappingProblem, solution: AnyMapping) -> dict[str, Any]:
+def _measured(problem: MappingProblem, solution: AnyMapping) -> MappingColumns:
     """What the cost model says of the answer."""
     executed = executed_layer(problem, solution)
     evaluation = evaluate(problem.architecture, executed, solution)

@@ -22,11 +22,12 @@ from solvers.schedule.set.search import AnnealingPlan, SearchState
 from solvers.schedule.tiles.cost_table import TileCostsNeeded
 from solvers.schedule.tiles.layer_parts import Pruning
 from sweep.study.identity import checked_params
+from sweep.tasks.columns import CostRequests, ScheduleColumns
 from sweep.tasks.known_costs import KnownCosts
 from sweep.tasks.mapping import check_versions
 
 
-def run_schedule_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
+def run_schedule_task(content: ReadOnlyDict[str, Any]) -> ScheduleColumns | CostRequests:
     """Answer a task from its :meth:`ScheduleTask.payload`; runs on a worker, returns plain data.
 
     Where the solver cannot go on without costs that the payload lacks: ``needs``, its requests, in place of
@@ -48,7 +49,7 @@ def run_schedule_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
         module.spaces_of(params), params, params.rounds(len(problem.graph.layers)), params.deepest
     )
     outcome, state = solve_epoch(problem, budget, plan, EpochOf(**content["epoch"]), states)
-    return answer_columns(problem, outcome) | {"state": state and state.to_json()}
+    return {**answer_columns(problem, outcome), "state": None if state is None else state.to_json()}
 
 
 def _problem(content: ReadOnlyDict[str, Any]) -> ScheduleProblem:
@@ -62,9 +63,9 @@ def _graph(layers: Iterable[ReadOnlyDict[str, Any]]) -> LayerGraph:
     return LayerGraph("", tuple(map(NetworkLayer.from_json, layers)))
 
 
-def answer_columns(problem: ScheduleProblem, outcome: Outcome[ScheduleSolution]) -> dict[str, Any]:
+def answer_columns(problem: ScheduleProblem, outcome: Outcome[ScheduleSolution]) -> ScheduleColumns:
     """The columns of a ``schedules`` row that the solve decides (see ``results/store/schema/tables.py``)."""
-    columns: dict[str, Any] = {
+    columns: ScheduleColumns = {
         "status": str(outcome.status),
         "objective": outcome.objective,
         "bound": outcome.bound,
@@ -77,7 +78,7 @@ def answer_columns(problem: ScheduleProblem, outcome: Outcome[ScheduleSolution])
     return columns if outcome.solution is None else columns | _measured(problem, outcome.solution)
 
 
-def _bounds(problem: ScheduleProblem) -> dict[str, float]:
+def _bounds(problem: ScheduleProblem) -> ScheduleColumns:
     """Proven bounds on energy and cycles of the problem's schedules, whatever was minimised.
 
     They rest on what the solve had time for, as its own bound does.
@@ -87,7 +88,7 @@ def _bounds(problem: ScheduleProblem) -> dict[str, float]:
     return {} if bounds is None else {"energy_bound_pj": bounds.energy_pj, "cycles_bound": bounds.cycles}
 
 
-def _measured(problem: ScheduleProblem, solution: ScheduleSolution) -> dict[str, Any]:
+def _measured(problem: ScheduleProblem, solution: ScheduleSolution) -> ScheduleColumns:
     """What the chip model says of the answer, counted from nothing."""
     evaluation = problem.judge().evaluate(solution.tree)
     assert isinstance(evaluation, ChipEvaluation)

@@ -15,6 +15,7 @@ from solvers.outcome import Outcome
 from solvers.scratchpad.problem import ScratchpadProblem
 from sweep import VERSION
 from sweep.study.identity import checked_params, content_hash
+from sweep.tasks.columns import ScratchpadColumns
 from sweep.tasks.mapping import check_versions, solve_columns, solve_content
 
 
@@ -95,7 +96,7 @@ class ScratchpadTask:
         }
 
 
-def run_scratchpad_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
+def run_scratchpad_task(content: ReadOnlyDict[str, Any]) -> ScratchpadColumns:
     """Answer a task from its :attr:`ScratchpadTask.content`; runs on a worker, returns plain data.
 
     Raises VersionMismatchError, and whatever the solver raises: the runtime makes that a failed completion.
@@ -121,7 +122,7 @@ def _graph(content: ReadOnlyDict[str, Any]) -> OperatorGraph:
     return OperatorGraph("", operators, tensors, ScratchpadSettings(**content["settings"]))
 
 
-def _columns(outcome: Outcome[Plan]) -> dict[str, Any]:
+def _columns(outcome: Outcome[Plan]) -> ScratchpadColumns:
     """The columns of a ``scratchpads`` row that the solve decides (``results/store/schema/tables.py``)."""
     return {
         "status": str(outcome.status),

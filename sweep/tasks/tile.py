@@ -14,6 +14,7 @@ from solvers.schedule.tiles.layer_parts import TilePart
 from solvers.schedule.tiles.mapper import TileMapper
 from sweep import VERSION
 from sweep.study.identity import checked_params, content_hash
+from sweep.tasks.columns import TileCostColumns
 from sweep.tasks.known_costs import share_numbers
 from sweep.tasks.mapping import (
     SolveSettings,
@@ -74,7 +75,7 @@ class TileTask:
         }
 
 
-def run_tile_task(content: ReadOnlyDict[str, Any]) -> dict[str, Any]:
+def run_tile_task(content: ReadOnlyDict[str, Any]) -> TileCostColumns:
     """Answer a task from its :attr:`TileTask.content`; runs on a worker, returns plain data.
 
     Raises VersionMismatchError, and whatever the solver raises: the runtime makes that a failed completion.

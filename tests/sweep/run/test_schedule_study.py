@@ -345,7 +345,7 @@ def test_what_is_bounded_before_tile_costs_are_known_is_below_what_is_found(
 ) -> None:
     mapped = study.model_copy(update={"mapping": MappingChoice(solver=solver)})
     task = next(t for t in workload_of(mapped).tasks(next(designs(mapped))) if isinstance(t, ScheduleTask))
-    row = answer_task(TileTask(task.on.source, task.demand.tile_parts()).content)
+    row: Any = answer_task(TileTask(task.on.source, task.demand.tile_parts()).content)
     ideal = list(ideal_costs(task.demand).values())
     for cost, (_, energy_pj, cycles, _) in zip(ideal, row["costs"], strict=True):
         assert cost.energy_pj < energy_pj

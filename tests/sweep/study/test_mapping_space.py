@@ -160,7 +160,7 @@ def test_a_tasks_identity_is_that_of_the_rules_that_apply() -> None:
 @pytest.mark.parametrize("rules", [SpaceRules(), SpaceRules("free", padding=0.2), SpaceRules("all")])
 def test_the_columns_of_an_answer(rules: SpaceRules) -> None:
     asked = task(rules, gemm("g", M=7, N=4, K=4))
-    row = run_mapping_task(json.loads(json.dumps(asked.content)))
+    row: Any = run_mapping_task(json.loads(json.dumps(asked.content)))
     assert 0 < row["bound"] <= row["objective"]
     assert row["gap"] == (row["objective"] - row["bound"]) / row["objective"]
     assert row["space"]["name"] == rules.describe()
@@ -178,7 +178,7 @@ def test_the_columns_of_an_answer(rules: SpaceRules) -> None:
 @pytest.mark.parametrize("solver", solver_names("mapping"))
 def test_every_solvers_rows_carry_a_certificate_or_a_reason(solver: str) -> None:
     layer = gemm("g", M=3, N=4, K=2)
-    solved = run_mapping_task(json.loads(json.dumps(task(SpaceRules("free"), layer, solver).content)))
+    solved: Any = run_mapping_task(json.loads(json.dumps(task(SpaceRules("free"), layer, solver).content)))
     assert solved["status"] in ("optimal", "feasible")
     assert 0 < solved["bound"] <= solved["objective"]
     assert 0 <= solved["gap"] < 1
@@ -186,7 +186,7 @@ def test_every_solvers_rows_carry_a_certificate_or_a_reason(solver: str) -> None
     assert solved["cycles_bound"] <= solved["cycles"]
     assert solved["space"]["name"] == "perfect factors; any bypass"
     impossible = SpaceRules(levels=(LevelRules("SRAM", (FactorRule("M", 2, 2),)),))
-    row = run_mapping_task(json.loads(json.dumps(task(impossible, layer, solver).content)))
+    row: Any = run_mapping_task(json.loads(json.dumps(task(impossible, layer, solver).content)))
     assert row["status"] == "infeasible"
     assert [row[key] for key in ("objective", "bound", "gap", "solved_by")] == [None] * 4
     assert "SRAM: no temporal factor M = 2 divides M=3" in row["note"]

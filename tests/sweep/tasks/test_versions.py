@@ -16,6 +16,7 @@ from sweep.run.run import StudyRun
 from sweep.search.search import search_of
 from sweep.study.lock import lock_content
 from sweep.study.study import Study, load_study
+from sweep.tasks.columns import MappingColumns
 from sweep.tasks.mapping import run_mapping_task
 
 Start = Callable[[Callable[[Any], Any]], InProcessRuntime]
@@ -37,7 +38,7 @@ def test_the_lock_file_has_the_version_of_every_solver_of_a_study_of_chips() -> 
 def test_a_worker_of_another_version_ends_the_run(
     tiny: Study, tmp_path: Path, in_process: Start, key: str
 ) -> None:
-    def other(content: Mapping[str, Any]) -> dict[str, Any]:
+    def other(content: Mapping[str, Any]) -> MappingColumns:
         return run_mapping_task({**content, key: "0.0.1-other"})
 
     with RunWriter(tmp_path / "run") as writer:
