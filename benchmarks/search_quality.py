@@ -25,7 +25,7 @@ import numpy as np
 import record
 
 from results.front.pareto import front_mask, hypervolume, reference_point
-from sweep.design.design_row import Row, objective_bounds, objectives
+from sweep.design.design_row import DesignRow, objective_bounds, objectives
 from sweep.design.mapping_workload import LayerDemand, MappingWorkload, layer_demands, mapping_settings
 from sweep.run.pruning import BoundsPruning
 from sweep.search.optuna_search import OptunaProposals, Point
@@ -92,7 +92,7 @@ class Truth:
     layers: int
     kept: Path | None = None
     seconds: float = 0.0
-    rows: dict[str, Row] = field(default_factory=dict)
+    rows: dict[str, DesignRow] = field(default_factory=dict)
     demands: tuple[LayerDemand, ...] = ()
 
     def __post_init__(self) -> None:
@@ -109,7 +109,7 @@ class Truth:
         self.reference = reference_point(self._points(self.rows.values()))
         self.volume = hypervolume(self._points(self.rows.values()), self.reference)
 
-    def _answers(self) -> tuple[float, dict[str, Row]]:
+    def _answers(self) -> tuple[float, dict[str, DesignRow]]:
         """CPU seconds of the grid's solves and their rows; those of an earlier run where these were kept."""
         asked = content_hash([task.id for design in self.space.grid() for task in self.tasks(design)])
         kept = self.kept and self.kept / f"{self.name}-{asked}.json"
@@ -124,7 +124,7 @@ class Truth:
             kept.write_text(json.dumps([seconds, rows]))
         return seconds, rows
 
-    def share(self, rows: Sequence[Row]) -> float:
+    def share(self, rows: Sequence[DesignRow]) -> float:
         """The share of the grid's hypervolume that these designs have."""
         return hypervolume(self._points(rows), self.reference) / self.volume if rows else 0.0
 
@@ -146,7 +146,7 @@ class Truth:
     def _points(self, rows: Any) -> list[list[float]]:
         return [[log(row[name]) for name in self.study.objectives] for row in rows]
 
-    def _solved(self, design: Design) -> Row:
+    def _solved(self, design: Design) -> DesignRow:
         energy_pj = cycles = 0.0
         for demand, task in zip(self.demands, self.tasks(design), strict=True):
             answer = run_mapping_task(task.content)
@@ -181,8 +181,8 @@ class Drive:
 
     def course(self, at_once: int) -> Course:
         """With so many designs open at a time, answered in their order."""
-        solving: deque[Row] = deque()
-        rows: list[Row] = []
+        solving: deque[DesignRow] = deque()
+        rows: list[DesignRow] = []
         while len(rows) < DESIGNS[-1] and (solving or not self.search.finished):
             while len(solving) < at_once and not self.search.finished:
                 solving.extend(self._asked())
@@ -192,7 +192,7 @@ class Drive:
         shares = tuple(self.truth.share(rows[:count]) for count in range(1, len(rows) + 1))
         return Course(shares, self.discarded, self.search.repeats)
 
-    def _asked(self) -> Iterator[Row]:
+    def _asked(self) -> Iterator[DesignRow]:
         """The rows of the next designs; those that are discarded by their bounds are told at once."""
         for design in self.search.ask():
             if row := self._dominated(design):
@@ -201,7 +201,7 @@ class Drive:
             else:
                 yield self.truth.rows[str(design.values)] | {"trial": design.trial}
 
-    def _dominated(self, design: Design) -> Row | None:
+    def _dominated(self, design: Design) -> DesignRow | None:
         """As :meth:`BoundsPruning.discard`, with bounds that no other search has to find again."""
         if self.pruning is None:
             return None
@@ -209,10 +209,10 @@ class Drive:
         bounds = objective_bounds(self.pruning.study, design, energy_pj, cycles)
         if self.pruning.dominating(np.array(bounds)) is None:
             return None
-        found = {"energy_bound_pj": energy_pj, "cycles_bound": cycles}
-        return {"status": "dominated", "trial": design.trial} | found
+        found: DesignRow = {"status": "dominated", "trial": design.trial}
+        return found | {"energy_bound_pj": energy_pj, "cycles_bound": cycles}
 
-    def _tell(self, row: Row) -> None:
+    def _tell(self, row: DesignRow) -> None:
         if self.pruning:
             self.pruning.evaluated(row)
         self.search.tell(row)

@@ -4,24 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from sweep.study.design_space import Design
-from sweep.study.hardware import area_um2, frequency_hz, hardware_columns
+from sweep.study.hardware import HardwareColumns, area_um2, frequency_hz, hardware_columns
 from sweep.study.identity import content_hash
 from sweep.study.study import Study
 
-Row = dict[str, Any]
+
+class DesignRow(HardwareColumns, total=False):
+    """A ``designs`` row, or the part of it that is known: energies in pJ, areas in um2, traffic in bytes.
+
+    A design without objectives has a ``note`` (infeasible, dominated) or an ``error`` (failed) instead.
+    """
+
+    design_id: str
+    study: str
+    study_id: str
+    axes: dict[str, Any]
+    status: str
+    trial: int | None
+    baseline: bool
+    feasible: bool
+    area_um2: float
+    energy_pj: float
+    cycles: int
+    edp_pj_cycles: float
+    latency_seconds: float
+    energy_bound_pj: float
+    cycles_bound: float
+    off_chip_bytes: int
+    off_chip_energy_pj: float
+    off_chip_bytes_bound: float
+    off_chip_energy_bound_pj: float
+    dram_bytes: int
+    noc_hop_bytes: int
+    energy_gap: float
+    cycles_gap: float
+    solves: int
+    cached_solves: int
+    failures: int
+    cpu_seconds: float
+    networks: dict[str, dict[str, Any]]
+    energy_by_level_pj: dict[str, float]
+    error: str
+    note: str
+    finished_at: datetime
 
 
-def design_row(study: Study, design: Design) -> Row:
+def design_row(study: Study, design: Design) -> DesignRow:
     """The part of a ``designs`` row that is known before any solve; all of it for an infeasible design."""
     columns = hardware_columns(design.hardware)
-    row: Row = {
+    row = cast(DesignRow, columns) | {
         "design_id": content_hash(_identity(study, columns)),
         "study": study.name,
         "axes": dict(design.values),
-        **columns,
         "area_um2": area_um2(design.hardware),
         "finished_at": datetime.now(UTC),
         "feasible": design.feasible,
@@ -33,7 +70,7 @@ def design_row(study: Study, design: Design) -> Row:
     return row
 
 
-def _identity(study: Study, columns: Row) -> list[Any]:
+def _identity(study: Study, columns: HardwareColumns) -> list[Any]:
     """What makes the design this one: its hardware, and what the study asks of it."""
     asked = study.identity
     if study.schedule is not None:
@@ -42,26 +79,24 @@ def _identity(study: Study, columns: Row) -> list[Any]:
     return identity if study.scratchpad is None else [*identity, asked["scratchpad"]]
 
 
-def infeasible_row(study: Study, design: Design, note: str) -> Row:
+def infeasible_row(study: Study, design: Design, note: str) -> DesignRow:
     """The row of a design that provably cannot run a network, known without a solve."""
-    found = {"status": "infeasible", "feasible": False, "solves": 0, "note": note}
+    found: DesignRow = {"status": "infeasible", "feasible": False, "solves": 0, "note": note}
     return design_row(study, design) | found
 
 
-def without_answer(bad: Sequence[tuple[str, str]]) -> Row:
+def without_answer(bad: Sequence[tuple[str, str]]) -> DesignRow:
     """Why a design has no objectives, from (status, sentence): failures, or what provably does not fit."""
     reasons = "; ".join(sentence for _, sentence in bad[:3])
     if len(bad) > 3:
         reasons += f"; and {len(bad) - 3} more"
     infeasible = all(status == "infeasible" for status, _ in bad)
-    return {
-        "status": "infeasible" if infeasible else "failed",
-        "feasible": False,
-        "note" if infeasible else "error": reasons,
-    }
+    if infeasible:
+        return {"status": "infeasible", "feasible": False, "note": reasons}
+    return {"status": "failed", "feasible": False, "error": reasons}
 
 
-def objectives(design: Design, energy_pj: float, cycles: int) -> Row:
+def objectives(design: Design, energy_pj: float, cycles: int) -> DesignRow:
     """The columns a study may minimise; each grows with energy and cycles, so bounds give bounds."""
     return {
         "area_um2": area_um2(design.hardware),
@@ -80,7 +115,7 @@ def whole_cycles(cycles: float) -> int:
     return max(1, round(cycles))
 
 
-def complete(design: Design, found: tuple[float, int], bounds: tuple[float, float]) -> Row:
+def complete(design: Design, found: tuple[float, int], bounds: tuple[float, float]) -> DesignRow:
     """The columns of a design whose energy (pJ) and cycles were ``found``, with proven ``bounds`` on both.
 
     ``found`` cycles are those of :func:`whole_cycles`; a bound of 2.5 on a sum of cycles bounds them by 2.
@@ -98,5 +133,11 @@ def complete(design: Design, found: tuple[float, int], bounds: tuple[float, floa
 
 def objective_bounds(study: Study, design: Design, energy_pj: float, cycles: float) -> list[float]:
     """Bounds on the study's objectives from those on energy and cycles; 0, where these say nothing of one."""
-    known = objectives(design, energy_pj, whole_cycles(cycles))
+    known = cast(dict[str, Any], objectives(design, energy_pj, whole_cycles(cycles)))
     return [float(known.get(name, 0.0)) for name in study.objectives]
+
+
+def objective_values(study: Study, row: DesignRow) -> list[float]:
+    """The study's objectives of a complete design, in their order."""
+    # which columns these are is the study's choice, so no type knows
+    return [float(cast(dict[str, Any], row)[name]) for name in study.objectives]

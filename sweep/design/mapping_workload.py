@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
@@ -14,7 +15,7 @@ from costmodel.workload.network import Layer, distinct_layers
 from solvers.catalogue import solver, solver_names
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space.space_bounds import space_bounds
-from sweep.design.design_row import Row, complete, whole_cycles, without_answer
+from sweep.design.design_row import DesignRow, complete, whole_cycles, without_answer
 from sweep.design.scratchpad_plans import ScratchpadPlans
 from sweep.study.design_space import Design
 from sweep.study.mapping_space import check_rules
@@ -112,11 +113,11 @@ class MappingWorkload:
         found = [space_bounds(problem) for problem in problems]
         return _sums(self.demands, [(bounds.energy_pj, bounds.cycles) for bounds in found])
 
-    def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[AnswerSummary]) -> Row:
+    def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[AnswerSummary]) -> DesignRow:
         """The columns that follow from the answers to :meth:`tasks`."""
         mine = [answer for answer in answers if isinstance(answer, MappingSummary)]
         plans = [answer for answer in answers if isinstance(answer, ScratchpadSummary)]
-        row: Row = {"networks": _by_network(self.demands, task_ids[: len(mine)], mine)}
+        row: DesignRow = {"networks": _by_network(self.demands, task_ids[: len(mine)], mine)}
         for network, task_id in zip(row["networks"].values(), task_ids[len(mine) :], strict=bool(plans)):
             network["scratchpad"] = task_id
         bad = [(d, a) for d, a in zip(self.demands, mine, strict=True) if not a.mapped]
@@ -129,7 +130,7 @@ class MappingWorkload:
         return row | _totals(design, self.demands, mine)
 
 
-def _totals(design: Design, demands: tuple[LayerDemand, ...], answers: list[MappingSummary]) -> Row:
+def _totals(design: Design, demands: tuple[LayerDemand, ...], answers: list[MappingSummary]) -> DesignRow:
     """Sums over all networks: layers one after the other, times their counts and the network's weight."""
     energy, cycles = _sums(demands, [(answer.energy_pj, answer.cycles) for answer in answers])
     bounds = _sums(demands, [(answer.energy_bound_pj, answer.cycles_bound) for answer in answers])
@@ -154,8 +155,8 @@ def _sums(demands: tuple[LayerDemand, ...], parts: Iterable[tuple[float, float]]
 
 def _by_network(
     demands: tuple[LayerDemand, ...], task_ids: Sequence[str], answers: list[MappingSummary]
-) -> Row:
-    networks: Row = {}
+) -> dict[str, dict[str, Any]]:
+    networks: dict[str, dict[str, Any]] = {}
     for demand, task_id, answer in zip(demands, task_ids, answers, strict=True):
         nothing_yet = {"weight": demand.weight, "energy_pj": 0.0, "cycles": 0, "layers": []}
         entry = networks.setdefault(demand.network, nothing_yet)

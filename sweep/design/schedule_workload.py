@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
+from typing import Any
 
 from costmodel.errors import InputError
 from costmodel.formats.layer_graphs import load_layer_graph
@@ -17,7 +18,7 @@ from solvers.schedule.fitting import fitted
 from solvers.schedule.set.epochs import EpochOf
 from solvers.schedule.tiles.layer_parts import TileCostDemand
 from solvers.schedule.tiles.mapper import tile_solver
-from sweep.design.design_row import Row, complete, whole_cycles, without_answer
+from sweep.design.design_row import DesignRow, complete, whole_cycles, without_answer
 from sweep.design.schedule_bounds import bounds_before
 from sweep.study.design_space import Design
 from sweep.study.study import NetworkChoice, Study
@@ -189,7 +190,7 @@ class ScheduleWorkload:
         energies, cycles = (map(prod, zip(weights, part, strict=True)) for part in zip(*found, strict=True))
         return sum(energies), sum(cycles)
 
-    def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[AnswerSummary]) -> Row:
+    def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[AnswerSummary]) -> DesignRow:
         """The columns that follow from the answers to :meth:`tasks`: sums of the best schedules.
 
         A network has an answer where one of its seeds has; its bounds are the best that any seed proved.
@@ -200,7 +201,7 @@ class ScheduleWorkload:
             _Scheduled(choice, task_ids[first : first + seeds], found[first : first + seeds])
             for choice, first in zip(self._networks, range(0, len(found), seeds), strict=True)
         ]
-        row: Row = {"networks": {one.choice.shown: one.row for one in networks}}
+        row: DesignRow = {"networks": {one.choice.shown: one.row for one in networks}}
         if reasons := [one.reason for one in networks if not one.scheduled]:
             return row | without_answer(reasons)
         return row | _totals(design, networks)
@@ -236,9 +237,9 @@ class _Scheduled:
         return min(energy, self.best.energy_pj), min(cycles, self.best.cycles)
 
     @property
-    def row(self) -> Row:
+    def row(self) -> dict[str, Any]:
         """The network's entry in the design's row."""
-        row: Row = {"weight": self.choice.weight, "seeds": list(self.task_ids)}
+        row: dict[str, Any] = {"weight": self.choice.weight, "seeds": list(self.task_ids)}
         if self.scheduled:
             row |= {"schedule": self.task_ids[self.place]}
             row |= {"energy_pj": self.best.energy_pj, "cycles": self.best.cycles}
@@ -251,7 +252,7 @@ class _Scheduled:
         return told.status, f"{self.choice.shown}: {told.status}: {told.remark}"
 
 
-def _totals(design: Design, networks: Sequence[_Scheduled]) -> Row:
+def _totals(design: Design, networks: Sequence[_Scheduled]) -> DesignRow:
     """Sums over the networks with their weights, one after the other."""
     energy = sum(one.choice.weight * one.best.energy_pj for one in networks)
     cycles = whole_cycles(sum(one.choice.weight * one.best.cycles for one in networks))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from costmodel.errors import InputError, did_you_mean
 from costmodel.formats.architectures import load_architecture
@@ -14,6 +13,7 @@ from costmodel.scratchpad.graph import ScratchpadSettings, operator_graph
 from costmodel.workload.network import Network
 from solvers.budget import Stopwatch
 from solvers.scratchpad.problem import ScratchpadProblem, below_requirement
+from sweep.design.design_row import DesignRow
 from sweep.study.study import NetworkChoice, ScratchpadChoice, Study
 from sweep.study.study_names import complete_params, network_of
 from sweep.tasks.scratchpad import PlannedGraph, ScratchpadSolve, ScratchpadTask
@@ -104,7 +104,7 @@ class ScratchpadPlans:
             if not answer.planned
         ]
 
-    def totals(self, architecture: Architecture, answers: Sequence[ScratchpadSummary]) -> dict[str, Any]:
+    def totals(self, architecture: Architecture, answers: Sequence[ScratchpadSummary]) -> DesignRow:
         """The off-chip columns of a ``designs`` row: sums over the networks with their weights.
 
         A spill writes to the outermost level, a retrieval reads from it. Every byte that the bound counts

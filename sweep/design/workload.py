@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from sweep.design.design_row import Row
+from sweep.design.design_row import DesignRow
 from sweep.study.design_space import Design
 from sweep.study.study import Study
 from sweep.tasks.kinds import Task
@@ -28,7 +28,7 @@ class DesignWorkload(Protocol):
     def bounds(self, tasks: Sequence[Task]) -> tuple[float, float]:
         """Proven lower bounds on energy_pj and cycles of a design with these :meth:`tasks`."""
 
-    def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[AnswerSummary]) -> Row:
+    def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[AnswerSummary]) -> DesignRow:
         """The columns of the design's row that follow from the answers to :meth:`tasks`, in their order."""
 
 

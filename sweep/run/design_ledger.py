@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sweep.design.design_row import Row, design_row
+from sweep.design.design_row import DesignRow, design_row
 from sweep.design.workload import DesignWorkload
 from sweep.run.waiting_ledger import WaitingLedger
 from sweep.study.design_space import Design
@@ -41,7 +41,7 @@ class DesignLedger:
         """Whether the task is answered."""
         return task_id in self.answers
 
-    def open(self, design: Design, tasks: Sequence[Task]) -> tuple[list[Task], Row | None]:
+    def open(self, design: Design, tasks: Sequence[Task]) -> tuple[list[Task], DesignRow | None]:
         """Wait for the answers to the design's ``tasks``; returns those that nobody has asked for yet.
 
         The row is there at once where every answer already is.
@@ -53,18 +53,18 @@ class DesignLedger:
         row = None if self._waiting.waits(entry) else self._row(entry)
         return [by_id[task_id] for task_id in new], row
 
-    def record(self, task_id: str, answer: AnswerSummary) -> list[Row]:
+    def record(self, task_id: str, answer: AnswerSummary) -> list[DesignRow]:
         """Enter an answer; returns the rows of the designs that it completes."""
         self.answers[task_id] = answer
         return [self._row(entry) for entry in self._waiting.answered(task_id)]
 
-    def _row(self, entry: _OpenDesign) -> Row:
+    def _row(self, entry: _OpenDesign) -> DesignRow:
         """The ``designs`` row of a design all of whose tasks are answered."""
         answers = [self.answers[task_id] for task_id in entry.tasks]
         found = self.workload.results(entry.design, entry.tasks, answers)
         return design_row(self.study, entry.design) | self._effort({*entry.before, *entry.tasks}) | found
 
-    def _effort(self, solves: set[str]) -> Row:
+    def _effort(self, solves: set[str]) -> DesignRow:
         """The columns that count the design's solves, and the CPU time of those it was first to need.
 
         Epochs before answers that were in the store were in it, too, and nobody has read them.

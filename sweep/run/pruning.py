@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.space import MappingSpace
-from sweep.design.design_row import Row, design_row, infeasible_row, objective_bounds
+from sweep.design.design_row import DesignRow, design_row, infeasible_row, objective_bounds, objective_values
 from sweep.design.workload import DesignWorkload
 from sweep.study.design_space import Design
 from sweep.study.study import Study
@@ -20,7 +20,7 @@ Objectives = NDArray[np.float64]
 """One design's values, in the order of the study's objectives."""
 
 
-def without_mapping(study: Study, design: Design, tasks: Sequence[MappingTask]) -> Row | None:
+def without_mapping(study: Study, design: Design, tasks: Sequence[MappingTask]) -> DesignRow | None:
     """The row of a design on which a layer provably has no mapping, with the reason and its numbers."""
     for task in tasks:
         # a padded dim may have factors that get round what stands in the way of its own
@@ -52,14 +52,14 @@ class BoundsPruning:
         self.study, self.workload = study, workload
         self._front = np.empty((0, len(study.objectives)))
 
-    def evaluated(self, row: Row) -> None:
+    def evaluated(self, row: DesignRow) -> None:
         """Take in a ``designs`` row; only complete ones can dominate."""
         if row["status"] == "complete":
             point = self._point(row)
             worse = (point <= self._front).all(axis=1)
             self._front = np.vstack([self._front[~worse], point])
 
-    def discard(self, design: Design, tasks: Sequence[Task]) -> Row | None:
+    def discard(self, design: Design, tasks: Sequence[Task]) -> DesignRow | None:
         """The row of a design that cannot be on the front; None for one that may be."""
         energy_pj, cycles = self.workload.bounds(tasks)
         bounds = np.array(objective_bounds(self.study, design, energy_pj, cycles))
@@ -86,5 +86,5 @@ class BoundsPruning:
             for name, bound, reached in pairs
         )
 
-    def _point(self, row: Row) -> Objectives:
-        return np.array([row[name] for name in self.study.objectives], dtype=np.float64)
+    def _point(self, row: DesignRow) -> Objectives:
+        return np.array(objective_values(self.study, row), dtype=np.float64)

@@ -13,7 +13,7 @@ from results.store.folder import RunFolder, RunWriter
 from results.store.known_answers import StoredAnswers, stored_in
 from results.store.schema.tables import ANSWER_TABLES
 from sweep.design.cost_tables import CostTables, CostTask
-from sweep.design.design_row import Row, design_row, infeasible_row
+from sweep.design.design_row import DesignRow, design_row, infeasible_row
 from sweep.design.workload import DesignWorkload, tasks_of, workload_of
 from sweep.forecast.plan import StudyPlan
 from sweep.run.cost_ledger import CostLedger
@@ -46,7 +46,7 @@ class RunObserver:
     def asked(self, solves: int) -> None:
         """Schedules wait for so many more solves."""
 
-    def designed(self, row: dict[str, Any]) -> None:
+    def designed(self, row: DesignRow) -> None:
         """One design has its row."""
 
 
@@ -196,7 +196,7 @@ class StudyRun:
             assert isinstance(task, Task)
             self._record(task, row)
 
-    def _without_solves(self, design: Design, tasks: list[Task], stored: Collection[str]) -> Row | None:
+    def _without_solves(self, design: Design, tasks: list[Task], stored: Collection[str]) -> DesignRow | None:
         """The row of a design that breaks a constraint, can have no answer, or is discarded by its bounds."""
         if not design.feasible:
             return design_row(self.study, design)
@@ -221,7 +221,7 @@ class StudyRun:
         for complete in self.ledger.record(task.id, summary_of(task, row)):
             self._close(complete)
 
-    def _close(self, row: dict[str, Any]) -> None:
+    def _close(self, row: DesignRow) -> None:
         self.writer.append("designs", row | {"study_id": self._study_id})
         if self.pruning:
             self.pruning.evaluated(row)

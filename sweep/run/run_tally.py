@@ -6,6 +6,7 @@ import warnings
 from collections import Counter
 from typing import Any
 
+from sweep.design.design_row import DesignRow
 from sweep.forecast.plan import StudyPlan
 from sweep.run.run import RunObserver
 
@@ -54,9 +55,10 @@ class RunTally(RunObserver):
             else:
                 self.layer_cpu_seconds += spent
 
-    def designed(self, row: dict[str, Any]) -> None:
+    def designed(self, row: DesignRow) -> None:
         self.designs[row["status"]] += 1
-        self.trials |= {row["trial"]} - {None}
+        if (number := row["trial"]) is not None:
+            self.trials.add(number)
 
     @property
     def summary(self) -> str:

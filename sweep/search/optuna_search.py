@@ -20,7 +20,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from results.front.pareto import recent_gain
-from sweep.design.design_row import Row, objective_bounds
+from sweep.design.design_row import DesignRow, objective_bounds, objective_values
 from sweep.design.workload import solved_how
 from sweep.search.trial_journal import append_records, mend
 from sweep.study.axis import Axis
@@ -109,11 +109,11 @@ class OptunaProposals:
             return [self._again.popleft() for _ in range(min(len(self._again), TRIALS_PER_ASK))]
         return [self._proposed()]
 
-    def tell(self, row: Row) -> None:
+    def tell(self, row: DesignRow) -> None:
         if row["status"] == "complete":
-            self._evaluated.append([float(row[name]) for name in self._study.objectives])
-        trial = self._open.pop(row["trial"], None)
-        if trial is not None:
+            self._evaluated.append(objective_values(self._study, row))
+        number = row["trial"]
+        if number is not None and (trial := self._open.pop(number, None)):
             self._tell(trial, row)
 
     def _on_a_plateau(self) -> bool:
@@ -153,7 +153,7 @@ class OptunaProposals:
         else:
             self._optuna.tell(trial, state=TrialState.FAIL)
 
-    def _tell(self, trial: Trial, row: Row) -> None:
+    def _tell(self, trial: Trial, row: DesignRow) -> None:
         """Tell the sampler what it shall learn; a failed solve is told as such, and tried again next time.
 
         A design that breaks a constraint has no objectives: it is told infinities, and by how much it does.
@@ -171,7 +171,7 @@ class OptunaProposals:
             trial.set_user_attr(BOUNDS, True)
             values = objective_bounds(self._study, design, row["energy_bound_pj"], row["cycles_bound"])
         else:
-            values = [float(row[name]) for name in self._study.objectives]
+            values = objective_values(self._study, row)
         self._optuna.tell(trial, values)
 
     def _constrain(self, trial: Trial, excesses: Mapping[str, float]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from costmodel.errors import InputError
 from costmodel.formats.architectures import load_architecture
 from costmodel.formats.chips import load_chip
-from sweep.design.design_row import Row
+from sweep.design.design_row import DesignRow
 from sweep.design.mapping_workload import layer_demands
 from sweep.study.design_space import Constraint, Design, DesignSpace
 from sweep.study.search_choice import GridSearch, OptunaSearch, RandomSearch
@@ -40,7 +40,7 @@ class DesignSearch(Protocol):
     def ask(self) -> list[Design]:
         """The next designs, each one once, infeasible ones included; none only when finished."""
 
-    def tell(self, row: Row) -> None:
+    def tell(self, row: DesignRow) -> None:
         """The ``designs`` row of a design that was asked for."""
 
 
@@ -58,7 +58,7 @@ class ListedDesigns:
         self.finished = len(batch) < DESIGNS_PER_ASK
         return batch
 
-    def tell(self, row: Row) -> None:
+    def tell(self, row: DesignRow) -> None:
         """Nothing follows from it."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import inf
-from typing import Any
+from typing import Any, TypedDict
 
 from costmodel.hardware.architecture import Architecture
 from costmodel.hardware.chip import Chip
@@ -64,7 +64,15 @@ QUANTITIES: dict[str, Callable[[Hardware], float]] = {
 """What a study may constrain."""
 
 
-def hardware_columns(hardware: Hardware) -> dict[str, Any]:
+class HardwareColumns(TypedDict, total=False):
+    """The columns of a ``designs`` row that hold the whole hardware: an architecture or a chip."""
+
+    architecture_name: str
+    architecture: dict[str, Any]
+    chip: dict[str, Any]
+
+
+def hardware_columns(hardware: Hardware) -> HardwareColumns:
     """The columns of a ``designs`` row that hold the whole hardware."""
     if isinstance(hardware, Chip):
         return {"architecture_name": hardware.name, "chip": hardware.to_json()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,9 +83,10 @@ def test_what_moves_off_the_chip_is_bounded_by_nothing(family: Study) -> None:
     clock = design.architecture.frequency_hz
     assert objective_bounds(study, design, 5.0, 7.0) == [0.0, 5.0, 0.0, 7 / clock]
     pruning = BoundsPruning(study, MappingWorkload(study, ()))
-    pruning.evaluated({"status": "complete", **dict.fromkeys(names, 1.0)})
+    row: Any = {"status": "complete", **dict.fromkeys(names, 1.0)}
+    pruning.evaluated(row)
     assert pruning.dominating(np.array([0.0, 5.0, 0.0, 7.0])) is None
-    pruning.evaluated({"status": "complete", **dict.fromkeys(names, 1.0), names[0]: 0.0, names[2]: 0.0})
+    pruning.evaluated(row | {names[0]: 0.0, names[2]: 0.0})
     assert pruning.dominating(np.array([0.0, 5.0, 0.0, 7.0])) is not None
 
 

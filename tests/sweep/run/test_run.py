@@ -15,6 +15,7 @@ from results.front.pareto import design_frame
 from results.store import known_answers as answers_of_runs
 from results.store.folder import RunFolder, RunWriter
 from results.store.parts import read_part
+from sweep.design.design_row import DesignRow
 from sweep.run.run import RunObserver, StudyRun
 from sweep.run.session import RuntimeChoice, run_study
 from sweep.search.search import search_of
@@ -37,7 +38,7 @@ class Counter(RunObserver):
         self.failed += failed
         self.solved += not row["cached"] and not failed
 
-    def designed(self, row: dict[str, Any]) -> None:
+    def designed(self, row: DesignRow) -> None:
         self.designs += 1
 
 

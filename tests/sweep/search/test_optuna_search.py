@@ -15,7 +15,7 @@ from optuna.search_space import IntersectionSearchSpace
 from costmodel.errors import InputError
 from results.front.pareto import design_frame, front_of, hypervolume, recent_gain, reference_point
 from results.store.folder import RunFolder, RunWriter
-from sweep.design.design_row import Row
+from sweep.design.design_row import DesignRow
 from sweep.forecast.plan import plan
 from sweep.run.run import RunObserver
 from sweep.run.session import RuntimeChoice, run_study
@@ -54,13 +54,14 @@ def changed(study: Study, **search: Any) -> Study:
     return Study.model_validate(study.model_dump(by_alias=True) | {"search": keys})
 
 
-def told(design: Design, **columns: Any) -> Row:
+def told(design: Design, **columns: Any) -> DesignRow:
     """A row with objectives that follow from the axes: small designs are slow, large ones cost area."""
     architecture = design.architecture
     cycles = 1e6 / architecture.mac_units
     energy = 1e6 / architecture.levels[0].size_words + architecture.levels[1].size_words  # type: ignore[operator]
-    row = {"status": "complete", "trial": design.trial, "energy_pj": energy, "cycles": cycles}
-    return row | {"area_um2": architecture.area_um2} | columns
+    row: Any = {"status": "complete", "trial": design.trial, "energy_pj": energy, "cycles": cycles}
+    found: DesignRow = row | {"area_um2": architecture.area_um2} | columns
+    return found
 
 
 def search(study: Study, journal: Path | None = None) -> OptunaProposals:
