@@ -23,7 +23,7 @@ INLINED: dict[str, Any] = {**OPTIONS, "forceinline": True, "no_cpython_wrapper":
 
 
 def inlined(function: FunctionT) -> FunctionT:
-    """A helper that becomes part of every compiled function of its module that calls it."""
+    """A helper that becomes part of every compiled function that calls it, in its own module or another."""
     return cast(FunctionT, numba.njit(**INLINED)(function))
 
 

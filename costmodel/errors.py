@@ -14,8 +14,8 @@ class InputError(ValueError):
 
     def __init__(self, where: str, expected: str, found: object, remedy: str = "", *, key: str = "") -> None:
         self.where, self.key, self.expected, self.found, self.remedy = where, key, expected, found, remedy
-        place = f"{where}: {key}" if key else where
-        message = f"{place}: expected {expected}, found {_shown(found)}"
+        at = f"{where}: {key}" if key else where
+        message = f"{at}: expected {expected}, found {_shown(found)}"
         super().__init__(f"{message}. {remedy}" if remedy else message)
 
     def at(self, where: str, key: str = "") -> InputError:

@@ -1,9 +1,9 @@
 """Keeps machine code on disk under a digest of the source it was made of: equal checkouts compile once.
 
-numba alone keeps it beside the source, by the content of the function's own file: every fresh checkout, job
-folder and environment compiles anew, and a changed helper in another module goes unnoticed. Here the folder
-is named by a digest of that file and of all modules of ours that it imports, directly or not. numba's index
-tells processors and its own versions apart.
+By itself numba keeps it beside the source, by the content of the function's own file. Then every fresh
+checkout, job folder and environment compiles anew, and a changed helper in another module goes unnoticed.
+Here the folder is named by a digest of that file and of all modules of ours that it imports, directly or not.
+numba's index tells processors and its own versions apart.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def source_digest(module: str, path: Path) -> str:
 def _closure(module: str, path: Path) -> dict[str, Path]:
     """The module and all that it imports, directly or not, out of its own top-level package or of this one.
 
-    What is imported for annotations alone is part of it, for the fields of argument types, but not what that
+    What is imported only for annotations is part of it, for the fields of argument types, but not what that
     imports.
     """
     tops = _top_folders(module, path)
@@ -115,7 +115,7 @@ def _closure(module: str, path: Path) -> dict[str, Path]:
 
 @cache
 def _imports(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What a module imports to run, and for annotations alone: below ``if TYPE_CHECKING``."""
+    """What a module imports to run, and only for annotations: below ``if TYPE_CHECKING``."""
     body = ast.parse(path.read_bytes()).body
     blocks = (node for node in body if isinstance(node, ast.If) and isinstance(node.test, ast.Name))
     return tuple(_names(body)), tuple(_names(line for block in blocks for line in block.body))
@@ -136,8 +136,8 @@ def _ours(names: Iterable[str], tops: dict[str, Path]) -> dict[str, Path]:
     found = {}
     for name in names:
         folder = tops.get(name.partition(".")[0])
-        place = folder and folder.joinpath(*name.split(".")[1:])
-        for source in (place.with_suffix(".py"), place / "__init__.py") if place else ():
+        module = folder and folder.joinpath(*name.split(".")[1:])
+        for source in (module.with_suffix(".py"), module / "__init__.py") if module else ():
             if source.is_file():
                 found[name] = source
     return found

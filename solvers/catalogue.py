@@ -121,7 +121,7 @@ CATALOGUE: tuple[Entry, ...] = (
         "solvers.schedule.tiles.nvdla",
         OBJECTIVES,
         False,
-        "SET's exhaustive mapper of NVDLA-style tiles: what a chip's tile takes for its share of a layer",
+        "SET's exhaustive mapper of NVDLA-style tiles: what a chip's tile takes for its part of a layer",
     ),
     Entry(
         "set",

@@ -142,7 +142,7 @@ class Architecture:
         return storage + self.mac_units * self.compute.area_um2
 
     def index(self, level_name: str) -> int:
-        """The level's place, 0 the innermost; InputError for a name that no level has."""
+        """The number of a level, 0 the innermost; InputError for a name that no level has."""
         for index, level in enumerate(self.levels):
             if level.name == level_name:
                 return index

@@ -29,7 +29,7 @@ class Tile:
 
     ``macs`` are multiply-accumulates a cycle at most, ``vector_units`` element operations a cycle.
     ``output_stream_bytes`` of the buffer are where outputs pass through on their way out. ``architecture`` is
-    what mapping solvers map a tile's share of a layer on: its outermost level is the buffer.
+    what mapping solvers map a tile's part of a layer on: its outermost level is the buffer.
     """
 
     buffer: TileBuffer

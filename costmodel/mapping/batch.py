@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.hardware.architecture import Architecture
-from costmodel.mapping.batch_tables import Rows, Tables, tables_of, workspace
+from costmodel.mapping.batch_tables import BatchRows, Tables, tables_of, workspace
 from costmodel.mapping.mapping import LevelMapping, Mapping
 from costmodel.workload.network import Layer
 
@@ -42,8 +42,8 @@ class MappingBatch:
         return MappingBatch(*(array[rows] for array in self.rows))
 
     @property
-    def rows(self) -> Rows:
-        return Rows(self.temporal, self.permutation, self.spatial_x, self.spatial_y, self.keep)
+    def rows(self) -> BatchRows:
+        return BatchRows(self.temporal, self.permutation, self.spatial_x, self.spatial_y, self.keep)
 
     @classmethod
     def empty(cls, n: int, architecture: Architecture, layer: Layer) -> MappingBatch:
@@ -61,34 +61,34 @@ class MappingBatch:
         batch = cls.empty(len(mappings), architecture, layer)
         index = {dim: number for number, (dim, _) in enumerate(layer.dims)}
         for row, mapping in enumerate(mappings):
-            for place, level in enumerate(mapping.levels):
+            for level_index, level in enumerate(mapping.levels):
                 for dim, bound in level.temporal:
-                    batch.temporal[row, place, index[dim]] = bound
+                    batch.temporal[row, level_index, index[dim]] = bound
                 for dim, bound in level.spatial_x:
-                    batch.spatial_x[row, place, index[dim]] = bound
+                    batch.spatial_x[row, level_index, index[dim]] = bound
                 for dim, bound in level.spatial_y:
-                    batch.spatial_y[row, place, index[dim]] = bound
+                    batch.spatial_y[row, level_index, index[dim]] = bound
                 first = [index[dim] for dim, _ in level.temporal]
-                batch.permutation[row, place] = first + [d for d in range(len(index)) if d not in first]
-                batch.keep[row, place] = [tensor.name in level.keep for tensor in layer.tensors]
+                batch.permutation[row, level_index] = first + [d for d in range(len(index)) if d not in first]
+                batch.keep[row, level_index] = [tensor.name in level.keep for tensor in layer.tensors]
         return batch
 
     def mapping(self, row: int, layer: Layer) -> Mapping:
         """Row ``row`` as a mapping; spatial loops stand in the order of the layer's dims."""
         names = [dim for dim, _ in layer.dims]
         levels = []
-        for place in range(self.temporal.shape[1]):
-            order = self.permutation[row, place].tolist()
+        for level_index in range(self.temporal.shape[1]):
+            order = self.permutation[row, level_index].tolist()
             keep = frozenset(
                 tensor.name
-                for tensor, kept in zip(layer.tensors, self.keep[row, place].tolist(), strict=True)
+                for tensor, kept in zip(layer.tensors, self.keep[row, level_index].tolist(), strict=True)
                 if kept
             )
             levels.append(
                 LevelMapping(
-                    tuple(_loops(names, self.temporal[row, place].tolist(), order)),
-                    tuple(_loops(names, self.spatial_x[row, place].tolist(), range(len(names)))),
-                    tuple(_loops(names, self.spatial_y[row, place].tolist(), range(len(names)))),
+                    tuple(_loops(names, self.temporal[row, level_index].tolist(), order)),
+                    tuple(_loops(names, self.spatial_x[row, level_index].tolist(), range(len(names)))),
+                    tuple(_loops(names, self.spatial_y[row, level_index].tolist(), range(len(names)))),
                     keep,
                 )
             )
@@ -134,7 +134,7 @@ class BatchEvaluator:
             raise ValueError(f"rows of {batch.temporal.shape[1:]} levels and dims, expected {shape}")
         n = len(batch)
         cycles, energy_pj, valid = np.empty(n, np.int64), np.empty(n), np.empty(n, np.bool_)
-        rows = Rows(*(np.ascontiguousarray(array) for array in batch.rows))
+        rows = BatchRows(*(np.ascontiguousarray(array) for array in batch.rows))
         evaluate_rows(self.tables, rows, workspace(self.tables), cycles, energy_pj, valid)
         return BatchEvaluation(cycles, energy_pj, valid)
 

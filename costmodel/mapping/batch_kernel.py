@@ -17,7 +17,7 @@ from costmodel.mapping.counting_kernel import delivered_words, filled, level_cyc
 from costmodel.mapping.multicast_kernel import count_groups
 
 if TYPE_CHECKING:
-    from costmodel.mapping.batch_tables import Nest, Rows, Tables, TemporalLoops
+    from costmodel.mapping.batch_tables import BatchRows, RowCounts, Tables, TemporalLoops
 
 Array = NDArray[Any]
 Int = Any
@@ -29,24 +29,24 @@ NEVER = np.iinfo(np.int64).max
 
 @entry
 def evaluate_rows(
-    tables: Tables, rows: Rows, nest: Nest, cycles: Array, energy_pj: Array, valid: Array
+    tables: Tables, rows: BatchRows, counts: RowCounts, cycles: Array, energy_pj: Array, valid: Array
 ) -> None:
     """Fill ``cycles``, ``energy_pj``, ``valid`` [n]; an invalid row gets the largest int64 and infinity."""
     for row in range(rows.temporal.shape[0]):
         cycles[row] = NEVER
         energy_pj[row] = np.inf
         valid[row] = (
-            _products_and_fanouts(tables, rows, row, nest.tiles)
-            and _capacity(tables, rows, row, nest.tiles, nest.words)
-            and _loops(rows, row, nest.tiles, nest.loops)
+            _products_and_fanouts(tables, rows, row, counts.tiles)
+            and _capacity(tables, rows, row, counts.tiles, counts.words)
+            and _loops(rows, row, counts.tiles, counts.loops)
         )
         if valid[row]:
-            count_groups(tables, rows, row, nest)
-            cycles[row], energy_pj[row] = _cost(tables, rows, row, nest)
+            count_groups(tables, rows, row, counts)
+            cycles[row], energy_pj[row] = _cost(tables, rows, row, counts)
 
 
 @inlined
-def _products_and_fanouts(tables: Tables, rows: Rows, row: int, tiles: Array) -> bool:
+def _products_and_fanouts(tables: Tables, rows: BatchRows, row: int, tiles: Array) -> bool:
     """Fill ``tiles``: what each dim covers at each level.
 
     False if the factors of a dim do not multiply to its size, a fan-out is exceeded, or a dim stands on both
@@ -78,7 +78,7 @@ def _products_and_fanouts(tables: Tables, rows: Rows, row: int, tiles: Array) ->
 
 
 @inlined
-def _loops(rows: Rows, row: int, tiles: Array, loops: TemporalLoops) -> bool:
+def _loops(rows: BatchRows, row: int, tiles: Array, loops: TemporalLoops) -> bool:
     """Fill ``loops``; False if a level's row of ``permutation`` does not name every dim once."""
     levels, dims = tiles.shape
     count = 0
@@ -103,7 +103,7 @@ def _loops(rows: Rows, row: int, tiles: Array, loops: TemporalLoops) -> bool:
 
 
 @inlined
-def _capacity(tables: Tables, rows: Rows, row: int, tiles: Array, words: Array) -> bool:
+def _capacity(tables: Tables, rows: BatchRows, row: int, tiles: Array, words: Array) -> bool:
     """Fill ``words`` (items 1 and 10): the tile of each tensor at each level.
 
     False if the tiles that a level keeps do not fit it together, or it cannot keep one of them, or the
@@ -125,32 +125,32 @@ def _capacity(tables: Tables, rows: Rows, row: int, tiles: Array, words: Array) 
 
 
 @inlined
-def _cost(tables: Tables, rows: Rows, row: int, nest: Nest) -> tuple[Int, float]:
+def _cost(tables: Tables, rows: BatchRows, row: int, counts: RowCounts) -> tuple[Int, float]:
     """Cycles (item 11) and energy in pJ (item 10) of a valid row."""
-    levels, tensors = nest.words.shape
+    levels, tensors = counts.words.shape
     compute_cycles: Int = 1
-    for loop in range(nest.loops.starts[levels]):
-        compute_cycles *= nest.loops.bound[loop]
-    nest.instances[levels - 1] = 1
+    for loop in range(counts.loops.starts[levels]):
+        compute_cycles *= counts.loops.bound[loop]
+    counts.instances[levels - 1] = 1
     for level in range(levels - 2, -1, -1):
-        nest.instances[level] = nest.instances[level + 1] * _spread(rows, row, level + 1)
+        counts.instances[level] = counts.instances[level + 1] * _spread(rows, row, level + 1)
     for level in range(levels):
-        nest.read_demand[level] = 0.0
-        nest.write_demand[level] = 0.0
+        counts.read_demand[level] = 0.0
+        counts.write_demand[level] = 0.0
     energy_pj = tables.mac_energy_pj
     for tensor in range(tensors):
-        energy_pj += _tensor_cost(tables, rows, row, tensor, nest, compute_cycles)
+        energy_pj += _tensor_cost(tables, rows, row, tensor, counts, compute_cycles)
     cycles: Int = compute_cycles
     for level in range(levels):
-        read, write = nest.read_demand[level], nest.write_demand[level]
+        read, write = counts.read_demand[level], counts.write_demand[level]
         cycles = max(cycles, np.int64(level_cycles(tables, level, read, write, compute_cycles)))
     for level in range(levels):
-        energy_pj += tables.leakage_pj[level] * cycles * nest.instances[level]
+        energy_pj += tables.leakage_pj[level] * cycles * counts.instances[level]
     return cycles, energy_pj
 
 
 @inlined
-def _spread(rows: Rows, row: int, level: int) -> Int:
+def _spread(rows: BatchRows, row: int, level: int) -> Int:
     """Children in use below one instance of a level."""
     spread = 1
     for dim in range(rows.temporal.shape[2]):
@@ -159,30 +159,32 @@ def _spread(rows: Rows, row: int, level: int) -> Int:
 
 
 @inlined
-def _tensor_cost(tables: Tables, rows: Rows, row: int, tensor: int, nest: Nest, compute_cycles: int) -> float:
-    """Energy in pJ of one tensor's accesses; adds its words per cycle and instance to ``nest``'s demands."""
+def _tensor_cost(
+    tables: Tables, rows: BatchRows, row: int, tensor: int, counts: RowCounts, compute_cycles: int
+) -> float:
+    """Energy in pJ of one tensor's accesses; its words per cycle and instance are added to the demands."""
     is_output = tensor == tables.output
     if is_output:
-        _partitions(tables, rows, row, tensor, nest)
-    outermost = nest.instances.shape[0] - 1
+        _partitions(tables, rows, row, tensor, counts)
+    outermost = counts.instances.shape[0] - 1
     energy_pj = 0.0
     # From the MAC units outwards: ``through`` are the words that one child asks for. The fan-out multiplies
     # them by the children that hold different tiles. A level that keeps the tensor answers, and asks only for
     # what is delivered into its own tile; one that does not hands the request on (item 7).
     through = compute_cycles  # item 4: the MAC units ask for every operand in every cycle
     for level in range(outermost + 1):
-        through *= nest.groups[level, tensor]
+        through *= counts.groups[level, tensor]
         if not rows.keep[row, level, tensor]:
             continue
         delivered = 0  # nothing fills the outermost level
         if level < outermost:
-            words = nest.words[level, tensor]
-            delivered = delivered_words(tables, tensor, nest.tiles[level], words, nest.loops, level)
-        reads, updates = sent(is_output, through, nest.partitions[level])
-        fills = filled(is_output, delivered, nest.partitions[level])
-        nest.read_demand[level] += reads / compute_cycles
-        nest.write_demand[level] += (fills + updates) / compute_cycles
-        energy_pj += nest.instances[level] * (
+            words = counts.words[level, tensor]
+            delivered = delivered_words(tables, tensor, counts.tiles[level], words, counts.loops, level)
+        reads, updates = sent(is_output, through, counts.partitions[level])
+        fills = filled(is_output, delivered, counts.partitions[level])
+        counts.read_demand[level] += reads / compute_cycles
+        counts.write_demand[level] += (fills + updates) / compute_cycles
+        energy_pj += counts.instances[level] * (
             _blocks(reads, tables.block_size[level]) * tables.read_pj[level]
             + _blocks(fills, tables.block_size[level]) * tables.write_pj[level]
             + _blocks(updates, tables.block_size[level]) * tables.update_pj[level]
@@ -198,17 +200,17 @@ def _blocks(words: int, block_size: int) -> Int:
 
 
 @inlined
-def _partitions(tables: Tables, rows: Rows, row: int, tensor: int, nest: Nest) -> None:
-    """Fill ``nest.partitions`` (item 9): the words of the output that one instance of each level is
+def _partitions(tables: Tables, rows: BatchRows, row: int, tensor: int, counts: RowCounts) -> None:
+    """Fill ``counts.partitions`` (item 9): the words of the output that one instance of each level is
     responsible for, from the whole output at the outermost level inwards."""
-    levels, dims = nest.tiles.shape
-    words = nest.words[levels - 1, tensor]
-    nest.partitions[levels - 1] = words
+    levels, dims = counts.tiles.shape
+    words = counts.words[levels - 1, tensor]
+    counts.partitions[levels - 1] = words
     for level in range(levels - 2, -1, -1):
         for dim in range(dims):
             x, y = rows.spatial_x[row, level + 1, dim], rows.spatial_y[row, level + 1, dim]
-            nest.union[dim] = nest.tiles[level, dim] * x * y
-        tile, union = nest.words[level, tensor], tile_words(tables, tensor, nest.union)
+            counts.union[dim] = counts.tiles[level, dim] * x * y
+        tile, union = counts.words[level, tensor], tile_words(tables, tensor, counts.union)
         # The same quotient either way; dividing first, where that is exact, keeps the product within 64 bits.
         words = words // (union // tile) if union % tile == 0 else words * tile // union
-        nest.partitions[level] = words
+        counts.partitions[level] = words

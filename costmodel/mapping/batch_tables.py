@@ -15,7 +15,7 @@ Array = NDArray[Any]
 LARGEST = np.iinfo(np.int64).max
 
 
-class Rows(NamedTuple):
+class BatchRows(NamedTuple):
     """The arrays of a :class:`MappingBatch`, as compiled code takes them."""
 
     temporal: Array
@@ -81,7 +81,7 @@ class TemporalLoops(NamedTuple):
     """[levels + 1] where each level's loops begin; the last entry is where the row ends."""
 
 
-class Nest(NamedTuple):
+class RowCounts(NamedTuple):
     """Workspace for one row, levels innermost first."""
 
     tiles: Array
@@ -139,12 +139,12 @@ def tables_of(architecture: Architecture, layer: Layer) -> Tables:
     )
 
 
-def workspace(tables: Tables) -> Nest:
+def workspace(tables: Tables) -> RowCounts:
     """Workspace for one row at a time; what it holds has no meaning before a row is counted."""
     (levels, tensors), dims = tables.can_keep.shape, len(tables.sizes)
     terms = tables.term_dims.shape[2]
     most_children = int((tables.fanout_x * tables.fanout_y).max())
-    return Nest(
+    return RowCounts(
         tiles=np.empty((levels, dims), np.int64),
         words=np.empty((levels, tensors), np.int64),
         groups=np.empty((levels, tensors), np.int64),
@@ -190,7 +190,7 @@ def _terms(layer: Layer, part: int, missing: int) -> Array:
     terms = max([2, *(len(axis) for tensor in layer.tensors for axis in tensor.axes)])
     table = np.full((len(layer.tensors), max(1, axes), terms), missing, np.int64)
     for number, tensor in enumerate(layer.tensors):
-        for place, axis in enumerate(tensor.axes):
+        for axis_index, axis in enumerate(tensor.axes):
             for position, (dim, coefficient) in enumerate(axis):
-                table[number, place, position] = (index[dim], coefficient)[part]
+                table[number, axis_index, position] = (index[dim], coefficient)[part]
     return table

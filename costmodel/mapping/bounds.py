@@ -9,9 +9,9 @@ through them, so each instance of ``i`` sends ``compute_cycles * g_0 * ... * g_i
 being the groups. There are ``s_(i+1) * ... * s_D`` instances and ``compute_cycles * s_0 * ... * s_D = macs``,
 so together they send ``macs / (m_0 * ... * m_i)`` words. :func:`costmodel.mapping.sharing.allocations` bounds
 the products of the ``m_l`` of all tensors at once. Outputs: these are the updates; the reads are fewer by the
-shares, which add up to ``outputs * (product of irrelevant spatial factors outside i)``, that is
+partitions (item 9), which add up to ``outputs * (product of irrelevant spatial factors outside i)``, that is
 ``macs * (m_(i+1) * ... * m_D) / I`` with ``I`` the product of the irrelevant dims (only claimed for outputs
-whose axes are single dims without coefficient, where shares divide exactly).
+whose axes are single dims without coefficient, where partitions divide exactly).
 
 **Compulsory words.** What the loops outside a tile deliver into it (item 3) is at least the union of all its
 positions: after every sweep of the loops inside a loop ``k``, the next sweep either starts with a whole tile,
@@ -33,8 +33,9 @@ fan-outs and divide ``macs``, and for every level what its instances need to mov
 energy, least cycles and least product are each the minimum over all choices and allocations.
 
 **Fewer or more mappings.** A :class:`Scope` may leave out innermost levels, and so choices. Or it may allow
-the dims to be larger (padding): MACs, words touched and irrelevant products only grow with the dims, shares
-are bounded for all sizes up to the largest at once, and for parallelism fan-outs count in full.
+the dims to be larger (padding): MACs, words touched and irrelevant products only grow with the dims,
+multicast factors are bounded for all sizes up to the largest at once, and for parallelism fan-outs count in
+full.
 """
 
 from __future__ import annotations
@@ -55,7 +56,10 @@ from costmodel.mapping.traffic import distinct_sums
 from costmodel.workload.network import Layer, Tensor
 
 ROUNDING = 1 - 1e-12
-"""Bounds are lowered by this, for the cost model adds floating-point numbers."""
+"""Bounds are lowered by this factor, because the cost model adds floating-point numbers in another order.
+
+That changes a sum by about 1e-15 of it. The exact mapper lowers its floating-point counts by the same factor
+before it rounds them up; ``solvers.tolerance.SAME_COST`` is the same amount, for comparisons of costs."""
 
 
 Array = NDArray[np.float64]
@@ -117,10 +121,10 @@ def lower_bounds(architecture: Architecture, layer: Layer, scope: Scope = ANY_MA
     As ``scope`` stands by default that is all mappings, with any bypass.
     """
     padded = scope.largest is not None
-    shares = allocations(architecture, scope.largest or layer, any_factor=padded)
+    multicast = allocations(architecture, scope.largest or layer, any_factor=padded)
     every = frozenset(range(len(architecture.levels)))
     options = [
-        _options(architecture, layer, tensor, (shares[:, :, index], allowed))
+        _options(architecture, layer, tensor, (multicast[:, :, index], allowed))
         for index, (tensor, allowed) in enumerate(
             zip(layer.tensors, scope.innermost or [every] * len(layer.tensors), strict=True)
         )
@@ -155,12 +159,12 @@ def _options(
 ) -> list[_Option]:
     """The tensor's options; levels of unlimited bandwidth make one together, as cheap as the cheapest.
 
-    ``sharing``: the tensor's shares, and the levels that may be its innermost.
+    ``sharing``: the bounds on its multicast factors, and the levels that may be its innermost.
     """
-    shares, allowed = sharing
+    multicast, allowed = sharing
     dram, outermost = architecture.levels[-1], len(architecture.levels) - 1
     touched = touched_words(tensor, layer)
-    least = _compulsory(tensor, outermost, np.full(len(shares), float(touched)))
+    least = _compulsory(tensor, outermost, np.full(len(multicast), float(touched)))
     access_pj = dram.update_energy_pj if tensor.is_output else dram.read_energy_pj
     least_pj = ceil(touched / dram.block_size) * access_pj
     options: list[_Option] = []
@@ -168,7 +172,7 @@ def _options(
     for index, level in enumerate(architecture.levels[:-1]):
         if not level.can_keep(tensor) or index not in allowed:
             continue
-        words = _operands(layer, tensor, index, shares)
+        words = _operands(layer, tensor, index, multicast)
         if not tensor.is_output:
             words = words._replace(fills=least.reads)
         energy = words.energy_pj(architecture) + least_pj
@@ -180,7 +184,7 @@ def _options(
         options.append(_Option(np.min(unlimited, axis=0), (least,)))
     if outermost not in allowed and options:
         return options
-    words = _operands(layer, tensor, outermost, shares)
+    words = _operands(layer, tensor, outermost, multicast)
     return [*options, _Option(np.maximum(words.energy_pj(architecture), least_pj), (words,))]
 
 
@@ -191,16 +195,16 @@ def _compulsory(tensor: Tensor, outermost: int, touched: Array) -> _Words:
     return _Words(outermost, touched, none, none)
 
 
-def _operands(layer: Layer, tensor: Tensor, level: int, shares: Array) -> _Words:
+def _operands(layer: Layer, tensor: Tensor, level: int, multicast: Array) -> _Words:
     """The words that ``level`` moves if it is the tensor's innermost, without fills."""
-    words = layer.macs / shares[:, level]
+    words = layer.macs / multicast[:, level]
     none = np.zeros_like(words)
     if not tensor.is_output:
         return _Words(level, words, none, none)
     if any(len(axis) != 1 or axis[0][1] != 1 for axis in tensor.axes):
         return _Words(level, none, none, words)
     irrelevant = prod(size for dim, size in layer.dims if dim not in tensor.dims)
-    return _Words(level, words * np.maximum(0.0, 1 - shares[:, -1] / irrelevant), none, words)
+    return _Words(level, words * np.maximum(0.0, 1 - multicast[:, -1] / irrelevant), none, words)
 
 
 def _cycles(architecture: Architecture, parts: Sequence[_Words]) -> Array:

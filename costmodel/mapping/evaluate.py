@@ -21,8 +21,8 @@ class TensorTraffic:
     """What one tensor asks of one storage level.
 
     ``reads``, ``fills`` and ``updates`` are words PER INSTANCE over the whole layer, ``instances`` those in
-    use; ``tile_words`` is the tile that one instance holds, ``partition_words`` its share of the tensor.
-    ``energy_pj`` is that of all instances.
+    use. ``tile_words`` is the tile that one instance holds, ``partition_words`` the part of the whole tensor
+    that it is responsible for. ``energy_pj`` is that of all instances.
     """
 
     reads: int
@@ -82,7 +82,7 @@ def evaluate(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> E
         raise InputError(where, "a mapping without violations", "; ".join(reasons))
     # An even mapping has a part a level; it is not wrapped as an uneven one, which would check the obvious.
     nest, hardware_of = (
-        (mapping.nest, mapping.places)
+        (mapping.nest, mapping.part_levels)
         if isinstance(mapping, UnevenMapping)
         else (mapping, range(len(architecture.levels)))
     )

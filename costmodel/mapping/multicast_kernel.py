@@ -16,7 +16,7 @@ from costmodel.compiled import inlined
 from costmodel.mapping.counting_kernel import distinct_pairs
 
 if TYPE_CHECKING:
-    from costmodel.mapping.batch_tables import Nest, Rows, Tables
+    from costmodel.mapping.batch_tables import BatchRows, RowCounts, Tables
 
 Array = NDArray[Any]
 Int = Any
@@ -24,28 +24,32 @@ Int = Any
 
 
 @inlined
-def count_groups(tables: Tables, rows: Rows, row: int, nest: Nest) -> None:
-    """Fill ``nest.groups`` (item 5): how many different tiles the children below each spatial block hold."""
-    levels, tensors = nest.groups.shape
+def count_groups(tables: Tables, rows: BatchRows, row: int, counts: RowCounts) -> None:
+    """Fill ``counts.groups``: how many different tiles the children below each spatial block hold (item 5).
+
+    Children differ by every relevant dim that is spread; along sliding axes some of them are equal again."""
+    levels, tensors = counts.groups.shape
     for level in range(levels):
         for tensor in range(tensors):
-            nest.groups[level, tensor] = 1
+            counts.groups[level, tensor] = 1
         for dim in range(rows.temporal.shape[2]):
             bound = rows.spatial_x[row, level, dim] * rows.spatial_y[row, level, dim]
             if bound > 1:
                 for tensor in range(tensors):
                     if tables.relevant[tensor, dim]:
-                        nest.groups[level, tensor] *= bound
+                        counts.groups[level, tensor] *= bound
         for tensor in range(tensors):
-            if tables.slides[tensor] and nest.groups[level, tensor] > 1:
-                _merge_equal(tables, rows, row, level, tensor, nest)
+            if tables.slides[tensor] and counts.groups[level, tensor] > 1:
+                _merge_equal(tables, rows, row, level, tensor, counts)
 
 
 @inlined
-def _merge_equal(tables: Tables, rows: Rows, row: int, level: int, tensor: int, nest: Nest) -> None:
+def _merge_equal(
+    tables: Tables, rows: BatchRows, row: int, level: int, tensor: int, counts: RowCounts
+) -> None:
     """Count the children that a sliding axis takes to equal positions once.
 
-    ``nest.groups`` has counted all children along an axis as different; where several of its dims are
+    ``counts.groups`` has counted all children along an axis as different; where several of its dims are
     spread, that factor is replaced by how many different positions they reach."""
     for axis in range(tables.axes[tensor]):
         count, children = 0, 1
@@ -53,33 +57,33 @@ def _merge_equal(tables: Tables, rows: Rows, row: int, level: int, tensor: int, 
             dim = tables.term_dims[tensor, axis, term]
             bound = rows.spatial_x[row, level, dim] * rows.spatial_y[row, level, dim] if dim >= 0 else 1
             if bound > 1:
-                inner = nest.tiles[level - 1, dim] if level else 1
-                nest.term_bounds[count] = bound
-                nest.term_strides[count] = inner * tables.term_steps[tensor, axis, term]
+                inner = counts.tiles[level - 1, dim] if level else 1
+                counts.term_bounds[count] = bound
+                counts.term_strides[count] = inner * tables.term_steps[tensor, axis, term]
                 count += 1
                 children *= bound
         if count > 1:
-            bounds, strides = nest.term_bounds, nest.term_strides
+            bounds, strides = counts.term_bounds, counts.term_strides
             if count == 2:
                 distinct = distinct_pairs(bounds[0], strides[0], bounds[1], strides[1])
             else:
-                distinct = _distinct_sums(nest, count)
-            nest.groups[level, tensor] = nest.groups[level, tensor] // children * distinct
+                distinct = _distinct_sums(counts, count)
+            counts.groups[level, tensor] = counts.groups[level, tensor] // children * distinct
 
 
 @inlined
-def _distinct_sums(nest: Nest, count: int) -> Int:
+def _distinct_sums(counts: RowCounts, count: int) -> Int:
     """How many positions ``count`` loops along one axis reach, for three or more.
 
-    There is no short formula: all sums are listed in ``nest.sums``, one loop after the other, and repetitions
-    dropped before the next loop multiplies their number."""
-    nest.sums[0], distinct = 0, 1
+    There is no short formula. All sums are listed in ``counts.sums``, one loop after the other, and
+    repetitions are dropped before the next loop multiplies their number."""
+    counts.sums[0], distinct = 0, 1
     for term in range(count):
-        bound, stride = nest.term_bounds[term], nest.term_strides[term]
+        bound, stride = counts.term_bounds[term], counts.term_strides[term]
         for index in range(1, bound):
             for known in range(distinct):
-                nest.sums[index * distinct + known] = nest.sums[known] + index * stride
-        distinct = _sorted_once(nest.sums, bound * distinct)
+                counts.sums[index * distinct + known] = counts.sums[known] + index * stride
+        distinct = _sorted_once(counts.sums, bound * distinct)
     return distinct
 
 

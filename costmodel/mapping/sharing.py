@@ -1,4 +1,7 @@
-"""How far the spatial fan-outs of an architecture can go for a layer: parallelism, and words shared by it."""
+"""How far the spatial fan-outs of an architecture can go for a layer: MACs at once, and multicast.
+
+``bounds.py`` needs both for every mapping at once, so that what stands here are upper bounds.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +94,7 @@ def allocations(architecture: Architecture, layer: Layer, *, any_factor: bool = 
 
     A multicast group is at most as large as the factors of dims irrelevant to the tensor (all but the longest
     of an axis that sums three or more), times what windows share: ``p`` steps and ``r`` taps on one axis take
-    at least ``p + r - 1`` different positions, so that at most :func:`_window_share` of ``(p, r)`` fall
+    at least ``p + r - 1`` different positions, so that at most :func:`_window_multicast` of ``(p, r)`` fall
     together, and for several axes at most that of the products, since
     ``(p + r - 1) * (q + s - 1) - (p * q + r * s - 1) = (p - 1) * (s - 1) + (r - 1) * (q - 1) >= 0``.
     """
@@ -103,20 +106,22 @@ def allocations(architecture: Architecture, layer: Layer, *, any_factor: bool = 
         factors = _fewer(factors, MOST_ALLOCATIONS // len(ways)).repeat(len(ways), axis=0)
         factors[:, index, :] *= np.tile(ways, (len(factors) // len(ways), 1))
     totals = np.minimum(factors.cumprod(axis=1), [c.size for c in classes])
-    return np.stack([_shares(classes, t, factors, totals) for t in range(len(layer.tensors))], axis=2)
+    return np.stack(
+        [_multicast_bounds(classes, t, factors, totals) for t in range(len(layer.tensors))], axis=2
+    )
 
 
-def _shares(classes: Sequence[DimClass], tensor: int, factors: Array, totals: Array) -> Array:
+def _multicast_bounds(classes: Sequence[DimClass], tensor: int, factors: Array, totals: Array) -> Array:
     """One tensor's bounds, shape (n, levels), from the factors per level and their capped products."""
     shared = totals[:, :, [tensor in c.shared for c in classes]].prod(axis=2)
     long, short = [tensor in c.long for c in classes], [tensor in c.short for c in classes]
-    by_level = _window_share(factors[:, :, long].prod(axis=2), factors[:, :, short].prod(axis=2))
-    overall = _window_share(totals[:, :, long].prod(axis=2), totals[:, :, short].prod(axis=2))
+    by_level = _window_multicast(factors[:, :, long].prod(axis=2), factors[:, :, short].prod(axis=2))
+    overall = _window_multicast(totals[:, :, long].prod(axis=2), totals[:, :, short].prod(axis=2))
     bound: Array = shared * np.minimum(by_level.cumprod(axis=1), overall)
     return bound
 
 
-def _window_share(steps: Array, taps: Array) -> Array:
+def _window_multicast(steps: Array, taps: Array) -> Array:
     """At most how many of ``steps * taps`` positions of a window coincide."""
     return steps * taps / (steps + taps - 1)
 

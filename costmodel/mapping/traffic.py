@@ -1,5 +1,9 @@
 """Reads, fills and updates of one mapping, counted as Timeloop's nest analysis counts them.
 
+This is the definition of the counts, written to be read. ``evaluate`` uses it for one mapping at a time. The
+compiled kernels (``counting_kernel.py`` and those that call it) count the same faster, and tests hold them
+equal to this module, mapping by mapping.
+
 The item numbers are those of the semantics list in ``tests/data/timeloop/README.md``. Everything is exact
 integer arithmetic; peer-to-peer link transfers (item 13) are not modelled.
 """
@@ -17,8 +21,9 @@ from costmodel.mapping.mapping import Loop, Mapping
 from costmodel.workload.network import Tensor
 
 
-class PlacedLoop(NamedTuple):
-    """A loop with its stride ``inner``: the points of its dim that the loops inside it cover."""
+class StridedLoop(NamedTuple):
+    """A loop with its stride ``inner``: the points of its dim that all loops inside it cover, so that one of
+    its steps moves what is inside by so many points."""
 
     dim: str
     bound: int
@@ -28,8 +33,8 @@ class PlacedLoop(NamedTuple):
 class Nest(NamedTuple):
     """The loops of a mapping with their strides: per level (innermost first), loops innermost first."""
 
-    spatial: list[list[PlacedLoop]]
-    temporal: list[list[PlacedLoop]]
+    spatial: list[list[StridedLoop]]
+    temporal: list[list[StridedLoop]]
     compute_cycles: int
 
 
@@ -44,22 +49,22 @@ class Counts(NamedTuple):
 
 
 def nest_of(mapping: Mapping) -> Nest:
-    """Place every loop; compute cycles are the product of all temporal bounds (item 11)."""
+    """Give every loop its stride; compute cycles are the product of all temporal bounds (item 11)."""
     covered: dict[str, int] = {}
     nest = Nest([], [], prod(bound for level in mapping.levels for _, bound in level.temporal))
     for level in mapping.levels:
-        nest.spatial.append(_placed(level.spatial, covered))
-        nest.temporal.append(_placed(level.temporal, covered))
+        nest.spatial.append(_strided(level.spatial, covered))
+        nest.temporal.append(_strided(level.temporal, covered))
     return nest
 
 
-def _placed(block: Sequence[Loop], covered: dict[str, int]) -> list[PlacedLoop]:
-    placed = []
+def _strided(block: Sequence[Loop], covered: dict[str, int]) -> list[StridedLoop]:
+    strided = []
     for dim, bound in block:
         inner = covered.get(dim, 1)
-        placed.append(PlacedLoop(dim, bound, inner))
+        strided.append(StridedLoop(dim, bound, inner))
         covered[dim] = inner * bound
-    return placed
+    return strided
 
 
 def tensor_traffic(tensor: Tensor, mapping: Mapping, nest: Nest) -> list[Counts | None]:
@@ -75,7 +80,7 @@ def tensor_traffic(tensor: Tensor, mapping: Mapping, nest: Nest) -> list[Counts 
         outside = [loop for block in nest.temporal[level + 1 :] for loop in block]
         delivered.append(delivered_words(tensor, tiles[level], outside))
     contents = content_accesses(tensor, kept, delivered, nest)
-    shares = partition_words(tensor, mapping, nest, [prod(tile) for tile in tiles])
+    partitions = partition_words(tensor, mapping, nest, [prod(tile) for tile in tiles])
     return [
         _counts(
             tensor,
@@ -83,7 +88,7 @@ def tensor_traffic(tensor: Tensor, mapping: Mapping, nest: Nest) -> list[Counts 
             # items 6 and 7: what the level's own network delivers, whether or not the parent is bypassed
             delivered[level + 1] if level < outermost else None,
             prod(tiles[level]),
-            shares[level],
+            partitions[level],
         )
         if kept[level]
         else None
@@ -91,16 +96,21 @@ def tensor_traffic(tensor: Tensor, mapping: Mapping, nest: Nest) -> list[Counts 
     ]
 
 
-def _counts(tensor: Tensor, content: int, parent_share: int | None, tile_words: int, share: int) -> Counts:
-    """Item 8; ``parent_share`` None: the outermost level, which nothing fills."""
+def _counts(tensor: Tensor, content: int, delivered: int | None, tile_words: int, partition: int) -> Counts:
+    """Item 8, for one instance that sends ``content`` words inwards (an output: takes so many in).
+
+    ``delivered`` is what fills it from outside, None at the outermost level, which nothing fills. An output
+    begins at zero: the first visit of each of the ``partition`` words that the instance is responsible for
+    reads nothing and fills nothing.
+    """
     if not tensor.is_output:
-        return Counts(content, parent_share or 0, 0, tile_words, share)
-    # below 0 only for outputs with sliding or strided axes, whose shares are boxes with holes
-    fills = 0 if parent_share is None else max(0, parent_share - share)
-    return Counts(max(0, content - share), fills, content, tile_words, share)
+        return Counts(content, delivered or 0, 0, tile_words, partition)
+    # below 0 only for outputs with sliding or strided axes, whose partitions are boxes with holes
+    fills = 0 if delivered is None else max(0, delivered - partition)
+    return Counts(max(0, content - partition), fills, content, tile_words, partition)
 
 
-def delivered_words(tensor: Tensor, extents: Sequence[int], outside: Sequence[PlacedLoop]) -> int:
+def delivered_words(tensor: Tensor, extents: Sequence[int], outside: Sequence[StridedLoop]) -> int:
     """Item 3: words delivered into one tile of ``extents`` while all loops ``outside`` it run.
 
     ``outside`` are the temporal loops around the tile, innermost first.
@@ -134,7 +144,7 @@ def delivered_words(tensor: Tensor, extents: Sequence[int], outside: Sequence[Pl
 
 
 def _overlap(extents: Sequence[int], move: Sequence[int]) -> int:
-    """Words that a box of ``extents`` shares with itself moved by ``move``."""
+    """Words that a box of ``extents`` has in common with itself moved by ``move``."""
     return prod(max(0, extent - abs(distance)) for extent, distance in zip(extents, move, strict=True))
 
 
@@ -151,7 +161,7 @@ def content_accesses(tensor: Tensor, kept: Sequence[bool], delivered: Sequence[i
     return contents
 
 
-def multicast_groups(tensor: Tensor, spatial: Sequence[PlacedLoop]) -> int:
+def multicast_groups(tensor: Tensor, spatial: Sequence[StridedLoop]) -> int:
     """Item 5: how many different tiles the children below a spatial block hold (equal ones share a word)."""
     moving = [loop for loop in spatial if loop.dim in tensor.steps]
     if not tensor.slides or len(moving) < 2:
@@ -164,7 +174,11 @@ def multicast_groups(tensor: Tensor, spatial: Sequence[PlacedLoop]) -> int:
 
 
 def distinct_sums(terms: Sequence[tuple[int, int]]) -> int:
-    """How many values ``sum(stride * i)`` takes over ``0 <= i < bound`` for (bound, stride) terms."""
+    """How many values ``sum(stride * i)`` takes over ``0 <= i < bound`` for (bound, stride) terms.
+
+    For two terms with greatest common divisor g, (i, j) has the value of (i - b/g, j + a/g): every pair that
+    has such a neighbour repeats a value. For more, a bit set of all values is built up term by term.
+    """
     if len(terms) < 2:
         return prod(bound for bound, _ in terms)
     if len(terms) == 2:
@@ -179,11 +193,15 @@ def distinct_sums(terms: Sequence[tuple[int, int]]) -> int:
 
 
 def partition_words(tensor: Tensor, mapping: Mapping, nest: Nest, tile_words: Sequence[int]) -> list[int]:
-    """Item 9: each instance's share of the tensor, from the whole at the outermost level inwards."""
-    shares = [tile_words[-1]]
+    """Item 9: the words that each instance of every level is responsible for, innermost level first.
+
+    The one instance of the outermost level is responsible for the whole tensor. Below each fan-out the words
+    divide among the children as their tiles divide what they cover together.
+    """
+    partitions = [tile_words[-1]]
     for level in range(len(tile_words) - 2, -1, -1):
         union = dict(mapping.tiles[level])
         for dim, bound, inner in nest.spatial[level + 1]:
             union[dim] = inner * bound
-        shares.append(shares[-1] * tile_words[level] // tensor.words(union))
-    return shares[::-1]
+        partitions.append(partitions[-1] * tile_words[level] // tensor.words(union))
+    return partitions[::-1]

@@ -32,20 +32,22 @@ class UnevenMapping:
     """A nest cut wherever a tensor of a level cuts.
 
     ``nest`` has one entry a part, INNERMOST FIRST, and ``keep`` names the tensors whose tile ends there.
-    ``places`` are the hardware levels (indices) that the parts belong to: 0, 1, ... in this order, each at
-    least once and the outermost once. Raises InputError for other places.
+    ``part_levels`` has for each part the hardware level (its index) that it belongs to: 0, 1, ... in this
+    order, each at least once and the outermost once. Raises InputError for others.
     """
 
     nest: Mapping
-    places: tuple[int, ...]
+    part_levels: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        steps = [outer - inner for inner, outer in zip(self.places, self.places[1:], strict=False)]
-        if len(self.places) != len(self.nest.levels) or not self.places or self.places[0] != 0:
-            raise InputError("uneven mapping", "a level for every part, from 0", self.places, key="places")
+        steps = [outer - inner for inner, outer in zip(self.part_levels, self.part_levels[1:], strict=False)]
+        if len(self.part_levels) != len(self.nest.levels) or self.part_levels[:1] != (0,):
+            raise InputError(
+                "uneven mapping", "a level for every part, from 0", self.part_levels, key="part_levels"
+            )
         if not set(steps) <= {0, 1} or steps[-1:] == [0]:
             expected = "levels in their order, none left out, the outermost once"
-            raise InputError("uneven mapping", expected, self.places, key="places")
+            raise InputError("uneven mapping", expected, self.part_levels, key="part_levels")
 
     @property
     def tiles(self) -> tuple[dict[str, int], ...]:
@@ -55,7 +57,7 @@ class UnevenMapping:
     @property
     def parts(self) -> tuple[tuple[LevelMapping, ...], ...]:
         """Per hardware level its parts, innermost first."""
-        grouped = groupby(zip(self.places, self.nest.levels, strict=True), key=lambda pair: pair[0])
+        grouped = groupby(zip(self.part_levels, self.nest.levels, strict=True), key=lambda pair: pair[0])
         return tuple(tuple(part for _, part in pairs) for _, pairs in grouped)
 
 
@@ -81,20 +83,20 @@ def simplest(mapping: UnevenMapping) -> AnyMapping:
                 kept[-1] = replace(kept[-1], keep=kept[-1].keep | part.keep)
         levels.append(tuple(kept))
     nest = Mapping(tuple(part for parts in levels for part in parts))
-    places = tuple(place for place, parts in enumerate(levels) for _ in parts)
-    return nest if len(places) == len(levels) else UnevenMapping(nest, places)
+    part_levels = tuple(level for level, parts in enumerate(levels) for _ in parts)
+    return nest if len(part_levels) == len(levels) else UnevenMapping(nest, part_levels)
 
 
 @lru_cache(maxsize=256)
-def split(architecture: Architecture, places: tuple[int, ...]) -> Architecture:
+def split(architecture: Architecture, part_levels: tuple[int, ...]) -> Architecture:
     """The architecture whose levels are the parts of an uneven mapping, innermost first.
 
     Each has the numbers of its hardware level, but only a level's first part has the fan-out and leaks.
     """
     levels = []
-    for index, place in enumerate(places):
-        number = index - places.index(place)
-        levels.append(_part(architecture.levels[place], number) if number else architecture.levels[place])
+    for index, level in enumerate(part_levels):
+        number = index - part_levels.index(level)
+        levels.append(_part(architecture.levels[level], number) if number else architecture.levels[level])
     return replace(architecture, levels=tuple(levels))
 
 
@@ -111,23 +113,22 @@ def violations(architecture: Architecture, layer: Layer, mapping: AnyMapping) ->
     """
     if isinstance(mapping, Mapping):
         return even_violations(architecture, layer, mapping)
-    if mapping.places[-1] != len(architecture.levels) - 1:
-        return [
-            f"parts of {mapping.places[-1] + 1} levels, {architecture.name} has {len(architecture.levels)}"
-        ]
-    reasons = even_violations(split(architecture, mapping.places), layer, mapping.nest)
+    if mapping.part_levels[-1] != len(architecture.levels) - 1:
+        count = mapping.part_levels[-1] + 1
+        return [f"parts of {count} levels, {architecture.name} has {len(architecture.levels)}"]
+    reasons = even_violations(split(architecture, mapping.part_levels), layer, mapping.nest)
     return reasons or [*_shared(architecture, layer, mapping)]
 
 
 def _shared(architecture: Architecture, layer: Layer, mapping: UnevenMapping) -> Iterator[str]:
     """What parts that are right one by one do wrong together."""
     held: list[dict[str, int]] = [{} for _ in architecture.levels]
-    for place, part, tile in zip(mapping.places, mapping.nest.levels, mapping.tiles, strict=True):
+    for level, part, tile in zip(mapping.part_levels, mapping.nest.levels, mapping.tiles, strict=True):
         for tensor in layer.tensors:
             if tensor.name in part.keep:
-                if tensor.name in held[place]:
-                    yield f"{architecture.levels[place].name}: keeps {tensor.name} in two parts"
-                held[place][tensor.name] = tensor.words(tile)
+                if tensor.name in held[level]:
+                    yield f"{architecture.levels[level].name}: keeps {tensor.name} in two parts"
+                held[level][tensor.name] = tensor.words(tile)
     for hardware, words in zip(architecture.levels, held, strict=True):
         if sum(words.values()) > hardware.usable_words:
             parts = ", ".join(f"{name} {count}" for name, count in words.items())

@@ -26,11 +26,11 @@ from solvers.tolerance import within_tolerance
 LEADER = "exact"
 """The member whose search is continued from turn to turn; the others begin anew in each turn."""
 
-SHARES: Dictionary[str, float] = {"cosa": 0.5, "thistle": 0.6, "random_search": 1.0}
+TURN_PARTS: Dictionary[str, float] = {"cosa": 0.5, "thistle": 0.6, "random_search": 1.0}
 """The members beside the leader in their order, and which part of the seconds they may then take together is
 for a member's turn. What one leaves over is for the next ones."""
 
-MEMBERS = (LEADER, *SHARES)
+MEMBERS = (LEADER, *TURN_PARTS)
 
 FIRST_TURN = 2.0
 """Wall seconds of the leader's first turn, within which most problems are proven: nothing else is tried."""
@@ -73,18 +73,18 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     the time is up.
 
     Why this costs little more than knowing the best member beforehand. The turns of the others are cut so
-    that they never took more than ``BESIDE`` of the leader's seconds together. So where ``exact`` alone
+    that they never took more than ``BESIDE`` of the leader's seconds together. So where ``exact`` by itself
     settles a problem in T seconds, the portfolio takes at most (1 + BESIDE) T, and by how much a member
-    overruns its last turn. Another member that alone needs t seconds gets its turn of t as soon as the leader
-    has taken t / (BESIDE * share), which the doubling exceeds at most twofold; the sum is below
-    max(FIRST_TURN, 2 t / (BESIDE * share)) * (1 + BESIDE). ``benchmarks/portfolio.py`` measures both.
+    overruns its last turn. Another member that needs t seconds by itself gets its turn of t as soon as the
+    leader has taken t / (BESIDE * part), which the doubling exceeds at most twofold; the sum is below
+    max(FIRST_TURN, 2 t / (BESIDE * part)) * (1 + BESIDE). ``benchmarks/portfolio.py`` measures both.
 
     Members that can start from a mapping get the best so far. What a member fails with is noted. Limits of
     ``budget.iterations`` are each member's own. The seconds are the sum of the members'. Problems that
     ``exact`` settles in its first turn have the same answer on every machine; those that need more turns
     depend on the clock, as turns are measured in seconds.
     """
-    others = tuple(solver(name) for name in SHARES if name in params.members)
+    others = tuple(solver(name) for name in TURN_PARTS if name in params.members)
     leader = solver(LEADER) if LEADER in params.members else None
     portfolio = Portfolio(problem, budget, params.tolerance)
     portfolio.run(leader, others)
@@ -92,7 +92,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
 
 
 @dataclass(frozen=True)
-class Answer:
+class MemberAnswer:
     """What ``member`` answered in one turn."""
 
     member: str
@@ -116,7 +116,7 @@ class Portfolio:
     problem: MappingProblem
     budget: Budget
     tolerance: float
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[MemberAnswer] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
     _turns: dict[str, float] = field(default_factory=dict)
     """The wall seconds of the last turn of each member that begins anew."""
@@ -147,11 +147,11 @@ class Portfolio:
         return self._settled or self._left <= 0 or leader in self._ended
 
     def _ask_all(self, members: tuple[Entry, ...], seconds: float) -> None:
-        """Give each its share of ``seconds``, those who can use it; the last turns if no time was left."""
+        """Give each member that can use it its part of ``seconds``."""
         for member in members:
             if self._settled or (self.answers and self._left <= 0):
                 break
-            turn = min(seconds, self._left) * SHARES.get(member.name, 1.0)
+            turn = min(seconds, self._left) * TURN_PARTS.get(member.name, 1.0)
             if member.name in self._ended or turn < 2 * self._turns.get(member.name, 0.0):
                 continue
             before = self._left
@@ -161,7 +161,7 @@ class Portfolio:
     def _continue(self, name: str, search: Any, seconds: float) -> None:
         start = {} if self.best is None else {"start": self.best.outcome.solution}
         with self._noted(name):
-            self.answers.append(Answer(name, search.go_on(min(seconds, self._left), **start)))
+            self.answers.append(MemberAnswer(name, search.go_on(min(seconds, self._left), **start)))
             if search.ended:
                 self._ended.add(name)
 
@@ -170,7 +170,7 @@ class Portfolio:
         limit = replace(self.budget, wall_seconds=seconds)
         with self._noted(member.name):
             outcome = member.load().solve(self.problem, limit, self._params(member), **start)
-            self.answers.append(Answer(member.name, outcome))
+            self.answers.append(MemberAnswer(member.name, outcome))
             self._turns[member.name] = seconds
             if outcome.wall_seconds < seconds:
                 self._ended.add(member.name)
@@ -198,13 +198,13 @@ class Portfolio:
         return self.budget.wall_seconds - sum(answer.outcome.wall_seconds for answer in self.answers)
 
     @property
-    def best(self) -> Answer | None:
+    def best(self) -> MemberAnswer | None:
         """The first of the best answers; None if nobody has found a mapping."""
         best = min(self.answers, key=lambda answer: answer.objective, default=None)
         return None if best is None or best.objective == inf else best
 
     @property
-    def _infeasible(self) -> Answer | None:
+    def _infeasible(self) -> MemberAnswer | None:
         return next((a for a in self.answers if a.outcome.status is Status.INFEASIBLE), None)
 
     @property
@@ -225,7 +225,7 @@ class Portfolio:
         bounds = [answer.bound for answer in self.answers if not self._contradicted(answer)]
         return min(objective, max([self._everywhere, *bounds]))
 
-    def _contradicted(self, answer: Answer) -> bool:
+    def _contradicted(self, answer: MemberAnswer) -> bool:
         return self.best is not None and not self.best.outcome.admits(answer.bound)
 
     def outcome(self) -> Outcome[AnyMapping]:

@@ -28,6 +28,7 @@ VERSION = "3"
 
 Array = NDArray[Any]
 CHUNK = 4096
+"""Mappings evaluated at a time: enough that the compiled code outweighs the call."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     FEASIBLE with a note if limit or time end the search. Loading the compiled code, which a process does
     once, is not on the clock.
     """
-    search = Search(problem)
+    search = Enumeration(problem)
     if reason := obstacle(search.space):
         return infeasible(reason)
     search.load()
@@ -78,7 +79,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     )
 
 
-class Search:
+class Enumeration:
     """The best of the mappings looked at."""
 
     def __init__(self, problem: MappingProblem) -> None:
@@ -125,9 +126,9 @@ class Search:
             numbers = np.arange(start, min(start + CHUNK, prod(shape)))
             batch = MappingBatch.empty(len(numbers), self._problem.architecture, self._problem.layer)
             for dim, chosen in enumerate(np.unravel_index(numbers, shape)):
-                for place, slot in enumerate(self.space.slots):
+                for number, slot in enumerate(self.space.slots):
                     block = batch.spatial_x if slot.spatial else batch.temporal
-                    block[:, slot.level, dim] = table[dim][chosen, place]
+                    block[:, slot.level, dim] = table[dim][chosen, number]
             batch.keep[:] = (np.array(masks)[:, None] >> bits & 1) == 1
             fitting = self._with_sides(batch)
             yield batch[fitting & self._evaluator.evaluate(batch).valid]

@@ -23,6 +23,7 @@ from solvers.outcome import Outcome, noting_limits
 VERSION = "3"
 
 BLOCK_ROWS = 256
+"""Rows of one block, each drawn from a random stream of its own: the same on any machine."""
 CHUNK_BLOCKS = 16
 """Rows are drawn and evaluated this many blocks at a time; the clock is looked at in between."""
 
@@ -49,7 +50,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)
     if reason := obstacle(space):
         return infeasible(reason)
-    search = Search(problem, params.victory)
+    search = RandomSearch(problem, params.victory)
     search.look_at(space.sample(range(0), budget.seed))
     clock = Stopwatch()
     for batch in _batches(space, budget):
@@ -68,7 +69,7 @@ def _batches(space: MappingSpace, budget: Budget) -> Iterator[MappingBatch]:
         left = None if left is None else left - len(batch)
 
 
-class Search:
+class RandomSearch:
     """The best mapping so far, and for how many valid ones it has been the best."""
 
     def __init__(self, problem: MappingProblem, victory: int) -> None:
@@ -101,15 +102,15 @@ class Search:
     def _last_before_victory(self, better: NDArray[np.int64], count: int) -> int | None:
         """The last improvement that comes in time, and ``_unbeaten`` counted from there."""
         last, unbeaten_since = None, -self._unbeaten - 1
-        for place in better.tolist():
-            if place - unbeaten_since > self._victory:
+        for row in better.tolist():
+            if row - unbeaten_since > self._victory:
                 break
-            last, unbeaten_since = place, place
+            last, unbeaten_since = row, row
         self._unbeaten = count - 1 - unbeaten_since
         return last
 
 
-def _outcome(problem: MappingProblem, search: Search, clock: Stopwatch) -> Outcome[Mapping]:
+def _outcome(problem: MappingProblem, search: RandomSearch, clock: Stopwatch) -> Outcome[Mapping]:
     bound = space_bound(problem)
     if search.best is None:
         note = f"none of {search.evaluations} mappings drawn was valid; nothing shows that there is none"

@@ -22,8 +22,8 @@ def mapping_to_json(architecture: Architecture, layer: Layer, mapping: AnyMappin
     which level each is a part of.
     """
     if isinstance(mapping, UnevenMapping):
-        parts = split(architecture, mapping.places)
-        names = [architecture.levels[place].name for place in mapping.places]
+        parts = split(architecture, mapping.part_levels)
+        names = [architecture.levels[place].name for place in mapping.part_levels]
         part_of = {part.name: name for part, name in zip(parts.levels, names, strict=True)}
         return mapping_to_json(parts, layer, mapping.nest) | {"part_of": part_of}
     levels = list(zip(architecture.levels, mapping.levels, strict=True))[::-1]

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.mapping.mapping import Mapping
-from costmodel.mapping.traffic import PlacedLoop, nest_of
+from costmodel.mapping.traffic import StridedLoop, nest_of
 from costmodel.schedule.mesh.deliveries import Delivery
 from costmodel.workload.network import Layer, Tensor
 
 Array = NDArray[Any]
-Sides = tuple[tuple[PlacedLoop, ...], tuple[PlacedLoop, ...]]
+Sides = tuple[tuple[StridedLoop, ...], tuple[StridedLoop, ...]]
 """Loops that number the tiles' columns and rows, the innermost first."""
 
 
@@ -58,7 +58,7 @@ def tile_groups(tensor: Tensor, sides: Sides) -> Array:
     return np.asarray(group).reshape(codes.shape)
 
 
-def _origins(tensor: Tensor, loops: Sequence[PlacedLoop]) -> Array:
+def _origins(tensor: Tensor, loops: Sequence[StridedLoop]) -> Array:
     """Where along each axis [places, axes] the tile of data begins at every place of one side."""
     place = np.arange(_length(loops))
     origins = np.zeros((len(place), len(tensor.axes)), np.int64)
@@ -70,9 +70,9 @@ def _origins(tensor: Tensor, loops: Sequence[PlacedLoop]) -> Array:
     return origins
 
 
-def _rotated(loops: tuple[PlacedLoop, ...]) -> list[tuple[PlacedLoop, ...]]:
+def _rotated(loops: tuple[StridedLoop, ...]) -> list[tuple[StridedLoop, ...]]:
     return [loops[first:] + loops[:first] for first in range(max(len(loops), 1))]
 
 
-def _length(loops: Sequence[PlacedLoop]) -> int:
+def _length(loops: Sequence[StridedLoop]) -> int:
     return prod(loop.bound for loop in loops)

@@ -22,7 +22,7 @@ from costmodel.mapping.batch_tables import Tables
 from costmodel.mapping.bounds import ROUNDING
 from solvers.budget import InTime, OutOfTimeError, always_in_time
 from solvers.mapping.exact.bound import AT_ONCE, bound_in_time
-from solvers.mapping.exact.tables import Lattice, Space, assignment_room
+from solvers.mapping.exact.tables import Lattice, Space, assignment_workspace
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space.space_bounds import space_bounds
 
@@ -117,9 +117,9 @@ def _joint(model: Tables) -> Tables:
 
 
 def _inside(joint: Space, keep: Array, lattice: Lattice, in_time: InTime) -> float:
-    room = assignment_room(joint)
-    room.spatial[:] = 1
-    room.keep[:] = keep
+    assignment = assignment_workspace(joint)
+    assignment.spatial[:] = 1
+    assignment.keep[:] = keep
     lattice.steps.left[0] = AT_ONCE
     # Without what the MAC units ask for, which multicast can lower.
-    return bound_in_time(joint, room, lattice, True, in_time) - float(room.energy_pj[0])
+    return bound_in_time(joint, assignment, lattice, True, in_time) - float(assignment.energy_pj[0])

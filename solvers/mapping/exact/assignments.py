@@ -13,8 +13,8 @@ from costmodel.limits import limit_reached
 from solvers.budget import InTime, OutOfTimeError
 from solvers.mapping.exact.chains import chains_of
 from solvers.mapping.exact.parts import PartSpace
-from solvers.mapping.exact.prices import ANY_ORDER, Prices, Which
-from solvers.mapping.exact.tables import Assignment, Lattice, Space, assignment_room
+from solvers.mapping.exact.prices import ANY_ORDER, AssignmentKey, Prices
+from solvers.mapping.exact.tables import Assignment, Lattice, Space, assignment_workspace
 
 Array = NDArray[Any]
 MOST_WAITING = 2_000_000
@@ -28,10 +28,10 @@ class Waiting(NamedTuple):
     """An assignment that waits, ordered by its lower bound."""
 
     bound: float
-    which: Which
+    which: AssignmentKey
 
 
-class Goal(NamedTuple):
+class StoppingRule(NamedTuple):
     """When the search may end: no mapping costs less than ``floor``, and a mapping is good enough if a bound
     proves that none is better by more than ``tolerance``, a fraction of its objective."""
 
@@ -43,19 +43,20 @@ class Assignments:
     """A queue of spatial factors, then of these with keep sets, whose bound is looked at more closely last.
 
     The bounds take about a microsecond, less than that, and about a millisecond; where levels have parts,
-    that of all their orders comes before that of each. ``room`` and ``lattice`` hold those of the assignment
-    loaded last.
+    that of all their orders comes before that of each. ``assignment`` and ``lattice`` are those loaded last.
     """
 
-    def __init__(self, tables: Space, parts: PartSpace, lattice: Lattice, factors: Array, goal: Goal) -> None:
+    def __init__(
+        self, tables: Space, parts: PartSpace, lattice: Lattice, factors: Array, goal: StoppingRule
+    ) -> None:
         self._tables = tables
-        self._goal = goal
+        self._stopping = goal
         self._spreads = factors
-        self.room: Assignment = assignment_room(tables)
+        self.assignment: Assignment = assignment_workspace(tables)
         self.lattice = lattice
-        self._prices = Prices(tables, self.room, lattice)
+        self._prices = Prices(tables, self.assignment, lattice)
         self._keeps, self._orders = parts.keeps, parts.orders
-        self._chains = chains_of(self._keeps, self.room.ratio.shape[1])
+        self._chains = chains_of(self._keeps, self.assignment.ratio.shape[1])
         self._spread_bounds = np.empty(len(factors))
         self._bounded = 0
         """How many of the spatial factors have their bound: all, before the first assignment is served."""
@@ -73,8 +74,8 @@ class Assignments:
     def bound(self) -> float:
         """No mapping of the assignments still in the queue costs less; infinite when there is none."""
         if self._bounded < len(self._spreads):
-            return self._goal.floor
-        return max(self._goal.floor, min(self._next_spread, _least(self._cheap), _least(self._close)))
+            return self._stopping.floor
+        return max(self._stopping.floor, min(self._next_spread, _least(self._cheap), _least(self._close)))
 
     @property
     def _next_spread(self) -> float:
@@ -145,7 +146,7 @@ class Assignments:
     def _is_promising(self, close: float, others: float) -> bool:
         """Whether a mapping that costs no more than ``close`` would be good enough if all others cost at
         least ``others``."""
-        return close * (1 - self._goal.tolerance) <= max(self._goal.floor, others)
+        return close * (1 - self._stopping.tolerance) <= max(self._stopping.floor, others)
 
     def _split_orders(self, waiting: Waiting) -> None:
         """Put an assignment into the queue once for every order of the parts."""
@@ -159,7 +160,7 @@ class Assignments:
         while self._bounded < len(self._spreads):
             some = slice(self._bounded, self._bounded + SPREADS_AT_ONCE)
             spread_bounds(
-                self._tables, self._spreads[some], self._chains, self.room, self._spread_bounds[some]
+                self._tables, self._spreads[some], self._chains, self.assignment, self._spread_bounds[some]
             )
             self._bounded = min(some.stop, len(self._spreads))
             if self._bounded == len(self._spreads):
@@ -175,15 +176,15 @@ class Assignments:
         bounds = self._spread_bounds[spread : spread + 1]
         if len(self._keeps) > 1:
             bounds = np.empty(len(self._keeps))
-            keep_bounds(self._tables, self._spreads[spread], self._chains, self.room, bounds)
+            keep_bounds(self._tables, self._spreads[spread], self._chains, self.assignment, bounds)
         for keeps in np.flatnonzero(bounds < limit).tolist():
             order = ANY_ORDER if len(self._orders[keeps]) > 1 else 0
-            heappush(self._cheap, Waiting(float(bounds[keeps]), Which(spread, keeps, order)))
+            heappush(self._cheap, Waiting(float(bounds[keeps]), AssignmentKey(spread, keeps, order)))
 
-    def _load(self, which: Which, limit: float, in_time: InTime) -> float:
-        """Fill ``room`` and ``lattice``; the assignment's bound. OutOfTimeError where time ends it."""
-        self.room.spatial[:] = self._spreads[which.spread]
-        self.room.keep[:] = self._orders[which.keeps][max(which.order, 0)]
+    def _load(self, which: AssignmentKey, limit: float, in_time: InTime) -> float:
+        """Fill ``assignment`` and ``lattice``; the assignment's bound. OutOfTimeError where time ends it."""
+        self.assignment.spatial[:] = self._spreads[which.spread]
+        self.assignment.keep[:] = self._orders[which.keeps][max(which.order, 0)]
         return self._prices.bound(limit, which, in_time)
 
 

@@ -14,7 +14,7 @@ AT_ONCE = 1_000_000
 
 
 def bound_in_time(
-    space: Space, room: Assignment, lattice: Lattice, any_order: bool, in_time: InTime
+    space: Space, assignment: Assignment, lattice: Lattice, any_order: bool, in_time: InTime
 ) -> float:
     """``bound_of_assignment``. Whenever ``AT_ONCE`` tiles were looked at, for one bound or for several,
     ``in_time()`` is asked.
@@ -30,6 +30,6 @@ def bound_in_time(
             if not in_time():
                 raise OutOfTimeError("the bound of an assignment is not known in time")
             steps.left[0] = AT_ONCE
-        bound = float(bound_of_assignment(space, room, lattice, any_order))
+        bound = float(bound_of_assignment(space, assignment, lattice, any_order))
         if not steps.done[0]:
             return bound

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 
-class Chains(NamedTuple):
+class LevelChains(NamedTuple):
     """The levels that can keep each tensor, and what that costs at least for some spatial factors."""
 
     counts: Array
@@ -25,7 +25,7 @@ class Chains(NamedTuple):
     """[tensors, most, 2, levels] words per instance read and written, whatever the loops."""
 
 
-def chains_of(keeps: Array, tensors: int) -> Chains:
+def chains_of(keeps: Array, tensors: int) -> LevelChains:
     """The chains of all choices of keep sets [n, levels]."""
     levels = keeps.shape[1]
     masks = (keeps[:, :, None] >> np.arange(tensors) & 1) * (1 << np.arange(levels))[:, None]
@@ -34,7 +34,7 @@ def chains_of(keeps: Array, tensors: int) -> Chains:
     table = np.zeros((tensors, counts.max()), np.int64)
     for tensor, (chains, _) in enumerate(found):
         table[tensor, : len(chains)] = chains
-    return Chains(
+    return LevelChains(
         counts=counts,
         levels=table,
         choice=np.stack([choice.reshape(-1) for _, choice in found], axis=1).astype(np.int64),

@@ -129,7 +129,7 @@ def _settled(motion: Motion, order: Order) -> bool:
 def looped_sets(dims: Sequence[int]) -> Iterator[frozenset[int]]:
     """All subsets of ``dims``."""
     for bits in range(1 << len(dims)):
-        yield frozenset(dim for place, dim in enumerate(dims) if bits >> place & 1)
+        yield frozenset(dim for bit, dim in enumerate(dims) if bits >> bit & 1)
 
 
 def runs_together(motions: Sequence[Motion], dims: Sequence[int]) -> tuple[int, ...]:

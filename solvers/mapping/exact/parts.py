@@ -25,13 +25,14 @@ Array = NDArray[Any]
 class PartSpace:
     """Mappings on the architecture whose uneven levels are cut into a part a tensor, all other levels one.
 
-    ``places`` are the parts' hardware levels, and ``space`` has the factors, sides and orders of their loops.
+    ``part_levels`` has the hardware level (its index) of every part, innermost first, and ``space`` the
+    factors, sides and orders of their loops.
     ``orders`` has for every choice of what hardware levels keep an int64 [n, parts] of what parts keep, as
     bit masks: of uneven levels one tensor a part, in every order of their tiles.
     """
 
     space: MappingSpace
-    places: tuple[int, ...]
+    part_levels: tuple[int, ...]
     orders: tuple[Array, ...]
 
     @property
@@ -42,17 +43,17 @@ class PartSpace:
     @property
     def most_subsets(self) -> int:
         """The most sets of equal size among the tensors of an uneven level."""
-        counts = Counter(self.places).values()
+        counts = Counter(self.part_levels).values()
         return max(comb(count, count // 2) for count in counts)
 
     @property
     def is_even(self) -> bool:
         """Whether every level is one part."""
-        return len(set(self.places)) == len(self.places)
+        return len(set(self.part_levels)) == len(self.part_levels)
 
     def solution(self, nest: Mapping) -> AnyMapping:
         """The mapping that a nest of parts stands for."""
-        return simplest(UnevenMapping(nest, self.places))
+        return simplest(UnevenMapping(nest, self.part_levels))
 
 
 def part_space(problem: MappingProblem) -> PartSpace:
@@ -61,12 +62,14 @@ def part_space(problem: MappingProblem) -> PartSpace:
     whole = MappingSpace(architecture, layer, rules.even)
     counts = [most_parts(rules, architecture, layer, level) for level in architecture.levels]
     orders = tuple(_orders(masks, counts) for masks in product(*whole.keep_sets))
-    places = tuple(place for place, count in enumerate(counts) for _ in range(count))
-    if len(places) == len(counts):
-        return PartSpace(whole, places, orders)
+    part_levels = tuple(level for level, count in enumerate(counts) for _ in range(count))
+    if len(part_levels) == len(counts):
+        return PartSpace(whole, part_levels, orders)
     loops = tuple(replace(level, keep=(), bypass=()) for level in rules.levels)
-    parts = MappingSpace(split(architecture, places), layer, replace(whole.rules, keep="all", levels=loops))
-    return PartSpace(parts, places, orders)
+    parts = MappingSpace(
+        split(architecture, part_levels), layer, replace(whole.rules, keep="all", levels=loops)
+    )
+    return PartSpace(parts, part_levels, orders)
 
 
 def _orders(masks: tuple[int, ...], counts: list[int]) -> Array:

@@ -1,4 +1,9 @@
-"""Prices of room at uneven levels: those for which the bound of an assignment is as high as it gets."""
+"""Prices of capacity at uneven levels, chosen so that the bound of an assignment is as high as it gets.
+
+Why words have a price at all is told in ``kernels/bound_kernel.py``. The bound holds at any price. At 0 it
+ignores that the parts of a level share its capacity; at a very high price it pays for capacity that no
+mapping uses, and falls again.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +14,21 @@ from solvers.budget import InTime, always_in_time
 from solvers.mapping.exact.bound import AT_ONCE, bound_in_time
 from solvers.mapping.exact.tables import Assignment, Lattice, Space
 
-SHARES = (0.0, *(2.0**power for power in range(-12, 3)))
-"""What all the room of a level can be worth, as a share of the energy of the first assignment."""
+WORTHS = (0.0, *(2.0**power for power in range(-12, 3)))
+"""What all the capacity of a level can be worth, as a part of the energy of the first assignment."""
 
-FIRST = SHARES.index(1 / 16)
+FIRST = WORTHS.index(1 / 16)
+"""Where the first climb begins."""
 
 Choice = tuple[int, ...]
-"""An index of ``SHARES`` for every level of several parts."""
+"""An index of ``WORTHS`` for every level of several parts."""
 
 
 ANY_ORDER = -1
+"""Stands for the number of an order where the bound is to hold for all of them."""
 
 
-class Which(NamedTuple):
+class AssignmentKey(NamedTuple):
     """An assignment: the numbers of its spatial factors, of what levels keep and of the order in which uneven
     levels' tiles end, or :data:`ANY_ORDER`."""
 
@@ -36,23 +43,25 @@ class Prices:
     Every climb begins where the last one ended, for assignments of similar bounds have similar prices.
     """
 
-    def __init__(self, tables: Space, room: Assignment, lattice: Lattice) -> None:
-        self._tables, self._room, self._lattice = tables, room, lattice
+    def __init__(self, tables: Space, assignment: Assignment, lattice: Lattice) -> None:
+        self._tables, self._assignment, self._lattice = tables, assignment, lattice
         self._levels = [i for i in range(len(tables.prices)) if tables.first[i] == i < tables.last[i]]
         self._usual: Choice = (0,) * len(self._levels)
         self._unit = 0.0
-        self._chosen: dict[Which, Choice] = {}
+        self._chosen: dict[AssignmentKey, Choice] = {}
         self._any_order = False
         self._in_time: InTime = always_in_time
-        self._climbing: Which | None = None
+        self._climbing: AssignmentKey | None = None
         self._tried: dict[Choice, float] = {}
         """The bounds of that assignment by prices: a climb that time ends goes on with them."""
 
-    def bound(self, limit: float, which: Which, in_time: InTime) -> float:
-        """The bound of the assignment in ``room`` at its best prices, or at the first that make it reach
-        ``limit``; the lattice is that of this bound. The second time the prices are known.
+    def bound(self, limit: float, which: AssignmentKey, in_time: InTime) -> float:
+        """The bound of the assignment ``which``, whose factors and keep sets have been written into the
+        workspace, at its best prices, or at the first that make it reach ``limit``.
 
-        Raises OutOfTimeError where ``in_time()`` ends it, which is first asked after ``AT_ONCE`` tiles."""
+        The lattice is afterwards that of this bound. When an assignment is asked for again, its prices are
+        known. Raises OutOfTimeError where ``in_time()`` ends it; it is first asked after ``AT_ONCE`` tiles.
+        """
         self._any_order = which.order == ANY_ORDER
         self._in_time = in_time
         self._lattice.steps.left[0] = AT_ONCE
@@ -72,10 +81,10 @@ class Prices:
     def _begin(self) -> None:
         """Take the energy of the assignment as the unit, unless nothing fits it."""
         self._bound_at(self._usual)
-        lattice, levels = self._lattice, len(self._room.keep)
+        lattice, levels = self._lattice, len(self._assignment.keep)
         row = (levels - 1) * self._tables.most_subsets * len(self._tables.runs)
         whole = (row + 1) * int(lattice.size[0]) - 1
-        energy = float(self._room.energy_pj[0] + lattice.opened[whole])
+        energy = float(self._assignment.energy_pj[0] + lattice.opened[whole])
         if energy < inf:
             self._unit, self._usual = energy, (FIRST,) * len(self._levels)
 
@@ -91,10 +100,10 @@ class Prices:
 
         at, best = chosen, bound_at(chosen)
         last = best
-        for place in range(len(chosen)):
+        for level in range(len(chosen)):
             for step in (1, -1):
-                while best < limit and 0 <= chosen[place] + step < len(SHARES):
-                    moved = (*chosen[:place], chosen[place] + step, *chosen[place + 1 :])
+                while best < limit and 0 <= chosen[level] + step < len(WORTHS):
+                    moved = (*chosen[:level], chosen[level] + step, *chosen[level + 1 :])
                     at, last = moved, bound_at(moved)
                     if last <= best:
                         break
@@ -106,9 +115,9 @@ class Prices:
 
     def _bound_at(self, chosen: Choice) -> float:
         for level, index in zip(self._levels, chosen, strict=True):
-            price = SHARES[index] * self._unit / self._tables.model.usable_words[level]
+            price = WORTHS[index] * self._unit / self._tables.model.usable_words[level]
             self._tables.prices[level : self._tables.last[level] + 1] = price
         return self._bound()
 
     def _bound(self) -> float:
-        return bound_in_time(self._tables, self._room, self._lattice, self._any_order, self._in_time)
+        return bound_in_time(self._tables, self._assignment, self._lattice, self._any_order, self._in_time)

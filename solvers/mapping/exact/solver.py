@@ -20,11 +20,18 @@ from costmodel.workload.network import gemm
 from solvers.budget import Budget, Deadline, Stopwatch
 from solvers.divisors import divisors
 from solvers.mapping.exact.aggregate import with_cycles
-from solvers.mapping.exact.assignments import Assignments, Goal
+from solvers.mapping.exact.assignments import Assignments, StoppingRule
 from solvers.mapping.exact.params import Params
 from solvers.mapping.exact.parts import PartSpace, part_space
 from solvers.mapping.exact.spatial import sides, spreads
-from solvers.mapping.exact.tables import Assignment, Nodes, Space, lattice_room, nodes_room, space_of
+from solvers.mapping.exact.tables import (
+    Assignment,
+    Nodes,
+    Space,
+    lattice_workspace,
+    nodes_workspace,
+    space_of,
+)
 from solvers.mapping.problem import MappingProblem, objective_of, objective_values, violations
 from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.padding import over_padded_sizes
@@ -97,7 +104,7 @@ class Solving:
         self._problem, self._params, self._iterations = problem, params, iterations
         self._even: Solving | None = None
         """Of uneven mappings the best even one is looked for first, in half of each turn."""
-        self._search: Search | None = None
+        self._search: ExactSearch | None = None
         self._limits: Reached = {}
         """Those of all turns: the tables, made in the first one, are what meets most of them."""
         self.ended = False
@@ -141,7 +148,7 @@ class Solving:
             self._begin_with_any(self._search)
         return _outcome(self._problem, self._search, note)
 
-    def _begin_with_any(self, search: Search) -> None:
+    def _begin_with_any(self, search: ExactSearch) -> None:
         """Where the time was up before the search came to its first mapping, take one that is drawn, or all
         loops outermost."""
         problem = self._problem
@@ -163,14 +170,14 @@ class Solving:
             limit_reached("tiles to tell apart", MOST_VECTORS, f"there are {vectors:,}, {NOT_SEARCHED}")
             return _unknown(problem)
         parts = part_space(problem)
-        tables = vectors * parts.most_subsets * len(parts.places)
+        tables = vectors * parts.most_subsets * len(parts.part_levels)
         if not parts.is_even and tables > MOST_TABLES:
             there_are = f"there are {tables:,}, {NOT_SEARCHED}"
             limit_reached("tiles to tell apart in the parts of levels", MOST_TABLES, there_are)
             return _unknown(problem)
         if (factors := spreads(parts.space)) is None:
             return _unknown(problem)
-        self._search = Search(problem, parts, self._params, factors, deadline.in_time)
+        self._search = ExactSearch(problem, parts, self._params, factors, deadline.in_time)
         if problem.rules.uneven:
             even = replace(problem, rules=problem.rules.even)
             self._even = Solving(even, self._params, self._iterations)
@@ -189,12 +196,12 @@ def _load() -> None:
     levels = (StorageLevel("Buffer", 8, 16, 1.0, 1.0, 1.0), StorageLevel("DRAM", None, 16, 9.0, 9.0, 9.0))
     architecture = Architecture("tiny", levels, Compute("MAC", 16, 1.0))
     problem = MappingProblem(architecture, gemm("g", M=2, N=2, K=2), rules=SpaceRules("free"))
-    Search(problem, part_space(problem), Params(), np.ones((1, 2, 3), np.int32), lambda: True).run(
+    ExactSearch(problem, part_space(problem), Params(), np.ones((1, 2, 3), np.int32), lambda: True).run(
         None, lambda: True
     )
 
 
-class Search:
+class ExactSearch:
     """The best mapping met, and what is proven about those not met."""
 
     def __init__(
@@ -208,9 +215,9 @@ class Search:
         self._problem, self._parts, self.tolerance = problem, parts, params.tolerance
         tables = space_of(problem, parts, params.dominance)
         size = int(np.prod(tables.divisor_count))
-        lattice = lattice_room(tables, size)
-        self._goal = Goal(params.tolerance, space_bound(problem))
-        self._nodes: Nodes = nodes_room(tables, size)
+        lattice = lattice_workspace(tables, size)
+        self._stopping = StoppingRule(params.tolerance, space_bound(problem))
+        self._nodes: Nodes = nodes_workspace(tables, size)
         self._evaluator = BatchEvaluator(problem.architecture, problem.layer)
         self.best: AnyMapping | None = None
         self.objective = inf
@@ -225,12 +232,12 @@ class Search:
         self._ceiling = inf
         """What costs as much is not looked for."""
         self._tables: Space = with_cycles(problem, tables, parts.keeps, lattice, lambda: False)
-        self._assignments = Assignments(self._tables, parts, lattice, _short_list(factors), self._goal)
+        self._assignments = Assignments(self._tables, parts, lattice, _short_list(factors), self._stopping)
         if parts.is_even and in_time():
             self._glance(in_time)
         if not self._is_settled:
             self._tables = with_cycles(problem, tables, parts.keeps, lattice, in_time)
-            self._assignments = Assignments(self._tables, parts, lattice, factors, self._goal)
+            self._assignments = Assignments(self._tables, parts, lattice, factors, self._stopping)
 
     def _glance(self, in_time: Callable[[], bool]) -> None:
         """Look among a few assignments for a mapping that the cost model's bound alone proves good enough.
@@ -238,7 +245,7 @@ class Search:
         Where there is one, which is common for cycles and with a tolerance, the bounds of all assignments,
         which can be a million, need not be computed.
         """
-        goal = self._goal
+        goal = self._stopping
         self._ceiling = goal.floor * (1 + 2 * SAME_COST) / (1 - goal.tolerance)
         steps = iter(range(GLANCE_STEPS))
 
@@ -255,7 +262,7 @@ class Search:
     @property
     def _is_settled(self) -> bool:
         """Whether the cost model's own bound proves that the best is good enough."""
-        return sufficient_bound(self.objective, self.tolerance) <= self._goal.floor
+        return sufficient_bound(self.objective, self.tolerance) <= self._stopping.floor
 
     @property
     def _limit(self) -> float:
@@ -298,9 +305,9 @@ class Search:
         """Look for better mappings of the assignment loaded; whether that came to its end."""
         from solvers.mapping.exact.kernels.search_kernel import begin
 
-        room, lattice, nodes = self._assignments.room, self._assignments.lattice, self._nodes
+        assignment, lattice, nodes = self._assignments.assignment, self._assignments.lattice, self._nodes
         if not self._visits:
-            begin(self._tables, room, lattice, nodes, self._limit)
+            begin(self._tables, assignment, lattice, nodes, self._limit)
         ended = late = False
         while not ended and not late:
             self._visits += nodes_at_once
@@ -308,7 +315,7 @@ class Search:
                 late = not self._explore(in_time)
                 if not self._look_at_leaves() or late or self._is_settled:
                     break
-            ended = self._is_settled or bool(nodes.level[0] == len(room.keep))
+            ended = self._is_settled or bool(nodes.level[0] == len(assignment.keep))
             late = late or not in_time()
         if ended:
             self._visits = 0
@@ -318,8 +325,8 @@ class Search:
         """Search the loops until there are leaves to look at or the slice is over; False if time ends it."""
         from solvers.mapping.exact.kernels.search_kernel import explore
 
-        room, lattice, nodes = self._assignments.room, self._assignments.lattice, self._nodes
-        while not explore(self._tables, room, lattice, nodes, self._limit, self._visits):
+        assignment, lattice, nodes = self._assignments.assignment, self._assignments.lattice, self._nodes
+        while not explore(self._tables, assignment, lattice, nodes, self._limit, self._visits):
             if not in_time():
                 return False
         return True
@@ -329,7 +336,7 @@ class Search:
         count = int(self._nodes.leaf_count[0])
         if not count:
             return False
-        batch = leaves(self._parts, self._tables, self._assignments.room, self._nodes)
+        batch = leaves(self._parts, self._tables, self._assignments.assignment, self._nodes)
         self._nodes.leaf_count[0] = 0
         if self._parts.is_even:
             values = objective_values(self._evaluator.evaluate(batch), self._problem.objective)
@@ -355,7 +362,7 @@ class Search:
             self.best = self._parts.solution(batch.mapping(row, self._problem.layer))
 
 
-def leaves(parts: PartSpace, tables: Space, room: Assignment, nodes: Nodes) -> MappingBatch:
+def leaves(parts: PartSpace, tables: Space, assignment: Assignment, nodes: Nodes) -> MappingBatch:
     """The mappings that the search of an assignment's loops found, one a row, levels split into parts."""
     space, count = parts.space, int(nodes.leaf_count[0])
     batch = MappingBatch.empty(count, space.architecture, space.layer)
@@ -364,11 +371,11 @@ def leaves(parts: PartSpace, tables: Space, room: Assignment, nodes: Nodes) -> M
     batch.temporal[:, 1:] = inside[:, 1:] // inside[:, :-1]
     batch.permutation[:, 0] = space.tables.order[0]
     batch.permutation[:, 1:] = tables.orders[nodes.leaf_order[:count, 1:]]
-    for level, factors in enumerate(room.spatial):
+    for level, factors in enumerate(assignment.spatial):
         on_y = sides(space, level, factors)
         batch.spatial_x[:, level] = np.where(on_y, 1, factors)
         batch.spatial_y[:, level] = np.where(on_y, factors, 1)
-    batch.keep[:] = (room.keep[:, None] >> np.arange(batch.keep.shape[2]) & 1) == 1
+    batch.keep[:] = (assignment.keep[:, None] >> np.arange(batch.keep.shape[2]) & 1) == 1
     return batch
 
 
@@ -381,7 +388,7 @@ def _short_list(factors: Array) -> Array:
     return chosen
 
 
-def _outcome(problem: MappingProblem, search: Search, note: str) -> Outcome[AnyMapping]:
+def _outcome(problem: MappingProblem, search: ExactSearch, note: str) -> Outcome[AnyMapping]:
     """What is known by now, without the seconds and evaluations that it took."""
     if search.best is None and not note:
         note = f"none of the mappings of this space fits: {problem.rules.describe()}"

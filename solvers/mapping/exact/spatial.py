@@ -12,7 +12,7 @@ from solvers.mapping.space.space import MappingSpace, Slot
 
 Array = NDArray[Any]
 MOST_SPREADS = 1_500_000
-"""Some hundred bytes each."""
+"""More ways than this are not listed: each takes some hundred bytes."""
 
 MOST_AT_ONCE = 2_000_000
 """Factors tried at a time."""
@@ -64,7 +64,7 @@ def _combined(left: Array, choices: Array) -> tuple[Array, Array]:
 def _level_spreads(space: MappingSpace, slot: Slot) -> Array:
     """Factors of the dims in one fan-out, int64 [n, dims]."""
     tables, level = space.tables, slot.level
-    room = int(tables.fanout_x[level] * tables.fanout_y[level])
+    fanout = int(tables.fanout_x[level] * tables.fanout_y[level])
     rows = np.ones((1, 0), np.int64)
     for dim in range(len(space.layer.dims)):
         divisors = tables.divisors[dim, : tables.divisor_count[dim]]
@@ -72,7 +72,7 @@ def _level_spreads(space: MappingSpace, slot: Slot) -> Array:
         rows = np.concatenate(
             [rows.repeat(len(allowed), axis=0), np.tile(allowed, len(rows))[:, None]], axis=1
         )
-        rows = rows[rows.prod(axis=1) <= room]
+        rows = rows[rows.prod(axis=1) <= fanout]
     fitting = np.zeros(len(rows), np.bool_)
     for _, fits in _choices(space, level, rows):
         fitting |= fits

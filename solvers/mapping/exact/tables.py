@@ -1,4 +1,9 @@
-"""What the compiled halves of the exact mapper work on: the space, one assignment's numbers, and room."""
+"""What the compiled half of the exact mapper works on: a problem, an assignment, bounds, the search.
+
+``Space`` is the problem, and does not change (but for its ``prices``). The others are workspaces that the
+kernels fill: ``Assignment`` with what follows from spatial factors and kept tensors, ``Lattice`` with bounds
+for all tiles of an assignment, ``Nodes`` with the open branch of the search.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +35,7 @@ class Space(NamedTuple):
     divisor_count: Array
     """[dims]"""
     objective: int
-    """Its place in ``OBJECTIVES``."""
+    """Its index in ``OBJECTIVES``."""
     least_cycles: float
     """A lower bound on the cycles of every mapping."""
     divisors: Array
@@ -58,7 +63,7 @@ class Space(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """Room for the numbers of one assignment: the spatial factors of every level, and what levels keep."""
+    """The spatial factors of every level, what levels keep, and all numbers that follow from these."""
 
     spatial: Array
     """[levels, dims] spatial factors."""
@@ -225,9 +230,9 @@ def space_of(problem: MappingProblem, parts: PartSpace, dominance: bool) -> Spac
         orders=orders,
         order_start=order_start,
         touched=_touched(layer),
-        first=np.array([parts.places.index(place) for place in parts.places], np.int64),
-        last=np.array([bisect_right(parts.places, place) - 1 for place in parts.places], np.int64),
-        prices=np.zeros(len(parts.places)),
+        first=np.array([parts.part_levels.index(place) for place in parts.part_levels], np.int64),
+        last=np.array([bisect_right(parts.part_levels, place) - 1 for place in parts.part_levels], np.int64),
+        prices=np.zeros(len(parts.part_levels)),
         most_subsets=parts.most_subsets,
     )
 
@@ -269,13 +274,13 @@ def _touched(layer: Layer) -> Array:
     most = max(1, *(len(tensor.axes) for tensor in layer.tensors))
     table = np.ones((len(layer.tensors), most), np.int64)
     for number, tensor in enumerate(layer.tensors):
-        for place, axis in enumerate(tensor.axes):
-            table[number, place] = distinct_sums([(layer.sizes[dim], step) for dim, step in axis])
+        for index, axis in enumerate(tensor.axes):
+            table[number, index] = distinct_sums([(layer.sizes[dim], step) for dim, step in axis])
     return table
 
 
-def assignment_room(space: Space) -> Assignment:
-    """Room for one assignment's numbers."""
+def assignment_workspace(space: Space) -> Assignment:
+    """Workspace for one assignment at a time."""
     levels, tensors = space.model.can_keep.shape
     dims = len(space.model.sizes)
     whole, real = partial(np.zeros, dtype=np.int64), partial(np.zeros, dtype=np.float64)
@@ -304,8 +309,8 @@ def assignment_room(space: Space) -> Assignment:
     )
 
 
-def lattice_room(space: Space, size: int) -> Lattice:
-    """Room for the lattice of an assignment of at most ``size`` vectors."""
+def lattice_workspace(space: Space, size: int) -> Lattice:
+    """Workspace for the bounds of an assignment of at most ``size`` vectors."""
     dims, most = space.divisors.shape
     states = len(space.least) * space.most_subsets * len(space.runs) * size
     return Lattice(
@@ -323,8 +328,8 @@ def lattice_room(space: Space, size: int) -> Lattice:
     )
 
 
-def nodes_room(space: Space, size: int) -> Nodes:
-    """Room for the open branch of a search among ``size`` vectors."""
+def nodes_workspace(space: Space, size: int) -> Nodes:
+    """Workspace for the open branch of a search among ``size`` vectors."""
     levels, dims = space.least.shape
     whole, real = partial(np.zeros, dtype=np.int64), partial(np.zeros, dtype=np.float64)
     return Nodes(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from costmodel.compiled import entry, inlined
 
 if TYPE_CHECKING:
-    from costmodel.mapping.batch_tables import Rows, Tables
+    from costmodel.mapping.batch_tables import BatchRows, Tables
     from solvers.mapping.space.tables import SpaceTables
 
 Array = NDArray[Any]
@@ -65,7 +65,7 @@ def sight(place: WalkSpace) -> Features:
 
 
 @entry
-def describe_rows(place: WalkSpace, rows: Rows, seen: Features, features: Array) -> None:
+def describe_rows(place: WalkSpace, rows: BatchRows, seen: Features, features: Array) -> None:
     """Fill ``features`` [n, features] of all ``rows``."""
     for row in range(features.shape[0]):
         describe(place, rows, row, seen)
@@ -74,7 +74,7 @@ def describe_rows(place: WalkSpace, rows: Rows, seen: Features, features: Array)
 
 
 @inlined
-def describe(place: WalkSpace, rows: Rows, row: int, seen: Features) -> float:
+def describe(place: WalkSpace, rows: BatchRows, row: int, seen: Features) -> float:
     """Fill ``seen.features``; the logarithm of the worst overfilling of a buffer, 0 if all tiles fit."""
     column = _factors(place.space, rows, row, seen.features)
     overfill = _fill_words(place.problem, rows, row, seen)
@@ -93,7 +93,7 @@ def describe(place: WalkSpace, rows: Rows, row: int, seen: Features) -> float:
 
 
 @inlined
-def _factors(space: SpaceTables, rows: Rows, row: int, features: Array) -> int:
+def _factors(space: SpaceTables, rows: BatchRows, row: int, features: Array) -> int:
     """The factors of every slot, and last of all features the parallelism; how many were written."""
     column, parallelism = 0, 0.0
     for slot in range(space.slot_level.shape[0]):
@@ -112,7 +112,7 @@ def _factors(space: SpaceTables, rows: Rows, row: int, features: Array) -> int:
 
 
 @inlined
-def _fill_words(problem: Tables, rows: Rows, row: int, seen: Features) -> float:
+def _fill_words(problem: Tables, rows: BatchRows, row: int, seen: Features) -> float:
     """Fill ``seen.words``; by how much (logarithm) the kept tiles overfill the worst level."""
     levels, tensors = seen.words.shape
     overfill = 0.0
@@ -146,7 +146,7 @@ def _words(problem: Tables, tensor: int, tile: Array) -> int:
 
 
 @inlined
-def _fill_loops(rows: Rows, row: int, seen: Features) -> None:
+def _fill_loops(rows: BatchRows, row: int, seen: Features) -> None:
     """Fill ``seen.loops``, ``seen.outside`` and ``seen.starts``."""
     count = 0
     for level in range(rows.temporal.shape[1]):

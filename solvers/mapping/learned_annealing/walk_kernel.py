@@ -11,7 +11,7 @@ from costmodel.compiled import called, entry, inlined
 from solvers.mapping.learned_annealing.features_kernel import describe
 
 if TYPE_CHECKING:
-    from costmodel.mapping.batch_tables import Rows
+    from costmodel.mapping.batch_tables import BatchRows
     from solvers.mapping.learned_annealing.features_kernel import Features, WalkSpace
     from solvers.mapping.space.tables import SpaceTables
 
@@ -52,7 +52,7 @@ class WalkDraws(NamedTuple):
 class Trial(NamedTuple):
     """Room for one step."""
 
-    row: Rows
+    row: BatchRows
     """A single one."""
     seen: Features
 
@@ -60,7 +60,7 @@ class Trial(NamedTuple):
 class Proposals(NamedTuple):
     """What each chain proposes."""
 
-    rows: Rows
+    rows: BatchRows
     predicted: Array
     """[chains] infinite where a chain has met nothing new."""
     known: Array
@@ -68,7 +68,9 @@ class Proposals(NamedTuple):
 
 
 @entry
-def walk(place: WalkSpace, trees: Trees, chains: Rows, trial: Trial, how: WalkDraws, out: Proposals) -> None:
+def walk(
+    place: WalkSpace, trees: Trees, chains: BatchRows, trial: Trial, how: WalkDraws, out: Proposals
+) -> None:
     """Walk every chain; it proposes the best that it met and nobody has measured or proposed before."""
     row, seen = trial.row, trial.seen
     for chain in range(how.chance.shape[0]):
@@ -91,7 +93,7 @@ def walk(place: WalkSpace, trees: Trees, chains: Rows, trial: Trial, how: WalkDr
 
 
 @entry
-def learn_of(rows: Rows, known: Array, fresh: Array) -> None:
+def learn_of(rows: BatchRows, known: Array, fresh: Array) -> None:
     """Put ``rows`` among the known; ``fresh`` [n] tells which were not there."""
     for row in range(fresh.shape[0]):
         fresh[row] = not _is_known(rows, row, known)
@@ -100,7 +102,7 @@ def learn_of(rows: Rows, known: Array, fresh: Array) -> None:
 
 
 @called
-def _predict(place: WalkSpace, trees: Trees, rows: Rows, row: int, seen: Features) -> float:
+def _predict(place: WalkSpace, trees: Trees, rows: BatchRows, row: int, seen: Features) -> float:
     overfill = describe(place, rows, row, seen)
     if place.avoid_overfull and overfill > 0:
         return OVERFULL + overfill
@@ -115,7 +117,7 @@ def _predict(place: WalkSpace, trees: Trees, rows: Rows, row: int, seen: Feature
 
 
 @called
-def _copy(source: Rows, of: int, target: Rows, to: int) -> None:
+def _copy(source: BatchRows, of: int, target: BatchRows, to: int) -> None:
     for level in range(source.temporal.shape[1]):
         for dim in range(source.temporal.shape[2]):
             target.temporal[to, level, dim] = source.temporal[of, level, dim]
@@ -127,7 +129,7 @@ def _copy(source: Rows, of: int, target: Rows, to: int) -> None:
 
 
 @called
-def _change(space: SpaceTables, row: Rows, draws: Array, first: int) -> None:
+def _change(space: SpaceTables, row: BatchRows, draws: Array, first: int) -> None:
     """One small change within the rules and fan-outs by five random numbers; some draws change nothing."""
     if draws[first] < FACTORS:
         _move_factor(space, row, draws, first)
@@ -144,7 +146,7 @@ def _pick(draw: float, count: Int) -> Int:
 
 
 @inlined
-def _move_factor(space: SpaceTables, row: Rows, draws: Array, first: int) -> None:
+def _move_factor(space: SpaceTables, row: BatchRows, draws: Array, first: int) -> None:
     """A factor of a dim leaves one slot for another."""
     slots, place = space.slot_level.shape[0], _held_place(space, row, draws[first + 1])
     dim, source, target = place // slots, place % slots, _pick(draws[first + 2], slots)
@@ -168,7 +170,7 @@ def _move_factor(space: SpaceTables, row: Rows, draws: Array, first: int) -> Non
 
 
 @inlined
-def _held_place(space: SpaceTables, row: Rows, draw: float) -> Int:
+def _held_place(space: SpaceTables, row: BatchRows, draw: float) -> Int:
     """One of the factors above 1: its dim * slots + its slot; -1 if there are none."""
     slots = space.slot_level.shape[0]
     places, count = row.temporal.shape[2] * slots, 0
@@ -184,7 +186,7 @@ def _held_place(space: SpaceTables, row: Rows, draw: float) -> Int:
 
 
 @inlined
-def _factor(space: SpaceTables, row: Rows, slot: Int, dim: Int) -> Int:
+def _factor(space: SpaceTables, row: BatchRows, slot: Int, dim: Int) -> Int:
     level = space.slot_level[slot]
     if space.slot_spatial[slot]:
         return np.int64(row.spatial_x[0, level, dim] * row.spatial_y[0, level, dim])
@@ -207,7 +209,7 @@ def _divisor(space: SpaceTables, dim: Int, held: Int, draw: float) -> Int:
 
 
 @inlined
-def _spread(space: SpaceTables, row: Rows, where: tuple[Int, Int], factor: Int, draw: float) -> bool:
+def _spread(space: SpaceTables, row: BatchRows, where: tuple[Int, Int], factor: Int, draw: float) -> bool:
     """Spread a dim more, on the side where it is or on either one; False if that side has no room."""
     level, dim = where
     on_x = row.spatial_x[0, level, dim] > 1 or (row.spatial_y[0, level, dim] == 1 and draw < 0.5)
@@ -223,7 +225,7 @@ def _spread(space: SpaceTables, row: Rows, where: tuple[Int, Int], factor: Int, 
 
 
 @inlined
-def _exchange_loops(space: SpaceTables, row: Rows, draws: Array, first: int) -> None:
+def _exchange_loops(space: SpaceTables, row: BatchRows, draws: Array, first: int) -> None:
     """Two loops of a level above the innermost, whose order costs nothing, change places."""
     levels = row.temporal.shape[1]
     level = min(1 + _pick(draws[first + 1], levels - 1), levels - 1)
@@ -238,7 +240,7 @@ def _exchange_loops(space: SpaceTables, row: Rows, draws: Array, first: int) -> 
 
 
 @inlined
-def _keep_others(space: SpaceTables, row: Rows, draws: Array, first: int) -> None:
+def _keep_others(space: SpaceTables, row: BatchRows, draws: Array, first: int) -> None:
     """A level keeps another allowed set of tensors."""
     level = _pick(draws[first + 1], row.keep.shape[1])
     mask = space.masks[level, _pick(draws[first + 2], space.mask_count[level])]
@@ -247,7 +249,7 @@ def _keep_others(space: SpaceTables, row: Rows, draws: Array, first: int) -> Non
 
 
 @called
-def _hash(rows: Rows, row: int) -> Int:
+def _hash(rows: BatchRows, row: int) -> Int:
     """64 bits that differ for different mappings, but for chance; never 0."""
     bits = np.uint64(0x9E3779B97F4A7C15)
     for level in range(rows.temporal.shape[1]):
@@ -272,13 +274,13 @@ def _mixed(bits: Int, value: Int) -> Int:
 
 
 @inlined
-def _is_known(rows: Rows, row: int, known: Array) -> bool:
+def _is_known(rows: BatchRows, row: int, known: Array) -> bool:
     bits = _hash(rows, row)
     return bool(known[_place_of(bits, known)] == bits)
 
 
 @inlined
-def _know(rows: Rows, row: int, known: Array) -> None:
+def _know(rows: BatchRows, row: int, known: Array) -> None:
     bits = _hash(rows, row)
     known[_place_of(bits, known)] = bits
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from costmodel.compiled import entry, inlined
 
 if TYPE_CHECKING:
-    from costmodel.mapping.batch_tables import Rows
+    from costmodel.mapping.batch_tables import BatchRows
     from solvers.mapping.space.tables import SpaceTables
 
 Array = NDArray[Any]
@@ -60,7 +60,7 @@ def space_workspace(tables: SpaceTables) -> SpaceWorkspace:
 
 
 @entry
-def sample_rows(tables: SpaceTables, rows: Rows, work: SpaceWorkspace, drawing: Drawing) -> None:
+def sample_rows(tables: SpaceTables, rows: BatchRows, work: SpaceWorkspace, drawing: Drawing) -> None:
     """Fill all ``rows`` as ``MappingSpace.sample`` says."""
     for row in range(rows.temporal.shape[0]):
         if row % drawing.rows_per_block == 0:
@@ -92,7 +92,7 @@ def count_ways(tables: SpaceTables, work: SpaceWorkspace) -> None:
 
 
 @entry
-def choose_sides(tables: SpaceTables, rows: Rows, work: SpaceWorkspace, fitting: Array) -> None:
+def choose_sides(tables: SpaceTables, rows: BatchRows, work: SpaceWorkspace, fitting: Array) -> None:
     """Give spatial factors, all on X, the sides X or Y; ``fitting`` [n] tells in which rows they fit."""
     for row in range(rows.temporal.shape[0]):
         fitting[row] = _choose_sides(tables, rows, row, work)
@@ -131,7 +131,7 @@ def _choose_keeps(tables: SpaceTables, work: SpaceWorkspace) -> None:
 
 
 @inlined
-def _keep(rows: Rows, row: int, masks: Array) -> None:
+def _keep(rows: BatchRows, row: int, masks: Array) -> None:
     for level in range(rows.keep.shape[1]):
         for tensor in range(rows.keep.shape[2]):
             rows.keep[row, level, tensor] = (masks[level] >> tensor) & 1 == 1
@@ -174,14 +174,14 @@ def _has_ways(work: SpaceWorkspace) -> bool:
 
 
 @inlined
-def _draw_factors(tables: SpaceTables, rows: Rows, row: int, work: SpaceWorkspace) -> None:
+def _draw_factors(tables: SpaceTables, rows: BatchRows, row: int, work: SpaceWorkspace) -> None:
     for dim in range(tables.divisors.shape[0]):
         _place_factors(tables, rows, (row, dim), work, _below(work.state, work.ways[dim, 0, 0]))
 
 
 @inlined
 def _place_factors(
-    tables: SpaceTables, rows: Rows, which: tuple[int, int], work: SpaceWorkspace, rank: Int
+    tables: SpaceTables, rows: BatchRows, which: tuple[int, int], work: SpaceWorkspace, rank: Int
 ) -> None:
     """Write way number ``rank`` of a dim into a row, all spatial factors on X."""
     row, dim = which
@@ -205,7 +205,7 @@ def _place_factors(
 
 
 @inlined
-def _choose_sides(tables: SpaceTables, rows: Rows, row: int, work: SpaceWorkspace) -> bool:
+def _choose_sides(tables: SpaceTables, rows: BatchRows, row: int, work: SpaceWorkspace) -> bool:
     """Move spatial factors to Y, any choice that fits being equally likely; False if none does."""
     dims = rows.temporal.shape[2]
     for level in range(rows.temporal.shape[1]):
@@ -238,7 +238,7 @@ def _choose_sides(tables: SpaceTables, rows: Rows, row: int, work: SpaceWorkspac
 
 @inlined
 def _fits(
-    tables: SpaceTables, rows: Rows, block: tuple[int, int], spread: Array, choice: tuple[int, int]
+    tables: SpaceTables, rows: BatchRows, block: tuple[int, int], spread: Array, choice: tuple[int, int]
 ) -> bool:
     """Whether the factors fit the fan-out with those of the dims set in ``sides`` on Y."""
     row, level = block
@@ -259,7 +259,7 @@ def _fits(
 
 
 @inlined
-def _shuffle(tables: SpaceTables, rows: Rows, row: int, state: Array) -> None:
+def _shuffle(tables: SpaceTables, rows: BatchRows, row: int, state: Array) -> None:
     """Put the loops of every level, but the innermost, into a random order that the rules allow."""
     for level in range(rows.temporal.shape[1]):
         for place in range(rows.temporal.shape[2]):

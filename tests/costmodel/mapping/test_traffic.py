@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from costmodel.mapping.mapping import LevelMapping, Mapping
 from costmodel.mapping.traffic import (
-    PlacedLoop,
+    StridedLoop,
     content_accesses,
     delivered_words,
     distinct_sums,
@@ -63,7 +63,7 @@ class Walk:
             self.words += times * tile
 
 
-def walked(tensor: Tensor, extents: Vector, loops: list[PlacedLoop]) -> int:
+def walked(tensor: Tensor, extents: Vector, loops: list[StridedLoop]) -> int:
     still = (0,) * len(extents)
     strides = [tuple(loop.inner * s for s in tensor.steps.get(loop.dim, still)) for loop in loops]
     return Walk(extents, [(loop.bound, s) for loop, s in zip(loops, strides, strict=True)]).words
@@ -90,13 +90,13 @@ def test_delivered_words_equal_the_walk(tensor: Tensor) -> None:
         assert delivered_words(tensor, extents, loops) == walked(tensor, extents, loops), seed
 
 
-def random_nest(tensor: Tensor, rng: random.Random) -> tuple[Vector, list[PlacedLoop]]:
+def random_nest(tensor: Tensor, rng: random.Random) -> tuple[Vector, list[StridedLoop]]:
     covered = {dim: rng.choice([1, 1, 2, 3]) for dim in "NCKPQRS"}
     extents = tensor.extents(covered)
     loops = []
     for _ in range(rng.randrange(9)):
         dim, bound = rng.choice("NCKPQRS"), rng.choice([2, 2, 3, 5])
-        loops.append(PlacedLoop(dim, bound, covered[dim]))
+        loops.append(StridedLoop(dim, bound, covered[dim]))
         covered[dim] *= bound * rng.choice([1, 1, 2])  # a spatial loop may stand between
     return extents, loops
 
@@ -115,7 +115,7 @@ def random_nest(tensor: Tensor, rng: random.Random) -> tuple[Vector, list[Placed
 def test_sliding_window_by_hand(loops: str, words: int) -> None:
     """A tile of 4 rows (P2, R3) that slides by 2."""
     inputs = convolution("c", K=3, C=2, P=6, Q=1, R=3, S=1).tensor("Inputs")
-    placed = [PlacedLoop(loop[0], int(loop[1:]), 2 if loop[0] == "P" else 1) for loop in loops.split()]
+    placed = [StridedLoop(loop[0], int(loop[1:]), 2 if loop[0] == "P" else 1) for loop in loops.split()]
     assert delivered_words(inputs, inputs.extents({"P": 2, "R": 3}), placed) == words
 
 
@@ -131,11 +131,11 @@ def test_multicast_groups_equal_enumeration(tensor: Tensor) -> None:
     rng = random.Random(5)
     for _ in range(100):
         dims = rng.sample("NCKPQRS", rng.randrange(5))
-        spatial = [PlacedLoop(dim, rng.choice([2, 3, 4]), rng.choice([1, 2, 3, 6])) for dim in dims]
+        spatial = [StridedLoop(dim, rng.choice([2, 3, 4]), rng.choice([1, 2, 3, 6])) for dim in dims]
         assert multicast_groups(tensor, spatial) == len(child_positions(tensor, spatial)), spatial
 
 
-def child_positions(tensor: Tensor, spatial: list[PlacedLoop]) -> set[Vector]:
+def child_positions(tensor: Tensor, spatial: list[StridedLoop]) -> set[Vector]:
     tiles = set()
     for point in product(*(range(loop.bound) for loop in spatial)):
         moves = [
@@ -148,7 +148,7 @@ def child_positions(tensor: Tensor, spatial: list[PlacedLoop]) -> set[Vector]:
 
 def test_equal_p_plus_r_positions_are_one_group() -> None:
     inputs = convolution("c", K=1, C=1, P=4, Q=1, R=3, S=1).tensor("Inputs")
-    assert multicast_groups(inputs, [PlacedLoop("P", 4, 1), PlacedLoop("R", 3, 1)]) == 6
+    assert multicast_groups(inputs, [StridedLoop("P", 4, 1), StridedLoop("R", 3, 1)]) == 6
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -157,7 +157,9 @@ def test_bypass_equals_timeloops_scaling(seed: int) -> None:
     rng = random.Random(seed)
     weights = TENSORS[0]
     levels = rng.randrange(2, 6)
-    spatial = [[PlacedLoop(dim, 2, 1) for dim in rng.sample("CKPQ", rng.randrange(3))] for _ in range(levels)]
+    spatial = [
+        [StridedLoop(dim, 2, 1) for dim in rng.sample("CKPQ", rng.randrange(3))] for _ in range(levels)
+    ]
     delivered = sorted((rng.randrange(1, 1000) * 12 for _ in range(levels)), reverse=True)
     kept = [rng.random() < 0.5 for _ in range(levels - 1)] + [True]
     mapping = Mapping(tuple(LevelMapping((), (), (), frozenset()) for _ in range(levels)))

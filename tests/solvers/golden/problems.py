@@ -145,7 +145,7 @@ def digest(value: object) -> str:
 def plain(mapping: AnyMapping) -> object:
     """A mapping as lists, its sets in the order of names."""
     if isinstance(mapping, UnevenMapping):
-        return [plain(mapping.nest), list(mapping.places)]
+        return [plain(mapping.nest), list(mapping.part_levels)]
     return [
         [
             [list(map(list, block)) for block in (level.temporal, level.spatial_x, level.spatial_y)],

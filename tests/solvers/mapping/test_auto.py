@@ -17,7 +17,7 @@ from costmodel.mapping.uneven import AnyMapping
 from solvers.budget import Budget
 from solvers.catalogue import Entry
 from solvers.mapping import auto, cosa
-from solvers.mapping.auto import BESIDE, FIRST_TURN, LEADER, MEMBERS, SHARES, Params, Portfolio
+from solvers.mapping.auto import BESIDE, FIRST_TURN, LEADER, MEMBERS, TURN_PARTS, Params, Portfolio
 from solvers.mapping.problem import MappingProblem, violations
 from solvers.mapping.space.space_bounds import space_bound
 from solvers.outcome import Outcome, Status
@@ -157,8 +157,8 @@ def test_others_have_turns_only_after_the_leader_and_shorter_ones(
     assert first == FIRST_TURN
     # The leader's turns double what it has had; the last one is cut by the budget.
     assert later[:3] == pytest.approx([2.0, 4.0, 8.0])
-    assert turns["cosa"][0] == pytest.approx(BESIDE * FIRST_TURN * SHARES["cosa"])
-    for name in SHARES:
+    assert turns["cosa"][0] == pytest.approx(BESIDE * FIRST_TURN * TURN_PARTS["cosa"])
+    for name in TURN_PARTS:
         assert all(b >= 2 * a for a, b in pairwise(turns[name]))
     assert outcome.wall_seconds == pytest.approx(SECONDS)
 
@@ -258,9 +258,9 @@ def test_who_failed_is_not_asked_again(small_problem: MappingProblem, roof: floa
 
 
 def test_the_last_member_may_take_all_that_is_left() -> None:
-    assert set(MEMBERS) == {LEADER, *SHARES}
-    assert all(0 < share <= 1 for share in SHARES.values())
-    assert list(SHARES.values())[-1] == 1
+    assert set(MEMBERS) == {LEADER, *TURN_PARTS}
+    assert all(0 < part <= 1 for part in TURN_PARTS.values())
+    assert list(TURN_PARTS.values())[-1] == 1
 
 
 def test_a_real_layer_is_proven_by_whoever_is_asked() -> None:

@@ -19,7 +19,7 @@ from solvers.mapping import exhaustive
 from solvers.mapping.exact import Params, Solving, solve
 from solvers.mapping.exact import solver as exact_solver
 from solvers.mapping.exact.assignments import Assignments
-from solvers.mapping.exact.prices import Prices, Which
+from solvers.mapping.exact.prices import AssignmentKey, Prices
 from solvers.mapping.exact.tables import LEAVES
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, Objective, objective_of, violations
 from solvers.mapping.random_search import solve as search_randomly
@@ -231,10 +231,10 @@ def test_an_answer_within_the_tolerance_holds_against_the_optimum(
 def test_with_a_tolerance_few_close_bounds_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The proof of this optimum needs hundreds of them; a mapping that is good enough, and the bound that
     shows it, are met at the first few."""
-    asked: list[Which] = []
+    asked: list[AssignmentKey] = []
     bound = Prices.bound
 
-    def counted(prices: Prices, limit: float, which: Which, in_time: InTime) -> float:
+    def counted(prices: Prices, limit: float, which: AssignmentKey, in_time: InTime) -> float:
         asked.append(which)
         return bound(prices, limit, which, in_time)
 

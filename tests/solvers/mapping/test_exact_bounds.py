@@ -17,7 +17,7 @@ from solvers.mapping.exact.aggregate import least_cycles, outermost_bandwidths, 
 from solvers.mapping.exact.bound import bound_in_time
 from solvers.mapping.exact.parts import part_space
 from solvers.mapping.exact.spatial import spreads
-from solvers.mapping.exact.tables import assignment_room, lattice_room, space_of
+from solvers.mapping.exact.tables import assignment_workspace, lattice_workspace, space_of
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_values
 from solvers.mapping.space.rules import SpaceRules
 from solvers.mapping.space.space import MappingSpace
@@ -40,17 +40,17 @@ def test_no_mapping_costs_less_than_its_assignment(name: str, layer: Layer, obje
     parts = part_space(problem)
     space = parts.space
     tables = space_of(problem, parts, dominance=True)
-    lattice = lattice_room(tables, prod(tables.divisor_count.tolist()))
+    lattice = lattice_workspace(tables, prod(tables.divisor_count.tolist()))
     tables = with_cycles(problem, tables, parts.keeps, lattice)
-    room = assignment_room(tables)
+    assignment = assignment_workspace(tables)
     batch = space.sample(range(12), seed=3)
     costs = objective_values(BatchEvaluator(problem.architecture, layer).evaluate(batch), problem.objective)
     valid = np.flatnonzero(np.isfinite(costs))
     assert len(valid) > 20
     for row in valid[:: max(1, len(valid) // 150)]:
-        room.spatial[:] = batch.spatial_x[row] * batch.spatial_y[row]
-        room.keep[:] = batch.keep[row] @ (1 << np.arange(len(layer.tensors)))
-        assert bound_in_time(tables, room, lattice, False, always_in_time) <= costs[row] * (1 + 1e-12)
+        assignment.spatial[:] = batch.spatial_x[row] * batch.spatial_y[row]
+        assignment.keep[:] = batch.keep[row] @ (1 << np.arange(len(layer.tensors)))
+        assert bound_in_time(tables, assignment, lattice, False, always_in_time) <= costs[row] * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
@@ -60,7 +60,7 @@ def test_no_mapping_is_faster_than_the_outermost_bandwidth(name: str, layer: Lay
     parts = part_space(problem)
     space = parts.space
     tables = space_of(problem, parts, dominance=True)
-    lattice = lattice_room(tables, prod(tables.divisor_count.tolist()))
+    lattice = lattice_workspace(tables, prod(tables.divisor_count.tolist()))
     bandwidths = outermost_bandwidths(tables.model)
     bounds = [least_cycles(tables, parts.keeps, lattice, weights) for weights in bandwidths]
     found = BatchEvaluator(problem.architecture, layer).evaluate(space.sample(range(60), seed=1))

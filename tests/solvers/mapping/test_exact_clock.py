@@ -15,7 +15,7 @@ from solvers.mapping.exact.bound import bound_in_time
 from solvers.mapping.exact.kernels import choice_kernel
 from solvers.mapping.exact.parts import part_space
 from solvers.mapping.exact.spatial import spreads
-from solvers.mapping.exact.tables import assignment_room, lattice_room, space_of
+from solvers.mapping.exact.tables import assignment_workspace, lattice_workspace, space_of
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space.rules import SpaceRules
 from solvers.outcome import Status
@@ -44,10 +44,10 @@ def test_a_bound_in_parts_is_the_bound(uneven: bool, monkeypatch: pytest.MonkeyP
     for at_once in (10**9, 1000, 1):
         monkeypatch.setattr(exact_bound, "AT_ONCE", at_once)
         for row in range(0, len(rows), max(1, len(rows) // 5)):
-            room, lattice = assignment_room(tables), lattice_room(tables, size)
+            assignment, lattice = assignment_workspace(tables), lattice_workspace(tables, size)
             lattice.opened[:] = lattice.closed[:] = 0.0
-            room.spatial[:], room.keep[:] = rows[row], parts.keeps[row % len(parts.keeps)]
-            bound = bound_in_time(tables, room, lattice, uneven, looking)
+            assignment.spatial[:], assignment.keep[:] = rows[row], parts.keeps[row % len(parts.keeps)]
+            bound = bound_in_time(tables, assignment, lattice, uneven, looking)
             inside = [table[table < float("inf")].sum() for table in (lattice.opened, lattice.closed)]
             found.setdefault(at_once, []).append((bound, sum(inside)))
     assert found[1] == found[1000] == found[10**9]
@@ -58,14 +58,17 @@ def test_a_bound_ends_when_the_time_does() -> None:
     problem = MappingProblem(load_architecture("eyeriss"), gemm("g", M=48, N=48, K=48))
     parts = part_space(problem)
     tables = space_of(problem, parts, True)
-    room, lattice = assignment_room(tables), lattice_room(tables, int(tables.divisor_count.prod()))
-    room.spatial[:], room.keep[:] = 1, parts.keeps[0]
+    assignment, lattice = (
+        assignment_workspace(tables),
+        lattice_workspace(tables, int(tables.divisor_count.prod())),
+    )
+    assignment.spatial[:], assignment.keep[:] = 1, parts.keeps[0]
     lattice.steps.left[0] = 1
     with pytest.raises(OutOfTimeError):
-        bound_in_time(tables, room, lattice, False, lambda: False)
-    again = bound_in_time(tables, room, lattice, False, always_in_time)
-    other = lattice_room(tables, int(tables.divisor_count.prod()))
-    assert again == bound_in_time(tables, room, other, False, always_in_time)
+        bound_in_time(tables, assignment, lattice, False, lambda: False)
+    again = bound_in_time(tables, assignment, lattice, False, always_in_time)
+    other = lattice_workspace(tables, int(tables.divisor_count.prod()))
+    assert again == bound_in_time(tables, assignment, other, False, always_in_time)
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from solvers.mapping.exact.kernels.search_kernel import begin, explore
 from solvers.mapping.exact.parts import part_space
 from solvers.mapping.exact.solver import leaves
 from solvers.mapping.exact.spatial import spreads
-from solvers.mapping.exact.tables import assignment_room, lattice_room, nodes_room, space_of
+from solvers.mapping.exact.tables import assignment_workspace, lattice_workspace, nodes_workspace, space_of
 from solvers.mapping.problem import MappingProblem, objective_of
 from tests.solvers.mapping.random_problems import invented_problems, problems
 from tests.solvers.mapping.uneven_enumeration import problems as uneven_problems
@@ -42,17 +42,17 @@ def counted(problem: MappingProblem, rng: random.Random) -> Iterator[tuple[AnyMa
         return  # the rules leave no mapping
     tables = space_of(problem, parts, dominance=False)
     size = prod(tables.divisor_count.tolist())
-    lattice, nodes = lattice_room(tables, size), nodes_room(tables, size)
+    lattice, nodes = lattice_workspace(tables, size), nodes_workspace(tables, size)
     tables = with_cycles(problem, tables, parts.keeps, lattice)
-    room = assignment_room(tables)
+    assignment = assignment_workspace(tables)
     for _ in range(ASSIGNMENTS):
-        room.spatial[:] = factors[rng.randrange(len(factors))]
-        room.keep[:] = rng.choice(rng.choice(parts.orders))
-        bound_in_time(tables, room, lattice, False, always_in_time)
-        begin(tables, room, lattice, nodes, inf)
-        explore(tables, room, lattice, nodes, inf, 20_000)
+        assignment.spatial[:] = factors[rng.randrange(len(factors))]
+        assignment.keep[:] = rng.choice(rng.choice(parts.orders))
+        bound_in_time(tables, assignment, lattice, False, always_in_time)
+        begin(tables, assignment, lattice, nodes, inf)
+        explore(tables, assignment, lattice, nodes, inf, 20_000)
         count = int(nodes.leaf_count[0])
-        batch = leaves(parts, tables, room, nodes)
+        batch = leaves(parts, tables, assignment, nodes)
         for row in rng.sample(range(count), min(count, MAPPINGS)):
             yield parts.solution(batch.mapping(row, problem.layer)), float(nodes.leaf_bound[row])
 

@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from costmodel.mapping.traffic import PlacedLoop, delivered_words
+from costmodel.mapping.traffic import StridedLoop, delivered_words
 from costmodel.workload.network import Layer, Tensor, convolution, gemm
 from solvers.mapping.exact.orders import motions_of, orders_of, runs_together
 
@@ -31,17 +31,17 @@ LAYERS = (
 
 def placed(
     layer: Layer, order: tuple[int, ...], bounds: dict[int, int], inside: dict[str, int]
-) -> list[PlacedLoop]:
+) -> list[StridedLoop]:
     loops = []
     for index in order:
         if index in bounds:
             name = layer.dims[index][0]
-            loops.append(PlacedLoop(name, bounds[index], inside[name]))
+            loops.append(StridedLoop(name, bounds[index], inside[name]))
     return loops
 
 
 def deliveries(
-    layer: Layer, tile: dict[str, int], inner: list[PlacedLoop], outer: list[PlacedLoop]
+    layer: Layer, tile: dict[str, int], inner: list[StridedLoop], outer: list[StridedLoop]
 ) -> tuple[int, ...]:
     """Words of every tensor into a tile below the block, and into the smaller one below ``inner`` loops."""
     below = dict(tile)
@@ -64,7 +64,7 @@ def test_some_order_looked_at_is_as_good_as_any(layer: Layer) -> None:
         looped = frozenset(chance.sample(dims, chance.randint(1, min(4, len(dims)))))
         tile = {name: chance.choice([1, 1, 2, 3]) if size > 1 else 1 for name, size in layer.dims}
         some = chance.sample(dims, chance.randint(0, 2))
-        inner = [PlacedLoop(layer.dims[d][0], 2, tile[layer.dims[d][0]]) for d in some]
+        inner = [StridedLoop(layer.dims[d][0], 2, tile[layer.dims[d][0]]) for d in some]
         inside = {name: tile[name] * (2 if name in {loop.dim for loop in inner} else 1) for name in tile}
         bounds = {dim: chance.choice([2, 2, 3]) for dim in looped}
 

@@ -15,7 +15,7 @@ from costmodel.mapping.evaluate import evaluate
 from costmodel.mapping.mapping import LevelMapping, Loop, Mapping, violations
 from costmodel.workload.network import Layer, convolution, gemm
 from solvers.budget import Budget
-from solvers.mapping.exhaustive import Params, Search, solve
+from solvers.mapping.exhaustive import Enumeration, Params, solve
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, objective_of
 from solvers.mapping.problem import violations as problem_violations
 from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
@@ -94,7 +94,7 @@ def test_every_cost_that_a_mapping_can_have_is_met(
 
 def searched(problem: MappingProblem) -> Iterator[Mapping]:
     """The mappings that the search looks at."""
-    for batch in Search(problem).mappings():
+    for batch in Enumeration(problem).mappings():
         yield from (batch.mapping(row, problem.layer) for row in range(len(batch)))
 
 

@@ -10,7 +10,7 @@ import pytest
 from costmodel.formats.architectures import load_architecture
 from costmodel.hardware.architecture import Architecture
 from costmodel.workload.network import gemm
-from solvers.mapping.exhaustive import Search
+from solvers.mapping.exhaustive import Enumeration
 from solvers.mapping.problem import MappingProblem
 from solvers.mapping.space.obstacles import obstacle
 from solvers.mapping.space.rules import FactorRule, LevelRules, SpaceRules
@@ -98,7 +98,7 @@ def test_an_obstacle_is_a_proof(two_levels: Architecture, keep: Any) -> None:
         blocked = bool(obstacle(MappingSpace(two_levels, layer, rules)))
         found[blocked] += 1
         mappings = sum(
-            len(rows) for rows in Search(MappingProblem(two_levels, layer, rules=rules)).mappings()
+            len(rows) for rows in Enumeration(MappingProblem(two_levels, layer, rules=rules)).mappings()
         )
         assert not (blocked and mappings)
     assert min(found.values()) > 5

@@ -20,7 +20,7 @@ from solvers.mapping.exact import Params, solve
 from solvers.mapping.exact.bound import bound_in_time
 from solvers.mapping.exact.parts import part_space
 from solvers.mapping.exact.spatial import spreads
-from solvers.mapping.exact.tables import assignment_room, lattice_room, space_of
+from solvers.mapping.exact.tables import assignment_workspace, lattice_workspace, space_of
 from solvers.mapping.problem import OBJECTIVES, MappingProblem, violations
 from solvers.mapping.space.rules import FactorRule, KeepRule, LevelRules, SpaceRules
 from solvers.outcome import Status
@@ -196,18 +196,18 @@ def test_the_bound_of_all_orders_is_the_least_of_each(name: str, keep: KeepRule,
     parts = part_space(problem)
     tables = space_of(problem, parts, dominance=True)
     tables.prices[:] = np.where(tables.last > tables.first, price, 0.0)
-    room = assignment_room(tables)
-    lattice = lattice_room(tables, prod(tables.divisor_count.tolist()))
+    assignment = assignment_workspace(tables)
+    lattice = lattice_workspace(tables, prod(tables.divisor_count.tolist()))
     factors = spreads(parts.space)
     assert factors is not None
     rng = np.random.default_rng(1)
     for orders in [parts.orders[choice] for choice in rng.choice(len(parts.orders), 6)]:
-        room.spatial[:] = factors[rng.integers(len(factors))]
+        assignment.spatial[:] = factors[rng.integers(len(factors))]
         bounds = []
         for order in orders:
-            room.keep[:] = order
-            bounds.append(bound_in_time(tables, room, lattice, False, always_in_time))
-        room.keep[:] = orders[rng.integers(len(orders))]
-        assert bound_in_time(tables, room, lattice, True, always_in_time) == pytest.approx(
+            assignment.keep[:] = order
+            bounds.append(bound_in_time(tables, assignment, lattice, False, always_in_time))
+        assignment.keep[:] = orders[rng.integers(len(orders))]
+        assert bound_in_time(tables, assignment, lattice, True, always_in_time) == pytest.approx(
             min(bounds), rel=1e-12
         )

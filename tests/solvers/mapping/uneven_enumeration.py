@@ -118,7 +118,7 @@ def least(problem: MappingProblem, limit: int) -> tuple[float, AnyMapping | None
     best: tuple[float, AnyMapping | None] = (inf, None)
     looked_at = 0
     for one, places in even:
-        for batch in exhaustive.Search(one).mappings():
+        for batch in exhaustive.Enumeration(one).mappings():
             looked_at += len(batch)
             if looked_at > 20 * limit:
                 return None

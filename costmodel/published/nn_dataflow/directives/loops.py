@@ -16,7 +16,7 @@ from math import prod
 from costmodel.errors import InputError
 from costmodel.hardware.architecture import Architecture
 from costmodel.mapping.mapping import LevelMapping, Loop, Mapping, loops
-from costmodel.mapping.traffic import PlacedLoop, nest_of
+from costmodel.mapping.traffic import StridedLoop, nest_of
 from costmodel.published.nn_dataflow.directives.counts import INPUT_DIMS, iterations
 from costmodel.published.nn_dataflow.directives.values import (
     Amounts,
@@ -162,7 +162,7 @@ def _tile(
     return TensorTile(names.get(tensor.name, tensor.name), tuple(sizes), output=tensor.is_output)
 
 
-def _moves(layer: Layer, loop: PlacedLoop) -> Amounts:
+def _moves(layer: Layer, loop: StridedLoop) -> Amounts:
     """How far one iteration moves the dims: its own, and the input's rows or columns with it."""
     moves = {_names(layer)[loop.dim]: loop.inner}
     for tensor in layer.tensors:

@@ -1,4 +1,9 @@
-"""Compiled: the numbers of an assignment, and what words delivered between its levels cost."""
+"""Compiled: the numbers of an assignment, and what words delivered between its levels cost.
+
+An assignment fixes the spatial factors of all levels and the tensors that each keeps; only the temporal loops
+are open. Much follows from it alone: instances, multicast groups, what the MAC units ask for, and floors
+under everything else. Where a count depends on the loops, what stands here is a bound on the safe side.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.compiled import inlined
+from costmodel.mapping.bounds import ROUNDING
 from costmodel.mapping.counting_kernel import distinct_pairs, extent, filled, level_cycles, sent
 
 if TYPE_CHECKING:
@@ -23,21 +29,23 @@ READ, WRITTEN = 0, 1
 
 
 @inlined
-def value(space: Space, room: Assignment, energy_pj: float, demand: Array) -> float:
-    """The objective, given the energy without leakage and the words per instance read and written."""
+def value(space: Space, assignment: Assignment, energy_pj: float, demand: Array) -> float:
+    """The objective, given the energy without leakage and the words per instance read and written.
+
+    It is at most the mapping's if ``energy_pj`` and ``demand`` are, and equal if they are."""
     if energy_pj == np.inf:  # nothing fits
         return float(np.inf)
-    cycles = float(room.cycles[0])
+    cycles = float(assignment.cycles[0])
     if space.objective == 1:  # the weights are cycles: see aggregate.py
         cycles = max(cycles, energy_pj)
-    cycles = float(np.ceil(cycles * (1 - 1e-12)))
-    for level in range(len(room.keep)):
+    cycles = float(np.ceil(cycles * ROUNDING))
+    for level in range(len(assignment.keep)):
         if space.first[level] == level:
-            cycles = max(cycles, _bandwidth_cycles(space, level, demand, room.iterations[0]))
+            cycles = max(cycles, _bandwidth_cycles(space, level, demand, assignment.iterations[0]))
     if space.objective == 1:
         return cycles
-    for level in range(len(room.keep)):
-        energy_pj += space.model.leakage_pj[level] * room.instances[level] * cycles
+    for level in range(len(assignment.keep)):
+        energy_pj += space.model.leakage_pj[level] * assignment.instances[level] * cycles
     return energy_pj if space.objective == 0 else energy_pj * cycles
 
 
@@ -65,63 +73,67 @@ def _bandwidth_cycles(space: Space, level: int, demand: Array, compute_cycles: f
 
 
 @inlined
-def assign(space: Space, room: Assignment) -> None:
-    """Fill all of ``room`` from its ``spatial`` and ``keep``."""
-    assign_factors(space, room)
-    room.energy_pj[0] = space.model.mac_energy_pj
+def assign(space: Space, assignment: Assignment) -> None:
+    """Fill all of ``assignment`` from its ``spatial`` and ``keep``."""
+    assign_factors(space, assignment)
+    assignment.energy_pj[0] = space.model.mac_energy_pj
     for part in range(2):
-        for level in range(len(room.keep)):
-            room.demand[part, level, :] = 0.0
-    for tensor in range(room.ratio.shape[1]):
-        assign_tensor(space, room, tensor)
+        for level in range(len(assignment.keep)):
+            assignment.demand[part, level, :] = 0.0
+    for tensor in range(assignment.ratio.shape[1]):
+        assign_tensor(space, assignment, tensor)
 
 
 @inlined
-def assign_factors(space: Space, room: Assignment) -> None:
+def assign_factors(space: Space, assignment: Assignment) -> None:
     """Fill what follows from the spatial factors, whatever levels keep."""
-    levels, dims = room.spatial.shape
-    room.iterations[0] = 1.0
+    levels, dims = assignment.spatial.shape
+    assignment.iterations[0] = 1.0
     for dim in range(dims):
         covered = 1
         for level in range(levels):
-            covered *= room.spatial[level, dim]
-            room.covered[level, dim] = covered
-        room.rest[dim] = space.model.sizes[dim] // covered
-        room.iterations[0] *= room.rest[dim]
-    room.instances[levels - 1] = 1.0
+            covered *= assignment.spatial[level, dim]
+            assignment.covered[level, dim] = covered
+        assignment.rest[dim] = space.model.sizes[dim] // covered
+        assignment.iterations[0] *= assignment.rest[dim]
+    assignment.instances[levels - 1] = 1.0
     for level in range(levels - 2, -1, -1):
-        room.instances[level] = room.instances[level + 1]
+        assignment.instances[level] = assignment.instances[level + 1]
         for dim in range(dims):
-            room.instances[level] *= room.spatial[level + 1, dim]
-    room.cycles[0] = max(room.iterations[0], space.least_cycles)
-    _groups(space, room)
-    _partitions(space, room)
+            assignment.instances[level] *= assignment.spatial[level + 1, dim]
+    assignment.cycles[0] = max(assignment.iterations[0], space.least_cycles)
+    _groups(space, assignment)
+    _partitions(space, assignment)
 
 
 @inlined
-def assign_tensor(space: Space, room: Assignment, tensor: int) -> None:
+def assign_tensor(space: Space, assignment: Assignment, tensor: int) -> None:
     """Fill what follows for one tensor from the levels that keep it; add what it needs in any case."""
-    connect(space, room, tensor)
-    _operands(space, room, tensor)
+    connect(space, assignment, tensor)
+    _operands(space, assignment, tensor)
 
 
 @inlined
-def _groups(space: Space, room: Assignment) -> None:
-    """Item 5. On an axis with several spread dims at least as many children differ as the sum of the factors
-    less one a dim, for so many values has a sum of that many numbers (``|A + B| >= |A| + |B| - 1``)."""
+def _groups(space: Space, assignment: Assignment) -> None:
+    """Item 5: fill the multicast groups of every level's fan-out, as far as the factors alone decide them.
+
+    Where several dims of one axis are spread, how many children hold different tiles depends on the strides,
+    and so on the tile inside. At least as many differ as the sum of the factors less one for every dim after
+    the first, since two sets of numbers have so many different sums: ``|A + B| >= |A| + |B| - 1``.
+    """
     model = space.model
-    for level in range(room.groups.shape[0]):
-        for tensor in range(room.groups.shape[1]):
-            room.groups[level, tensor] = 1.0
-            room.merging[level, tensor] = False
+    for level in range(assignment.groups.shape[0]):
+        for tensor in range(assignment.groups.shape[1]):
+            assignment.groups[level, tensor] = 1.0
+            assignment.merging[level, tensor] = False
             for axis in range(model.axes[tensor]):
                 if level == 0:  # a MAC unit's tile is one point
-                    positions = _positions(space, room.spatial[level], tensor, axis, room.point)
+                    positions = _positions(space, assignment.spatial[level], tensor, axis, assignment.point)
                 else:
-                    positions = float(_sum_set(space, room.spatial[level], tensor, axis))
-                    if _spread_dims(space, room.spatial[level], tensor, axis) > 1:
-                        room.merging[level, tensor] = True
-                room.groups[level, tensor] *= positions
+                    positions = float(_sum_set(space, assignment.spatial[level], tensor, axis))
+                    if _spread_dims(space, assignment.spatial[level], tensor, axis) > 1:
+                        assignment.merging[level, tensor] = True
+                assignment.groups[level, tensor] *= positions
 
 
 @inlined
@@ -134,14 +146,14 @@ def _spread_dims(space: Space, factors: Array, tensor: int, axis: int) -> Int:
 
 
 @inlined
-def groups_around(space: Space, room: Assignment, level: int, tensor: int, tile: Array) -> float:
+def groups_around(space: Space, assignment: Assignment, level: int, tensor: int, tile: Array) -> float:
     """Item 5: how many different tiles of a tensor the children below one instance of a level hold, each
     child covering ``tile`` [dims]; with three or more spread dims on one axis at least so many."""
-    if not room.merging[level, tensor]:
-        return float(room.groups[level, tensor])
+    if not assignment.merging[level, tensor]:
+        return float(assignment.groups[level, tensor])
     groups = 1.0
     for axis in range(space.model.axes[tensor]):
-        groups *= _positions(space, room.spatial[level], tensor, axis, tile)
+        groups *= _positions(space, assignment.spatial[level], tensor, axis, tile)
     return groups
 
 
@@ -178,11 +190,15 @@ def _sum_set(space: Space, points: Array, tensor: int, axis: int) -> Int:
 
 
 @inlined
-def _partitions(space: Space, room: Assignment) -> None:
-    """Item 9: of an output whose axes are single dims without coefficient every spread relevant dim divides
-    the share exactly; of others the share is at most that of the level outside."""
+def _partitions(space: Space, assignment: Assignment) -> None:
+    """Item 9: fill the words of the output that one instance of each level is responsible for, at most.
+
+    Of an output whose axes are single dims without coefficient every spread relevant dim divides them
+    exactly. Of another they are at most those of the level outside. Reads and fills fall with these words, so
+    that the most of them is on the safe side.
+    """
     model, output = space.model, space.model.output
-    levels = len(room.spatial)
+    levels = len(assignment.spatial)
     words, plain = 1.0, True
     for axis in range(model.axes[output]):
         words *= extent(model, output, axis, model.sizes)
@@ -190,126 +206,130 @@ def _partitions(space: Space, room: Assignment) -> None:
             if model.term_dims[output, axis, term] >= 0:
                 plain = plain and term == 0 and model.term_steps[output, axis, term] == 1
     for level in range(levels - 1, -1, -1):
-        room.partitions[level] = words
+        assignment.partitions[level] = words
         if plain:
-            words /= room.groups[level, output]
+            words /= assignment.groups[level, output]
 
 
 @inlined
-def connect(space: Space, room: Assignment, tensor: int) -> None:
+def connect(space: Space, assignment: Assignment, tensor: int) -> None:
     """Fill what the boundaries between the tensor's levels have in common: parents, ratios, floors."""
-    levels = len(room.spatial)
+    levels = len(assignment.spatial)
     outer = -1
     for level in range(levels - 1, -1, -1):
-        room.parent[level, tensor] = outer
-        if room.keep[level] >> tensor & 1:
+        assignment.parent[level, tensor] = outer
+        if assignment.keep[level] >> tensor & 1:
             if outer >= 0:
-                room.ratio[level, tensor] = room.instances[outer] / room.instances[level]
+                assignment.ratio[level, tensor] = assignment.instances[outer] / assignment.instances[level]
                 for between in range(level + 1, outer + 1):
-                    room.ratio[level, tensor] *= room.groups[between, tensor]
+                    assignment.ratio[level, tensor] *= assignment.groups[between, tensor]
             outer = level
     inner = -1
     for level in range(levels):
-        room.child[level, tensor] = inner
-        if room.keep[level] >> tensor & 1:
+        assignment.child[level, tensor] = inner
+        if assignment.keep[level] >> tensor & 1:
             inner = level
-            _floor(space, room, level, tensor)
+            _floor(space, assignment, level, tensor)
 
 
 @inlined
-def _floor(space: Space, room: Assignment, level: int, tensor: int) -> None:
+def _floor(space: Space, assignment: Assignment, level: int, tensor: int) -> None:
     """The different positions that each axis takes in one instance, at least, and the words they make."""
     model = space.model
-    levels = len(room.spatial)
-    words = room.instances[level]
+    levels = len(assignment.spatial)
+    words = assignment.instances[level]
     for axis in range(model.axes[tensor]):
         different, whole = 1, True
         for term in range(model.term_dims.shape[2]):
             dim = model.term_dims[tensor, axis, term]
             if dim >= 0:
-                outside = room.covered[levels - 1, dim] // room.covered[level, dim]
+                outside = assignment.covered[levels - 1, dim] // assignment.covered[level, dim]
                 whole = whole and outside == 1
                 different += model.sizes[dim] // outside - 1
         if whole:
             different = space.touched[tensor, axis]
-        room.axis_words[level, tensor, axis] = different
+        assignment.axis_words[level, tensor, axis] = different
         words *= different
-    room.floor_words[level, tensor] = words
+    assignment.floor_words[level, tensor] = words
 
 
 @inlined
-def _operands(space: Space, room: Assignment, tensor: int) -> None:
+def _operands(space: Space, assignment: Assignment, tensor: int) -> None:
     """What the MAC units ask of the tensor's innermost level (items 4, 5, 7), whatever the loops."""
-    level, words = 0, room.iterations[0] * room.groups[0, tensor]
-    while not room.keep[level] >> tensor & 1:
+    level, words = 0, assignment.iterations[0] * assignment.groups[0, tensor]
+    while not assignment.keep[level] >> tensor & 1:
         level += 1
-        words *= room.groups[level, tensor]
-    room.innermost[tensor] = level
-    room.operands[tensor] = words
-    room.outermost_merging[tensor] = -1
+        words *= assignment.groups[level, tensor]
+    assignment.innermost[tensor] = level
+    assignment.operands[tensor] = words
+    assignment.outermost_merging[tensor] = -1
     for inner in range(level + 1):
-        if room.merging[inner, tensor]:
-            room.outermost_merging[tensor] = inner
-    room.energy_pj[0] += operands_pj(space, room, tensor, words)
-    demand_operands(space, room, tensor, 0.0, words, room.demand)
+        if assignment.merging[inner, tensor]:
+            assignment.outermost_merging[tensor] = inner
+    assignment.energy_pj[0] += operands_pj(space, assignment, tensor, words)
+    demand_operands(space, assignment, tensor, 0.0, words, assignment.demand)
 
 
 @inlined
-def operands_pj(space: Space, room: Assignment, tensor: int, words: float) -> Real:
+def operands_pj(space: Space, assignment: Assignment, tensor: int, words: float) -> Real:
     """Energy of ``words`` that the MAC units ask of one instance of the tensor's innermost level."""
-    model, level = space.model, room.innermost[tensor]
-    reads, updates = sent(tensor == model.output, words, room.partitions[level])
+    model, level = space.model, assignment.innermost[tensor]
+    reads, updates = sent(tensor == model.output, words, assignment.partitions[level])
     reading = blocks(reads, model.block_size[level])
     if tensor != model.output:
-        return room.instances[level] * reading * model.read_pj[level]
+        return assignment.instances[level] * reading * model.read_pj[level]
     updating = blocks(updates, model.block_size[level]) * model.update_pj[level]
-    return room.instances[level] * (reading * model.read_pj[level] + updating)
+    return assignment.instances[level] * (reading * model.read_pj[level] + updating)
 
 
 @inlined
 def demand_operands(
-    space: Space, room: Assignment, tensor: int, before: float, words: float, demand: Array
+    space: Space, assignment: Assignment, tensor: int, before: float, words: float, demand: Array
 ) -> None:
     """Raise ``demand`` [2, levels, tensors] from ``before`` words that the MAC units ask for to ``words``."""
-    level, is_output = room.innermost[tensor], tensor == space.model.output
-    fewer_reads, fewer_updates = sent(is_output, before, room.partitions[level])
-    reads, updates = sent(is_output, words, room.partitions[level])
+    level, is_output = assignment.innermost[tensor], tensor == space.model.output
+    fewer_reads, fewer_updates = sent(is_output, before, assignment.partitions[level])
+    reads, updates = sent(is_output, words, assignment.partitions[level])
     demand[READ, level, tensor] += reads - fewer_reads
     demand[WRITTEN, level, tensor] += updates - fewer_updates
 
 
 @inlined
-def boundary_pj(space: Space, room: Assignment, level: int, tensor: int, words: float) -> Real:
+def boundary_pj(space: Space, assignment: Assignment, level: int, tensor: int, words: float) -> Real:
     """Energy of ``words`` delivered into all instances of ``level``, there and at the parent, at least."""
-    return moved_pj(space, room, level, tensor, words, words * room.ratio[level, tensor])
+    return moved_pj(space, assignment, level, tensor, words, words * assignment.ratio[level, tensor])
 
 
 @inlined
 def moved_pj(
-    space: Space, room: Assignment, level: int, tensor: int, words: float, sent_words: float
+    space: Space, assignment: Assignment, level: int, tensor: int, words: float, sent_words: float
 ) -> Real:
     """The same for ``sent_words`` from all instances of the parent (items 8 and 10).
 
     Blocks are rounded up for each instance, so both counts are first divided by the instances."""
-    model, outer = space.model, room.parent[level, tensor]
+    model, outer = space.model, assignment.parent[level, tensor]
     is_output = tensor == model.output
-    fills = filled(is_output, words / room.instances[level], room.partitions[level])
-    reads, updates = sent(is_output, sent_words / room.instances[outer], room.partitions[outer])
+    fills = filled(is_output, words / assignment.instances[level], assignment.partitions[level])
+    reads, updates = sent(is_output, sent_words / assignment.instances[outer], assignment.partitions[outer])
     filling = blocks(fills, model.block_size[level]) * model.write_pj[level]
     sending = blocks(reads, model.block_size[outer]) * model.read_pj[outer]
     sending += blocks(updates, model.block_size[outer]) * model.update_pj[outer]
-    return filling * room.instances[level] + sending * room.instances[outer]
+    return filling * assignment.instances[level] + sending * assignment.instances[outer]
 
 
 @inlined
 def blocks(words: float, size: int) -> Real:
-    """Accesses for at least ``words``, which roundings may have raised by the last digits."""
-    return words if size == 1 else np.ceil(words / size * (1 - 1e-12))
+    """Accesses for at least ``words``, one for each block begun (item 10).
+
+    ``words`` is a product and quotient of floating-point numbers: roundings may have raised what is a whole
+    number of blocks in its last digits, which would count a block more."""
+    return words if size == 1 else np.ceil(words / size * ROUNDING)
 
 
 @inlined
 def copy(source: Array, to: Array) -> None:
-    """``to[: len(source)] = source``, which compiled code without allocations cannot say."""
+    """Copy ``source`` to the beginning of ``to``: a slice assignment would allocate, which compiled code here
+    must not."""
     for index in range(len(source)):
         to[index] = source[index]
 

@@ -1,21 +1,38 @@
-"""Compiled: for every tile of every level a lower bound on what the loops inside it cost.
+"""Compiled: for every tile of every level a lower bound on the energy of what is inside it.
 
-A *vector* is the temporal points of all dims that a level and those inside it cover. For each level,
-``closed`` bounds the energy inside when the vector just inside the level's loops is given, ``opened`` when
-the one that includes them is. Both are per set of tensors that the next loops outside leave *in place*: what
-fills the next level inside of such a tensor has been charged where its run of irrelevant loops ends.
+The search chooses temporal loops level by level from the outside in, and asks at each node what the rest
+costs at least. The answers are a table that is filled from the inside out, once per assignment of spatial
+factors and kept tensors (dynamic programming).
 
-Where a level has several parts (:mod:`solvers.mapping.exact.parts`), tiles share its room that the tables do
-not know of each other. So every word held has a price, whatever it is: a mapping that fits pays no more for
-its words than the whole room is worth, which is subtracted (Lagrange's relaxation).
+A *vector* says for every dim how many temporal points a level and all levels inside it cover. With the
+spatial factors it makes the tile of the level. The loops of level ``i`` lead from one vector to another::
+
+    vector inside the loops  --- temporal loops of level i --->  vector around the loops
+          closed[i]                                                   opened[i]
+
+``closed[i]`` bounds the energy inside the loops of level ``i`` for each vector that they can begin with:
+what fills the tile of level ``i - 1``, and all that is further inside. ``opened[i]`` is the least of it over
+all vectors that divide the one around the loops.
+
+Both are kept for each set of tensors that the loops just outside leave *in place*. Loops that are irrelevant
+to a tensor, inside the first loop that moves it, are the tensor's *run*, and deliver nothing again. So what
+fills the tile of such a tensor cannot be charged where the tile is known, but only at the level where its run
+ends; until then the tensor is in the set.
 
 Any mapping has a path of vectors and sets through these tables that costs no more than it does. Take the
-fill of a level with one tensor. If the first loop outside that tile moves the tensor, every loop outside
-multiplies the words (``moved_words``; slides along one axis are bounded by its different positions), and the
-tensor is in no set. Otherwise the irrelevant loops of its run cost nothing: let the block where the run ends
-add the tensor to the set; there no more irrelevant loops are inside than the vector has points, so the words
-are at least those of ``floors_pj``. Blocks further inside hold only irrelevant loops of the tensors in place
-(``Space.still``), and a block's innermost loop leaves all of them in place (``Space.runs``).
+fill of a level with one tensor.
+
+* If the first loop outside that tile moves the tensor, every loop outside multiplies the words
+  (``moved_words``; slides along one axis are bounded by its different positions). The tensor is in no set.
+* Otherwise the irrelevant loops of its run cost nothing. The block where the run ends adds the tensor to
+  the set. No more irrelevant loops are inside that block than the vector has points, so the words are at
+  least those of ``floors_pj``. Blocks further inside hold only irrelevant loops of the tensors in place
+  (``Space.still``), and the innermost loop of a block leaves all of them in place (``Space.runs``).
+
+Where a level has several parts (:mod:`solvers.mapping.exact.parts`), their tiles share its capacity, and the
+tables of one part know nothing of the tiles of another. Instead every word held has a price, whatever it is.
+A mapping that fits pays no more for its words than the whole capacity is worth, so the bound remains one once
+that is subtracted (Lagrange's relaxation; :mod:`solvers.mapping.exact.prices` chooses the prices).
 """
 
 from __future__ import annotations
@@ -36,7 +53,7 @@ from solvers.mapping.exact.kernels.assignment_kernel import (
     operands_pj,
     value,
 )
-from solvers.mapping.exact.kernels.words_kernel import has_room, kept_words, moved_words
+from solvers.mapping.exact.kernels.words_kernel import fits_tile, kept_words, moved_words
 
 if TYPE_CHECKING:
     from solvers.mapping.exact.tables import Assignment, Lattice, Space
@@ -48,38 +65,41 @@ Real = Any
 """A 64-bit floating-point number of compiled code."""
 
 BLOCK = 8192
-"""Tiles whose fill is looked at in one step."""
+"""Vectors whose fill is looked at in one step: between two steps a call can end."""
 
 
 @entry
-def bound_of_assignment(space: Space, room: Assignment, lattice: Lattice, any_order: bool) -> float:
-    """A lower bound on the objective of all mappings with the factors and keep sets of ``room``.
+def bound_of_assignment(space: Space, assignment: Assignment, lattice: Lattice, any_order: bool) -> float:
+    """A lower bound on the objective of all mappings with the factors and keep sets of ``assignment``.
 
     With ``any_order`` the tensors that a level of several parts keeps may end their tiles in any order; what
-    the lattice and ``room.keep`` hold is then of no use to a search.
+    the lattice and ``assignment.keep`` hold is then of no use to a search.
 
     A call ends when it has looked at about ``steps.left`` tiles of the lattice. If ``steps.done`` is above 0
     then, there are more: the result says nothing yet, and the next call goes on from there
     (:func:`solvers.mapping.exact.bound.bound_in_time` makes these calls).
     """
     if lattice.steps.done[0] == 0:
-        assign(space, room)
-        for level in range(len(room.keep)):
+        assign(space, assignment)
+        for level in range(len(assignment.keep)):
             if space.first[level] == level and space.prices[level] > 0:
-                room.energy_pj[0] -= space.prices[level] * space.model.usable_words[level]
-        _number(space, room, lattice)
+                assignment.energy_pj[0] -= space.prices[level] * space.model.usable_words[level]
+        _number(space, assignment, lattice)
     lattice.steps.reached[0] = 0
-    if not _fill_lattice(space, room, lattice, any_order):
+    if not _fill_lattice(space, assignment, lattice, any_order):
         return 0.0
     lattice.steps.done[0] = 0
-    top = len(room.keep) - 1
-    whole = place(space, lattice, top, 0) + lattice.size[0] - 1
-    return value(space, room, room.energy_pj[0] + lattice.opened[whole], room.demand)
+    top = len(assignment.keep) - 1
+    whole = table_start(space, lattice, top, 0) + lattice.size[0] - 1
+    return value(space, assignment, assignment.energy_pj[0] + lattice.opened[whole], assignment.demand)
 
 
 @inlined
-def place(space: Space, lattice: Lattice, level: int, run: int) -> Int:
-    """Where the bounds of a level and a set of tensors begin in ``lattice.opened`` and ``closed``."""
+def table_start(space: Space, lattice: Lattice, level: int, run: int) -> Int:
+    """Where the bounds of a level and a set of tensors begin in ``lattice.opened`` and ``closed``.
+
+    They are rows of ``lattice.size`` numbers, a vector each: level by level, in each level by the subset of
+    tensors that its parts keep, and in each of these by the set in place."""
     row = level * space.most_subsets + lattice.subset[level]
     return (row * len(space.runs) + run) * lattice.size[0]
 
@@ -106,29 +126,29 @@ def _is_behind(lattice: Lattice) -> bool:
 
 
 @inlined
-def _fill_lattice(space: Space, room: Assignment, lattice: Lattice, any_order: bool) -> bool:
+def _fill_lattice(space: Space, assignment: Assignment, lattice: Lattice, any_order: bool) -> bool:
     """Bounds for all tiles and levels, from the inside out; False if some are left for the next call."""
-    size, top = lattice.size[0], len(room.keep) - 1
+    size, top = lattice.size[0], len(assignment.keep) - 1
     lattice.subset[:] = 0
     if lattice.steps.done[0] == 0:
         for run in range(len(space.runs)):
-            start = place(space, lattice, 0, run)
+            start = table_start(space, lattice, 0, run)
             lattice.opened[start : start + size] = 0.0
     for level in range(1, top + 1):  # noqa: SIM110 - compiled code has no all()
-        if not _fill_level(space, room, lattice, level, any_order):
+        if not _fill_level(space, assignment, lattice, level, any_order):
             return False
     return True
 
 
 @inlined
-def _fill_level(space: Space, room: Assignment, lattice: Lattice, level: int, any_order: bool) -> bool:
+def _fill_level(space: Space, assignment: Assignment, lattice: Lattice, level: int, any_order: bool) -> bool:
     """The bounds of one level; in any order, those for each set of tensors that the parts inside it can have,
     whichever of them ends its tile last. Costs depend on the order through these sets only, since the parts
     of a level differ in nothing else. False if some are left for the next call."""
     first = space.first[level - 1]
     every = 0
     for part in range(first, space.last[level - 1] + 1):
-        every |= room.keep[part]
+        every |= assignment.keep[part]
     several = any_order and first < space.last[level - 1]
     count = min(_count(every), level - first)
     for inside in range(every + 1):
@@ -136,22 +156,22 @@ def _fill_level(space: Space, room: Assignment, lattice: Lattice, level: int, an
             continue
         lattice.subset[level] = _rank(inside, every) if several and level <= space.last[level - 1] else 0
         begun = False
-        for tensor in range(room.ratio.shape[1]):
+        for tensor in range(assignment.ratio.shape[1]):
             if several and count == level - first:
                 if inside >> tensor & 1 == 0:
                     continue
-                _arrange(space, room, lattice, level, (every, inside, 1 << tensor))
+                _arrange(space, assignment, lattice, level, (every, inside, 1 << tensor))
             elif tensor:
                 continue
             elif several:
-                _arrange(space, room, lattice, level, (every, inside, 0))
+                _arrange(space, assignment, lattice, level, (every, inside, 0))
             for block in range(0, lattice.size[0], BLOCK):
                 if _is_due(lattice, BLOCK * len(space.runs)):
-                    _close(space, room, lattice, (level, block), begun)
+                    _close(space, assignment, lattice, (level, block), begun)
                 if _is_behind(lattice):
                     return False
             begun = True
-        if not _open(space, room, lattice, level):
+        if not _open(space, assignment, lattice, level):
             return False
     return True
 
@@ -167,7 +187,7 @@ def _count(tensors: int) -> Int:
 
 @inlined
 def _rank(tensors: int, every: int) -> Int:
-    """The place of a set among those of equal size that ``every`` contains."""
+    """The number of a set among those of equal size that ``every`` contains, counted from 0."""
     rank = 0
     for other in range(tensors):
         rank += other & ~every == 0 and _count(other) == _count(tensors)
@@ -176,7 +196,7 @@ def _rank(tensors: int, every: int) -> Int:
 
 @inlined
 def _arrange(
-    space: Space, room: Assignment, lattice: Lattice, level: int, sets: tuple[int, int, int]
+    space: Space, assignment: Assignment, lattice: Lattice, level: int, sets: tuple[int, int, int]
 ) -> None:
     """Let the parts inside ``level`` keep the tensors ``inside``, the last of them ``ends``, and those
     outside the rest of ``every``; whatever the order is otherwise."""
@@ -185,25 +205,25 @@ def _arrange(
     lattice.subset[level - 1] = _rank(left, every)
     for part in range(space.first[level - 1], space.last[level - 1] + 1):
         if part == level - 1:
-            room.keep[part] = ends
+            assignment.keep[part] = ends
         elif part < level:
-            room.keep[part] = left & -left
+            assignment.keep[part] = left & -left
             left &= left - 1
         else:
-            room.keep[part] = right & -right
+            assignment.keep[part] = right & -right
             right &= right - 1
-    for tensor in range(room.ratio.shape[1]):
-        connect(space, room, tensor)
+    for tensor in range(assignment.ratio.shape[1]):
+        connect(space, assignment, tensor)
 
 
 @inlined
-def _number(space: Space, room: Assignment, lattice: Lattice) -> None:
+def _number(space: Space, assignment: Assignment, lattice: Lattice) -> None:
     """The divisors of what is left of each dim, and the numbering of their vectors."""
     size = 1
-    for dim in range(len(room.rest)):
+    for dim in range(len(assignment.rest)):
         count = 0
         for index in range(space.divisor_count[dim]):
-            if room.rest[dim] % space.divisors[dim, index] == 0:
+            if assignment.rest[dim] % space.divisors[dim, index] == 0:
                 lattice.value[dim, count] = space.divisors[dim, index]
                 count += 1
         lattice.counts[dim] = count
@@ -226,60 +246,67 @@ def _next(lattice: Lattice) -> None:
 
 
 @inlined
-def _close(space: Space, room: Assignment, lattice: Lattice, where: tuple[int, int], lower: bool) -> None:
-    """``lattice.closed`` of a level for a block of vectors, given by the first of them, at which
-    ``lattice.digits`` stand: the tile inside the level's loops and fan-out is known, so is what fills it.
+def _close(
+    space: Space, assignment: Assignment, lattice: Lattice, where: tuple[int, int], lower: bool
+) -> None:
+    """Fill ``lattice.closed`` of a level for a block of vectors, which begins with the vector ``block``.
 
-    With ``lower`` what is there is lowered."""
+    ``lattice.digits`` stand at that vector. With ``lower`` the bounds that are there are only lowered, since
+    they are those of other orders of the level's parts.
+
+    A vector makes the tile inside the level's loops and fan-out. So it is known whether that tile fits, what
+    the MAC units' requests cost beyond the least (multicast groups depend on the tile), and what fills it,
+    for every tensor that is not in place; the bounds further inside are known from the level before.
+    """
     level, block = where
     inner = level - 1
-    tensors = room.ratio.shape[1]
+    tensors = assignment.ratio.shape[1]
     for vector in range(block, min(block + BLOCK, lattice.size[0])):
         for dim in range(len(lattice.digits)):
-            lattice.tile[dim] = lattice.value[dim, lattice.digits[dim]] * room.covered[inner, dim]
-        fits = has_room(space, room, inner, lattice.tile)
-        asked = _more_operands_pj(space, room, level, lattice.tile) if fits else np.inf
+            lattice.tile[dim] = lattice.value[dim, lattice.digits[dim]] * assignment.covered[inner, dim]
+        fits = fits_tile(space, assignment, inner, lattice.tile)
+        asked = _more_operands_pj(space, assignment, level, lattice.tile) if fits else np.inf
         if space.prices[inner] > 0:
-            asked += space.prices[inner] * kept_words(space, room, inner, lattice.tile)
+            asked += space.prices[inner] * kept_words(space, assignment, inner, lattice.tile)
         for run in range(len(space.runs)):
             energy = asked
             if fits:
-                energy += _least_opened(space, room, lattice, (inner, run, vector))
+                energy += _least_opened(space, assignment, lattice, (inner, run, vector))
                 for tensor in range(tensors):
-                    if room.keep[inner] >> tensor & 1 and not space.runs[run] >> tensor & 1:
-                        words = moved_words(space, room, inner, tensor, lattice.tile)
-                        sent = words * room.ratio[inner, tensor]
-                        sent *= _more_groups(space, room, level, tensor, lattice.tile)
-                        energy += moved_pj(space, room, inner, tensor, words, sent)
-            at = place(space, lattice, level, run) + vector
+                    if assignment.keep[inner] >> tensor & 1 and not space.runs[run] >> tensor & 1:
+                        words = moved_words(space, assignment, inner, tensor, lattice.tile)
+                        sent = words * assignment.ratio[inner, tensor]
+                        sent *= _more_groups(space, assignment, level, tensor, lattice.tile)
+                        energy += moved_pj(space, assignment, inner, tensor, words, sent)
+            at = table_start(space, lattice, level, run) + vector
             lattice.closed[at] = min(lattice.closed[at], energy) if lower else energy
         _next(lattice)
 
 
 @inlined
-def _more_operands_pj(space: Space, room: Assignment, level: int, tile: Array) -> Real:
+def _more_operands_pj(space: Space, assignment: Assignment, level: int, tile: Array) -> Real:
     """What the MAC units ask for beyond ``Assignment.operands`` as the children of ``level`` cover ``tile``.
 
     Of the fan-outs on a tensor's way whose groups depend on the tile, only the outermost counts: a search
     from the outside in meets no other before, so that this energy comes on top of what it charged.
     """
     energy = 0.0
-    for tensor in range(len(room.operands)):
-        if room.outermost_merging[tensor] == level:
-            words = room.operands[tensor] * _more_groups(space, room, level, tensor, tile)
-            energy += operands_pj(space, room, tensor, words)
-            energy -= operands_pj(space, room, tensor, room.operands[tensor])
+    for tensor in range(len(assignment.operands)):
+        if assignment.outermost_merging[tensor] == level:
+            words = assignment.operands[tensor] * _more_groups(space, assignment, level, tensor, tile)
+            energy += operands_pj(space, assignment, tensor, words)
+            energy -= operands_pj(space, assignment, tensor, assignment.operands[tensor])
     return energy
 
 
 @inlined
-def _more_groups(space: Space, room: Assignment, level: int, tensor: int, tile: Array) -> Real:
+def _more_groups(space: Space, assignment: Assignment, level: int, tensor: int, tile: Array) -> Real:
     """Multicast groups around children of a known tile over those of all tiles."""
-    return groups_around(space, room, level, tensor, tile) / room.groups[level, tensor]
+    return groups_around(space, assignment, level, tensor, tile) / assignment.groups[level, tensor]
 
 
 @inlined
-def _least_opened(space: Space, room: Assignment, lattice: Lattice, at: tuple[int, int, int]) -> float:
+def _least_opened(space: Space, assignment: Assignment, lattice: Lattice, at: tuple[int, int, int]) -> float:
     """The least of the level's opened bounds for the tensors of ``run`` or those of them that pass on.
 
     Only a tensor that the level keeps can be moved again by loops inside it."""
@@ -287,13 +314,13 @@ def _least_opened(space: Space, room: Assignment, lattice: Lattice, at: tuple[in
     least = np.inf
     for fewer in range(len(space.runs)):
         dropped = space.runs[run] & ~space.runs[fewer]
-        if space.runs[fewer] & ~space.runs[run] == 0 and dropped & ~room.keep[level] == 0:
-            least = min(least, lattice.opened[place(space, lattice, level, fewer) + vector])
+        if space.runs[fewer] & ~space.runs[run] == 0 and dropped & ~assignment.keep[level] == 0:
+            least = min(least, lattice.opened[table_start(space, lattice, level, fewer) + vector])
     return least
 
 
 @inlined
-def _open(space: Space, room: Assignment, lattice: Lattice, level: int) -> bool:
+def _open(space: Space, assignment: Assignment, lattice: Lattice, level: int) -> bool:
     """``lattice.opened`` of a level: the best of all tiles inside its loops, by the tensors in place.
 
     With the tensors of a set in place for the loops outside, the level's loops can leave a larger set in
@@ -308,10 +335,10 @@ def _open(space: Space, room: Assignment, lattice: Lattice, level: int) -> bool:
                 continue
             if _is_due(lattice, 2 * size):
                 if first:
-                    start = place(space, lattice, level, run)
+                    start = table_start(space, lattice, level, run)
                     lattice.opened[start : start + size] = np.inf
                 _least_inside(space, lattice, (level, run, more))
-                _add_floors(space, room, lattice, (level, run, more))
+                _add_floors(space, assignment, lattice, (level, run, more))
             if _is_behind(lattice):
                 return False
             first = False
@@ -324,7 +351,7 @@ def _least_inside(space: Space, lattice: Lattice, which: tuple[int, int, int]) -
     is a multiple of, in the dims alone that leave the tensors of ``run`` in place."""
     level, run, more = which
     size = lattice.size[0]
-    start = place(space, lattice, level, more)
+    start = table_start(space, lattice, level, more)
     copy(lattice.closed[start : start + size], lattice.scratch)
     for dim in range(len(lattice.counts)):
         if space.still[run] >> dim & 1 and lattice.counts[dim] > 1:
@@ -333,7 +360,12 @@ def _least_inside(space: Space, lattice: Lattice, which: tuple[int, int, int]) -
 
 @inlined
 def _least_along(lattice: Lattice, dim: int) -> None:
-    """Lower ``lattice.scratch`` to the least over the divisors of each dim's factor, prime by prime."""
+    """Lower ``lattice.scratch`` to the least over all divisors of the factor of one dim.
+
+    Prime by prime, ascending in the factor: a vector takes the least of itself and of the vector with one
+    prime fewer, which by then has the least of all with that prime any number of times fewer. That looks
+    at a few vectors for each one instead of all its divisors.
+    """
     count, stride = lattice.counts[dim], lattice.stride[dim]
     for number in range(1, count):
         prime = lattice.value[dim, number]
@@ -360,7 +392,8 @@ def _is_prime(lattice: Lattice, dim: int, number: int) -> bool:
 
 @inlined
 def _lower(lattice: Lattice, stride: int, count: int, digits: tuple[int, int]) -> None:
-    """Lower the bounds of all vectors with one digit to those with the other in its place."""
+    """Lower the bounds of all vectors with the first digit to those of the vectors with the second one in
+    its stead; vectors that differ in one digit lie a multiple of ``stride`` apart."""
     to, origin = digits[0] * stride, digits[1] * stride
     for block in range(0, lattice.size[0], stride * count):
         for offset in range(block, block + stride):
@@ -369,32 +402,32 @@ def _lower(lattice: Lattice, stride: int, count: int, digits: tuple[int, int]) -
 
 
 @inlined
-def _add_floors(space: Space, room: Assignment, lattice: Lattice, which: tuple[int, int, int]) -> None:
+def _add_floors(space: Space, assignment: Assignment, lattice: Lattice, which: tuple[int, int, int]) -> None:
     """Lower ``opened`` of ``run`` to ``scratch`` and what the tensors that ``more`` adds are delivered."""
     level, run, more = which
-    start = place(space, lattice, level, run)
+    start = table_start(space, lattice, level, run)
     added = space.runs[more] & ~space.runs[run]
     for vector in range(lattice.size[0]):
         energy = lattice.scratch[vector]
         if added:
             for dim in range(len(lattice.digits)):
                 lattice.tile[dim] = lattice.value[dim, lattice.digits[dim]]
-            energy += floors_pj(space, room, level, added, lattice.tile)
+            energy += floors_pj(space, assignment, level, added, lattice.tile)
             _next(lattice)
         lattice.opened[start + vector] = min(lattice.opened[start + vector], energy)
 
 
 @inlined
-def floors_pj(space: Space, room: Assignment, level: int, tensors: int, inside: Array) -> float:
+def floors_pj(space: Space, assignment: Assignment, level: int, tensors: int, inside: Array) -> float:
     """What filling the next inner levels of ``tensors`` costs at least, if the loops of ``level`` leave them
     in place: only irrelevant loops around ``inside``, the temporal points up to ``level``, repeat words."""
     energy = 0.0
-    for tensor in range(room.ratio.shape[1]):
-        inner = room.child[level, tensor]
+    for tensor in range(assignment.ratio.shape[1]):
+        inner = assignment.child[level, tensor]
         if tensors >> tensor & 1 and inner >= 0:
-            words = room.floor_words[inner, tensor]
+            words = assignment.floor_words[inner, tensor]
             for dim in range(len(inside)):
                 if space.model.axis_of[tensor, dim] < 0:
-                    words *= room.rest[dim] // inside[dim]
-            energy += boundary_pj(space, room, inner, tensor, words)
+                    words *= assignment.rest[dim] // inside[dim]
+            energy += boundary_pj(space, assignment, inner, tensor, words)
     return energy

@@ -23,19 +23,21 @@ from solvers.mapping.exact.kernels.assignment_kernel import (
 )
 
 if TYPE_CHECKING:
-    from solvers.mapping.exact.chains import Chains
+    from solvers.mapping.exact.chains import LevelChains
     from solvers.mapping.exact.tables import Assignment, Space
 
 Array = NDArray[Any]
 
 
 @entry
-def spread_bounds(space: Space, spatial: Array, chains: Chains, room: Assignment, bounds: Array) -> None:
+def spread_bounds(
+    space: Space, spatial: Array, chains: LevelChains, assignment: Assignment, bounds: Array
+) -> None:
     """Fill ``bounds`` [n] for spatial factors [n, levels, dims], whatever levels keep: of each tensor the
     cheapest chain, and the least words of any."""
     for row in range(len(spatial)):
-        copy_rows(spatial[row], room.spatial)
-        _fill(space, chains, room)
+        copy_rows(spatial[row], assignment.spatial)
+        _fill(space, chains, assignment)
         energy = space.model.mac_energy_pj
         for tensor in range(len(chains.counts)):
             least = np.inf
@@ -43,52 +45,54 @@ def spread_bounds(space: Space, spatial: Array, chains: Chains, room: Assignment
                 least = min(least, chains.energy[tensor, chain])
             energy += least
             for part in range(2):
-                for level in range(len(room.keep)):
+                for level in range(len(assignment.keep)):
                     words = np.inf
                     for chain in range(chains.counts[tensor]):
                         words = min(words, chains.demand[tensor, chain, part, level])
-                    room.demand[part, level, tensor] = words
-        bounds[row] = value(space, room, energy, room.demand)
+                    assignment.demand[part, level, tensor] = words
+        bounds[row] = value(space, assignment, energy, assignment.demand)
 
 
 @entry
-def keep_bounds(space: Space, spatial: Array, chains: Chains, room: Assignment, bounds: Array) -> None:
+def keep_bounds(
+    space: Space, spatial: Array, chains: LevelChains, assignment: Assignment, bounds: Array
+) -> None:
     """Fill ``bounds`` [n] for all keep sets of ``chains.choice`` and spatial factors [levels, dims]."""
-    copy_rows(spatial, room.spatial)
-    _fill(space, chains, room)
+    copy_rows(spatial, assignment.spatial)
+    _fill(space, chains, assignment)
     for row in range(len(chains.choice)):
         energy = space.model.mac_energy_pj
         for tensor in range(len(chains.counts)):
             chain = chains.choice[row, tensor]
             energy += chains.energy[tensor, chain]
             for part in range(2):
-                for level in range(len(room.keep)):
-                    room.demand[part, level, tensor] = chains.demand[tensor, chain, part, level]
-        bounds[row] = value(space, room, energy, room.demand)
+                for level in range(len(assignment.keep)):
+                    assignment.demand[part, level, tensor] = chains.demand[tensor, chain, part, level]
+        bounds[row] = value(space, assignment, energy, assignment.demand)
 
 
 @inlined
-def _fill(space: Space, chains: Chains, room: Assignment) -> None:
-    """Fill ``chains.energy`` and ``chains.demand`` for the spatial factors of ``room``."""
-    assign_factors(space, room)
+def _fill(space: Space, chains: LevelChains, assignment: Assignment) -> None:
+    """Fill ``chains.energy`` and ``chains.demand`` for the spatial factors of ``assignment``."""
+    assign_factors(space, assignment)
     for tensor in range(len(chains.counts)):
         for chain in range(chains.counts[tensor]):
-            _fill_chain(space, chains, room, tensor, chain)
+            _fill_chain(space, chains, assignment, tensor, chain)
 
 
 @inlined
-def _fill_chain(space: Space, chains: Chains, room: Assignment, tensor: int, chain: int) -> None:
-    for level in range(len(room.keep)):
-        room.keep[level] = (chains.levels[tensor, chain] >> level & 1) << tensor
-        room.demand[READ, level, tensor] = 0.0
-        room.demand[WRITTEN, level, tensor] = 0.0
-    room.energy_pj[0] = 0.0
-    assign_tensor(space, room, tensor)
-    energy = room.energy_pj[0]
-    for level in range(len(room.keep) - 1):
+def _fill_chain(space: Space, chains: LevelChains, assignment: Assignment, tensor: int, chain: int) -> None:
+    for level in range(len(assignment.keep)):
+        assignment.keep[level] = (chains.levels[tensor, chain] >> level & 1) << tensor
+        assignment.demand[READ, level, tensor] = 0.0
+        assignment.demand[WRITTEN, level, tensor] = 0.0
+    assignment.energy_pj[0] = 0.0
+    assign_tensor(space, assignment, tensor)
+    energy = assignment.energy_pj[0]
+    for level in range(len(assignment.keep) - 1):
         if chains.levels[tensor, chain] >> level & 1:
-            energy += boundary_pj(space, room, level, tensor, room.floor_words[level, tensor])
+            energy += boundary_pj(space, assignment, level, tensor, assignment.floor_words[level, tensor])
     chains.energy[tensor, chain] = energy
     for part in range(2):
-        for level in range(len(room.keep)):
-            chains.demand[tensor, chain, part, level] = room.demand[part, level, tensor]
+        for level in range(len(assignment.keep)):
+            chains.demand[tensor, chain, part, level] = assignment.demand[part, level, tensor]

@@ -1,4 +1,8 @@
-"""Compiled: what is delivered into the tiles of a level once all loops outside it are decided, exactly."""
+"""Compiled: what one step of the search adds, once the loops of another level are decided.
+
+All loops outside a tile decide what is delivered into it (item 3). So as the search goes from the outside in,
+each level's deliveries are exact as soon as its loops are decided, and what is still open is bounded.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ Int = Any
 
 
 @inlined
-def decide(space: Space, room: Assignment, nodes: Nodes, level: int) -> None:
+def decide(space: Space, assignment: Assignment, nodes: Nodes, level: int) -> None:
     """Fill the node inside the level's loops.
 
     All loops outside the tile of the next inner level are known now, so what is delivered into that tile is
@@ -34,8 +38,8 @@ def decide(space: Space, room: Assignment, nodes: Nodes, level: int) -> None:
     inner = level - 1
     nodes.visited[0] += 1
     for dim in range(nodes.tile.shape[0]):
-        nodes.tile[dim] = nodes.inside[inner, dim] * room.covered[inner, dim]
-    _place_loops(space, room, nodes, level)
+        nodes.tile[dim] = nodes.inside[inner, dim] * assignment.covered[inner, dim]
+    _place_loops(space, assignment, nodes, level)
     nodes.energy[inner] = nodes.energy[level]
     for part in range(2):
         copy_rows(nodes.demand[level, part], nodes.demand[inner, part])
@@ -43,21 +47,21 @@ def decide(space: Space, room: Assignment, nodes: Nodes, level: int) -> None:
     for tensor in range(len(space.model.slides)):
         if _repeats(space, nodes, level, tensor) > 1:
             nodes.runs[inner] |= 1 << tensor
-        _merge(space, room, nodes, level, tensor)
-        if room.keep[inner] >> tensor & 1:
-            _charge(space, room, nodes, inner, tensor)
+        _merge(space, assignment, nodes, level, tensor)
+        if assignment.keep[inner] >> tensor & 1:
+            _charge(space, assignment, nodes, inner, tensor)
     if space.last[inner] > space.first[inner]:
-        _hold(space, room, nodes, inner)
+        _hold(space, assignment, nodes, inner)
 
 
 @inlined
-def _hold(space: Space, room: Assignment, nodes: Nodes, level: int) -> None:
+def _hold(space: Space, assignment: Assignment, nodes: Nodes, level: int) -> None:
     """Add what a part holds to what those outside it hold, at the price of a word as in the tables.
 
     Once all parts of a level are decided, what they leave free is charged as well, so that the level has
     paid for its whole capacity, which ``bound_of_assignment`` subtracted: then the price is out of the sum.
     """
-    words = kept_words(space, room, level, nodes.tile)
+    words = kept_words(space, assignment, level, nodes.tile)
     nodes.held[level] = words
     if level < space.last[level]:
         nodes.held[level] += nodes.held[level + 1]
@@ -68,25 +72,27 @@ def _hold(space: Space, room: Assignment, nodes: Nodes, level: int) -> None:
 
 
 @inlined
-def _merge(space: Space, room: Assignment, nodes: Nodes, level: int, tensor: int) -> None:
+def _merge(space: Space, assignment: Assignment, nodes: Nodes, level: int, tensor: int) -> None:
     """Fill the multicast groups of the level's fan-out, and what they add to the MAC units' demands."""
     inner = level - 1
-    nodes.groups[level, tensor] = room.groups[level, tensor]
+    nodes.groups[level, tensor] = assignment.groups[level, tensor]
     nodes.operands[inner, tensor] = nodes.operands[level, tensor]
-    if not room.merging[level, tensor]:
+    if not assignment.merging[level, tensor]:
         return
-    nodes.groups[level, tensor] = groups_around(space, room, level, tensor, nodes.tile)
-    if level > room.innermost[tensor]:
+    nodes.groups[level, tensor] = groups_around(space, assignment, level, tensor, nodes.tile)
+    if level > assignment.innermost[tensor]:
         return
     before = nodes.operands[level, tensor]
-    words = before * nodes.groups[level, tensor] / room.groups[level, tensor]
+    words = before * nodes.groups[level, tensor] / assignment.groups[level, tensor]
     nodes.operands[inner, tensor] = words
-    nodes.energy[inner] += operands_pj(space, room, tensor, words) - operands_pj(space, room, tensor, before)
-    demand_operands(space, room, tensor, before, words, nodes.demand[inner])
+    nodes.energy[inner] += operands_pj(space, assignment, tensor, words) - operands_pj(
+        space, assignment, tensor, before
+    )
+    demand_operands(space, assignment, tensor, before, words, nodes.demand[inner])
 
 
 @inlined
-def _place_loops(space: Space, room: Assignment, nodes: Nodes, level: int) -> None:
+def _place_loops(space: Space, assignment: Assignment, nodes: Nodes, level: int) -> None:
     """Put the level's loops, in the order under way, before those of the levels outside it."""
     loops = nodes.loops
     at = loops.starts[level + 1]
@@ -97,7 +103,7 @@ def _place_loops(space: Space, room: Assignment, nodes: Nodes, level: int) -> No
             at -= 1
             loops.dim[at] = dim
             loops.bound[at] = nodes.inside[level, dim] // inside
-            loops.stride[at] = inside * room.covered[level, dim]
+            loops.stride[at] = inside * assignment.covered[level, dim]
     loops.starts[level] = at
 
 
@@ -120,9 +126,9 @@ def _repeats(space: Space, nodes: Nodes, level: int, tensor: int) -> Int:
 
 
 @inlined
-def _charge(space: Space, room: Assignment, nodes: Nodes, level: int, tensor: int) -> None:
+def _charge(space: Space, assignment: Assignment, nodes: Nodes, level: int, tensor: int) -> None:
     """Add what is delivered into the tiles of ``level`` to the node's energy and demands."""
-    model, outer = space.model, room.parent[level, tensor]
+    model, outer = space.model, assignment.parent[level, tensor]
     # As a floating-point number: large layers have more deliveries than 64-bit integers count.
     tile = float(tile_words(model, tensor, nodes.tile))
     words = delivered_words(model, tensor, nodes.tile, tile, nodes.loops, level)
@@ -130,10 +136,15 @@ def _charge(space: Space, room: Assignment, nodes: Nodes, level: int, tensor: in
     for between in range(level + 1, outer + 1):
         asked *= nodes.groups[between, tensor]
     nodes.energy[level] += moved_pj(
-        space, room, level, tensor, words * room.instances[level], asked * room.instances[outer]
+        space,
+        assignment,
+        level,
+        tensor,
+        words * assignment.instances[level],
+        asked * assignment.instances[outer],
     )
     is_output, demand = tensor == model.output, nodes.demand[level]
-    reads, updates = sent(is_output, asked, room.partitions[outer])
-    demand[WRITTEN, level, tensor] += filled(is_output, words, room.partitions[level])
+    reads, updates = sent(is_output, asked, assignment.partitions[outer])
+    demand[WRITTEN, level, tensor] += filled(is_output, words, assignment.partitions[level])
     demand[READ, outer, tensor] += reads
     demand[WRITTEN, outer, tensor] += updates

@@ -1,4 +1,11 @@
-"""Compiled: depth-first search over the temporal loops of one assignment, levels from the outside in."""
+"""Compiled: depth-first search over the temporal loops of one assignment, levels from the outside in.
+
+A node is a level at whose tile all loops outside are decided. Its children are the vectors (temporal points
+of all dims) that the next inner level can have; each child is then decided in every order of the loops in
+between. Children are listed with their bounds, the best first, so that the first one at or above the limit
+ends the list. ``Nodes`` holds one open node a level: ``explore`` is a loop and no recursion, and can stop
+anywhere to hand over leaves or let the clock be looked at, and go on from there.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +16,7 @@ from numpy.typing import NDArray
 
 from costmodel.compiled import entry, inlined
 from solvers.mapping.exact.kernels.assignment_kernel import boundary_pj, copy, copy_rows, value
-from solvers.mapping.exact.kernels.bound_kernel import floors_pj, place
+from solvers.mapping.exact.kernels.bound_kernel import floors_pj, table_start
 from solvers.mapping.exact.kernels.delivery_kernel import decide
 from solvers.mapping.exact.kernels.words_kernel import kept_words, least_words_inside
 
@@ -25,37 +32,39 @@ MOST_LISTED = 1_000_000
 
 
 @entry
-def begin(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, limit: float) -> None:
+def begin(space: Space, assignment: Assignment, lattice: Lattice, nodes: Nodes, limit: float) -> None:
     """Open the search below an assignment whose ``bound_of_assignment`` was asked last."""
-    top = len(room.keep) - 1
+    top = len(assignment.keep) - 1
     nodes.level[0] = top
     nodes.loops.starts[top + 1] = len(nodes.loops.dim)  # filled from the end: see TemporalLoops
-    copy(room.rest, nodes.inside[top])
-    nodes.energy[top] = room.energy_pj[0]
+    copy(assignment.rest, nodes.inside[top])
+    nodes.energy[top] = assignment.energy_pj[0]
     for part in range(2):
-        copy_rows(room.demand[part], nodes.demand[top, part])
+        copy_rows(assignment.demand[part], nodes.demand[top, part])
     nodes.runs[top] = 0
     for tensor in range(nodes.repeats.shape[1]):
         nodes.repeats[top, tensor] = 1.0
-        nodes.operands[top, tensor] = room.operands[tensor]
+        nodes.operands[top, tensor] = assignment.operands[tensor]
     nodes.visited[0] = 0
     nodes.leaf_count[0] = 0
     if top:
-        _open_node(space, room, lattice, nodes, limit)
+        _open_node(space, assignment, lattice, nodes, limit)
     else:
         _keep_leaf(nodes)
         nodes.level[0] = 1
 
 
 @entry
-def explore(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, limit: float, most: int) -> bool:
+def explore(
+    space: Space, assignment: Assignment, lattice: Lattice, nodes: Nodes, limit: float, most: int
+) -> bool:
     """Go on until the search is over, the leaves are full, or ``most`` nodes have been visited; or, and then
     the result is False, until the nodes opened have had ``MOST_LISTED`` children to look at.
 
     Leaves are all mappings (but for dominated loop orders) whose bound is below ``limit``; what it leaves out
     costs at least that. It is over when ``nodes.level`` is the number of levels.
     """
-    levels = len(room.keep)
+    levels = len(assignment.keep)
     nodes.listed[0] = 0
     while nodes.level[0] < levels and nodes.leaf_count[0] < len(nodes.leaf_order) and nodes.visited[0] < most:
         if nodes.listed[0] >= MOST_LISTED:
@@ -64,16 +73,16 @@ def explore(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, limi
         if not _next_order(space, lattice, nodes, limit):
             nodes.level[0] = level + 1
             continue
-        decide(space, room, nodes, level)
+        decide(space, assignment, nodes, level)
         inner = level - 1
         if inner == 0:
-            bound = value(space, room, nodes.energy[0], nodes.demand[0])
+            bound = value(space, assignment, nodes.energy[0], nodes.demand[0])
             if bound < limit:
                 nodes.leaf_bound[nodes.leaf_count[0]] = bound
                 _keep_leaf(nodes)
-        elif _bound(space, room, lattice, nodes, inner) < limit:
+        elif _bound(space, assignment, lattice, nodes, inner) < limit:
             nodes.level[0] = inner
-            _open_node(space, room, lattice, nodes, limit)
+            _open_node(space, assignment, lattice, nodes, limit)
     return True
 
 
@@ -108,7 +117,7 @@ def _next_order(space: Space, lattice: Lattice, nodes: Nodes, limit: float) -> b
 
 
 @inlined
-def _bound(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, level: int) -> float:
+def _bound(space: Space, assignment: Assignment, lattice: Lattice, nodes: Nodes, level: int) -> float:
     """A lower bound on all mappings below the node of ``level``."""
     vector = 0
     for dim in range(len(lattice.counts)):
@@ -119,33 +128,38 @@ def _bound(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, level
     least = np.inf
     for run in range(len(space.runs)):
         if space.runs[run] & ~nodes.runs[level] == 0:
-            energy = lattice.opened[place(space, lattice, level, run) + vector]
-            least = min(least, energy + _floors_outside(space, room, nodes, level, space.runs[run]))
-    return value(space, room, nodes.energy[level] + least, nodes.demand[level])
+            energy = lattice.opened[table_start(space, lattice, level, run) + vector]
+            least = min(least, energy + _floors_outside(space, assignment, nodes, level, space.runs[run]))
+    return value(space, assignment, nodes.energy[level] + least, nodes.demand[level])
 
 
 @inlined
-def _floors_outside(space: Space, room: Assignment, nodes: Nodes, level: int, tensors: int) -> float:
+def _floors_outside(space: Space, assignment: Assignment, nodes: Nodes, level: int, tensors: int) -> float:
     """What filling the next inner levels of tensors costs if the loops inside the node leave them be."""
     energy = 0.0
-    for tensor in range(room.ratio.shape[1]):
-        inner = room.child[level, tensor]
+    for tensor in range(assignment.ratio.shape[1]):
+        inner = assignment.child[level, tensor]
         if tensors >> tensor & 1 and inner >= 0:
-            words = room.floor_words[inner, tensor] * nodes.repeats[level, tensor]
-            energy += boundary_pj(space, room, inner, tensor, words)
+            words = assignment.floor_words[inner, tensor] * nodes.repeats[level, tensor]
+            energy += boundary_pj(space, assignment, inner, tensor, words)
     return energy
 
 
 @inlined
-def _open_node(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, limit: float) -> None:
-    """List the children of the current node whose bound is below ``limit``, the best first."""
+def _open_node(space: Space, assignment: Assignment, lattice: Lattice, nodes: Nodes, limit: float) -> None:
+    """List the children of the current node whose bound is below ``limit``, the best first.
+
+    All vectors are tried whose divisors the rules on factors allow, counted like the digits of a number. A
+    child's bound does not yet know the order of its loops: it is the least over the sets of tensors that
+    they can leave in place (``_least_child``).
+    """
     level = nodes.level[0]
     nodes.child[level] = -1
     nodes.order[level] = 0
     nodes.order_end[level] = 0
     nodes.child_count[level] = 0
-    _fill_floors(space, room, nodes, level)
-    if not _pick_first(space, room, lattice, nodes, level):
+    _fill_floors(space, assignment, nodes, level)
+    if not _pick_first(space, assignment, lattice, nodes, level):
         return
     while True:
         nodes.listed[0] += 1
@@ -153,10 +167,10 @@ def _open_node(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, l
         for dim in range(len(lattice.counts)):
             number += nodes.allowed[dim, nodes.pick[dim]] * lattice.stride[dim]
         energy = nodes.energy[level] + _least_child(space, lattice, nodes, level, number)
-        bound = value(space, room, energy, nodes.demand[level])
+        bound = value(space, assignment, energy, nodes.demand[level])
         if bound < limit and space.last[level - 1] > space.first[level - 1]:
-            energy += _worth_of_free_room(space, room, lattice, nodes, number)
-            bound = value(space, room, energy, nodes.demand[level])
+            energy += _price_of_free_capacity(space, assignment, lattice, nodes, number)
+            bound = value(space, assignment, energy, nodes.demand[level])
         if bound < limit:
             nodes.children[level, nodes.child_count[level]] = number
             nodes.bounds[level, nodes.child_count[level]] = bound
@@ -167,38 +181,46 @@ def _open_node(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, l
 
 
 @inlined
-def _worth_of_free_room(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, number: int) -> float:
-    """What a child adds to its bound as the tiles outside it are known: infinite if its tile does not fit
-    beside them, what room its level's last part leaves free was worth, else nothing."""
+def _price_of_free_capacity(
+    space: Space, assignment: Assignment, lattice: Lattice, nodes: Nodes, number: int
+) -> float:
+    """What a child adds to its bound because the tiles outside it, at the same level, are known.
+
+    Infinite if its tile does not fit beside them. For the innermost part of the level, the price of the
+    capacity that stays free: ``bound_of_assignment`` subtracted the price of all of it. Otherwise nothing.
+    """
     level = nodes.level[0] - 1
     for dim in range(len(lattice.counts)):
         digit = number // lattice.stride[dim] % lattice.counts[dim]
-        nodes.tile[dim] = lattice.value[dim, digit] * room.covered[level, dim]
-    free = space.model.usable_words[level] - kept_words(space, room, level, nodes.tile)
+        nodes.tile[dim] = lattice.value[dim, digit] * assignment.covered[level, dim]
+    free = space.model.usable_words[level] - kept_words(space, assignment, level, nodes.tile)
     if level < space.last[level]:
         free -= nodes.held[level + 1]
-    if free < least_words_inside(space, room, level):
+    if free < least_words_inside(space, assignment, level):
         return float(np.inf)
     return float(space.prices[level] * free if level == space.first[level] else 0.0)
 
 
 @inlined
-def _fill_floors(space: Space, room: Assignment, nodes: Nodes, level: int) -> None:
-    """Per set of tensors in place outside the node and larger set in place inside it, what they cost."""
+def _fill_floors(space: Space, assignment: Assignment, nodes: Nodes, level: int) -> None:
+    """Fill ``nodes.floors``: for each set of tensors in place outside the node, and each larger set in place
+    inside its loops, what filling those tensors costs at least; infinite for sets that cannot be."""
     for run in range(len(space.runs)):
         outside = space.runs[run]
         for more in range(len(space.runs)):
             nodes.floors[run, more] = np.inf
             if outside & ~nodes.runs[level] == 0 and outside & ~space.runs[more] == 0:
                 added = space.runs[more] & ~outside
-                nodes.floors[run, more] = _floors_outside(space, room, nodes, level, outside) + floors_pj(
-                    space, room, level, added, nodes.inside[level]
-                )
+                nodes.floors[run, more] = _floors_outside(
+                    space, assignment, nodes, level, outside
+                ) + floors_pj(space, assignment, level, added, nodes.inside[level])
 
 
 @inlined
-def _pick_first(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, level: int) -> bool:
-    """The divisors that children can have by the rules on factors; False if a dim has none."""
+def _pick_first(space: Space, assignment: Assignment, lattice: Lattice, nodes: Nodes, level: int) -> bool:
+    """Fill ``nodes.allowed``: the divisors that children can have by the rules on factors.
+
+    False if a dim has none."""
     for dim in range(len(lattice.counts)):
         nodes.pick_count[dim] = 0
         nodes.pick[dim] = 0
@@ -209,7 +231,7 @@ def _pick_first(space: Space, room: Assignment, lattice: Lattice, nodes: Nodes, 
                 continue
             factor = whole // inside
             allowed = space.least[level, dim] <= factor <= space.most[level, dim]
-            if space.first[level] < level and room.keep[level] == 0:  # a part that ends no tile is none
+            if space.first[level] < level and assignment.keep[level] == 0:  # a part that ends no tile is none
                 allowed = allowed and factor == 1
             if level == 1:
                 allowed = allowed and space.least[0, dim] <= inside <= space.most[0, dim]
@@ -245,14 +267,14 @@ def _least_child(space: Space, lattice: Lattice, nodes: Nodes, level: int, numbe
             continue
         for more in range(len(space.runs)):
             if nodes.floors[run, more] < np.inf:
-                closed = lattice.closed[place(space, lattice, level, more) + number]
+                closed = lattice.closed[table_start(space, lattice, level, more) + number]
                 least = min(least, nodes.floors[run, more] + closed)
     return least
 
 
 @inlined
 def _sort(nodes: Nodes, level: int) -> None:
-    """Sort the children by their bounds (Shell 1959)."""
+    """Sort the children by their bounds (Shell 1959): compiled code without allocations has no sort."""
     count = nodes.child_count[level]
     gap = count // 2
     while gap > 0:

@@ -20,55 +20,60 @@ Real = Any
 
 
 @inlined
-def has_room(space: Space, room: Assignment, level: int, tile: Array) -> bool:
-    """Whether a part's tile can be this one: parts outside hold as much or more, parts inside one point or
-    more."""
-    words = least_words_inside(space, room, level)
+def fits_tile(space: Space, assignment: Assignment, level: int, tile: Array) -> bool:
+    """Whether the tile of a part (where levels are even, of a level) can be this one.
+
+    All parts of a level share its capacity. A part outside this one holds this tile or a larger one, a part
+    inside at least the tile of one temporal point.
+    """
+    words = least_words_inside(space, assignment, level)
     for part in range(level, space.last[level] + 1):
-        words += kept_words(space, room, part, tile)
+        words += kept_words(space, assignment, part, tile)
     return bool(words <= space.model.usable_words[level])
 
 
 @inlined
-def kept_words(space: Space, room: Assignment, level: int, tile: Array) -> Int:
+def kept_words(space: Space, assignment: Assignment, level: int, tile: Array) -> Int:
     """Words of the tensors that a level keeps if its tile is this one."""
     words = 0
-    for tensor in range(room.ratio.shape[1]):
-        if room.keep[level] >> tensor & 1:
+    for tensor in range(assignment.ratio.shape[1]):
+        if assignment.keep[level] >> tensor & 1:
             words += tile_words(space.model, tensor, tile)
     return words
 
 
 @inlined
-def least_words_inside(space: Space, room: Assignment, level: int) -> Int:
-    """What the parts inside this one hold at least."""
+def least_words_inside(space: Space, assignment: Assignment, level: int) -> Int:
+    """What the parts inside this one hold at least: the tiles that the spatial factors make."""
     words = 0
     for part in range(space.first[level], level):
-        words += kept_words(space, room, part, room.covered[part])
+        words += kept_words(space, assignment, part, assignment.covered[part])
     return words
 
 
 @inlined
-def moved_words(space: Space, room: Assignment, level: int, tensor: int, tile: Array) -> Real:
+def moved_words(space: Space, assignment: Assignment, level: int, tensor: int, tile: Array) -> Real:
     """Words delivered into all instances of a level if the first loops outside its tile move it, at least.
 
-    Every loop outside multiplies the words of a tile (item 3), but those that slide it along one axis: on
-    that axis at least the different positions count.
+    Every loop outside multiplies the words of a tile (item 3), except loops that slide it along one axis, of
+    whose steps only what the overlap leaves is new. On that axis at least the different positions have to be
+    delivered: ``axis_words`` instead of length times steps. Tiles slide along one axis at a time, so that one
+    axis saves at most; whichever it is, the least of these ratios bounds it.
     """
     model = space.model
-    words, slide = room.instances[level], 1.0
+    words, slide = assignment.instances[level], 1.0
     for dim in range(len(tile)):
         if model.axis_of[tensor, dim] < 0:
-            words *= room.rest[dim] * room.covered[level, dim] // tile[dim]
+            words *= assignment.rest[dim] * assignment.covered[level, dim] // tile[dim]
     for axis in range(model.axes[tensor]):
         length, steps, terms = 1, 1, 0
         for term in range(model.term_dims.shape[2]):
             dim = model.term_dims[tensor, axis, term]
             if dim >= 0:
                 length += model.term_steps[tensor, axis, term] * (tile[dim] - 1)
-                steps *= room.rest[dim] * room.covered[level, dim] // tile[dim]
+                steps *= assignment.rest[dim] * assignment.covered[level, dim] // tile[dim]
                 terms += model.sizes[dim] > 1
         words *= length * steps
         if terms > 1:
-            slide = min(slide, room.axis_words[level, tensor, axis] / (length * steps))
+            slide = min(slide, assignment.axis_words[level, tensor, axis] / (length * steps))
     return words * slide
