@@ -16,19 +16,21 @@ from solvers.scratchpad.problem import OBJECTIVES as SCRATCHPAD_OBJECTIVES
 class Entry:
     """One solver; its ``module`` has ``VERSION``, ``Params`` and ``solve(problem, budget, params)``.
 
+    ``proves_optimality``: whether it goes on, given time, until its answer is proven to be the best one.
     With ``takes_start`` there is an argument ``start`` more: a solution to begin with, or None.
     ``maps_unevenly``: whether rules can ask a mapping solver for uneven mappings.
     ``draws``: whether the answer of a schedule solver depends on the seed; without it one seed is enough.
     ``asks_for_costs``: whether a schedule solver asks for the costs of layers as it goes (TileCostsNeeded)
-    rather than for the whole table before it begins; layers may then run alone by default.
+    rather than for the whole table before it begins. Studies of such solvers also offer layers that run on
+    the whole chip, unless they say otherwise.
     """
 
     name: str
     family: str
     module: str
     objectives: tuple[str, ...]
-    proves_optimality: bool
     description: str
+    proves_optimality: bool = False
     takes_start: bool = False
     maps_unevenly: bool = False
     draws: bool = True
@@ -45,8 +47,8 @@ CATALOGUE: tuple[Entry, ...] = (
         "mapping",
         "solvers.mapping.auto",
         OBJECTIVES,
-        True,
         "a portfolio of the others, until the gap is small enough or the budget ends; says which one won",
+        proves_optimality=True,
         maps_unevenly=True,
     ),
     Entry(
@@ -54,7 +56,6 @@ CATALOGUE: tuple[Entry, ...] = (
         "mapping",
         "solvers.mapping.cosa",
         OBJECTIVES,
-        False,
         "CoSA's mixed-integer program, one for every reuse pattern, re-evaluated and polished",
     ),
     Entry(
@@ -62,8 +63,8 @@ CATALOGUE: tuple[Entry, ...] = (
         "mapping",
         "solvers.mapping.exact",
         OBJECTIVES,
-        True,
         "branch and bound over all mappings of the space: the best one, proven",
+        proves_optimality=True,
         takes_start=True,
         maps_unevenly=True,
     ),
@@ -72,7 +73,6 @@ CATALOGUE: tuple[Entry, ...] = (
         "mapping",
         "solvers.mapping.thistle",
         OBJECTIVES,
-        False,
         "Thistle's geometric programs, one per class of loop orders, rounded, re-evaluated and polished",
     ),
     Entry(
@@ -80,7 +80,6 @@ CATALOGUE: tuple[Entry, ...] = (
         "mapping",
         "solvers.mapping.kapla",
         OBJECTIVES,
-        False,
         "KAPLA's stacking and caching from the inside out, a few schemes a level, re-evaluated and polished",
     ),
     Entry(
@@ -88,7 +87,6 @@ CATALOGUE: tuple[Entry, ...] = (
         "mapping",
         "solvers.mapping.random_search",
         OBJECTIVES,
-        False,
         "Timeloop's random-pruned search: uniform factorisations until nothing better turns up",
     ),
     Entry(
@@ -96,7 +94,6 @@ CATALOGUE: tuple[Entry, ...] = (
         "mapping",
         "solvers.mapping.learned_annealing",
         OBJECTIVES,
-        False,
         "annealing guided by a learned cost model, as AutoTVM's; needs pip install 'archsweep[learned]'",
     ),
     Entry(
@@ -104,15 +101,14 @@ CATALOGUE: tuple[Entry, ...] = (
         "mapping",
         "solvers.mapping.exhaustive",
         OBJECTIVES,
-        True,
         "every mapping of a small space, for checking the others",
+        proves_optimality=True,
     ),
     Entry(
         "thistle_codesign",
         "codesign",
         "solvers.codesign.thistle",
         OBJECTIVES,
-        False,
         "Thistle's co-design: sizes, fan-outs and tilings in one geometric program, rounded and mapped",
     ),
     Entry(
@@ -120,7 +116,6 @@ CATALOGUE: tuple[Entry, ...] = (
         "tile",
         "solvers.schedule.tiles.nvdla",
         OBJECTIVES,
-        False,
         "SET's exhaustive mapper of NVDLA-style tiles: what a chip's tile takes for its part of a layer",
     ),
     Entry(
@@ -128,7 +123,6 @@ CATALOGUE: tuple[Entry, ...] = (
         "schedule",
         "solvers.schedule.set.solver",
         SCHEDULE_OBJECTIVES,
-        False,
         "SET's annealing of resource-allocation trees: any mixture of pipelines and layers in turn",
     ),
     Entry(
@@ -136,7 +130,6 @@ CATALOGUE: tuple[Entry, ...] = (
         "schedule",
         "solvers.schedule.kapla",
         SCHEDULE_OBJECTIVES,
-        False,
         "KAPLA's chains of segments: those that cannot fit pruned, the promising ones costed in full",
         draws=False,
         asks_for_costs=True,
@@ -146,7 +139,6 @@ CATALOGUE: tuple[Entry, ...] = (
         "schedule",
         "solvers.schedule.layer_sequential",
         SCHEDULE_OBJECTIVES,
-        False,
         "the same annealing over segments whose layers take turns on the whole chip",
     ),
     Entry(
@@ -154,7 +146,6 @@ CATALOGUE: tuple[Entry, ...] = (
         "schedule",
         "solvers.schedule.layer_pipeline",
         SCHEDULE_OBJECTIVES,
-        False,
         "the same annealing over segments whose layers run side by side as a pipeline",
     ),
     Entry(
@@ -162,23 +153,22 @@ CATALOGUE: tuple[Entry, ...] = (
         "scratchpad",
         "solvers.scratchpad.cosma.solver",
         SCRATCHPAD_OBJECTIVES,
-        True,
         "COSMA's problem exactly: best-first search, replacement by CP-SAT, packing",
+        proves_optimality=True,
     ),
     Entry(
         "cosma_ilp",
         "scratchpad",
         "solvers.scratchpad.cosma.integer_program",
         SCRATCHPAD_OBJECTIVES,
-        True,
         "COSMA's integer program (Eqs. 1-12), for small graphs",
+        proves_optimality=True,
     ),
     Entry(
         "divide",
         "scratchpad",
         "solvers.scratchpad.divide",
         SCRATCHPAD_OBJECTIVES,
-        False,
         "segments between automatic break nodes, searched one after the other",
     ),
     Entry(
@@ -186,7 +176,6 @@ CATALOGUE: tuple[Entry, ...] = (
         "scratchpad",
         "solvers.scratchpad.fixed_schedule",
         SCRATCHPAD_OBJECTIVES,
-        False,
         "the best replacement and allocation for the default or the minimum-peak order",
     ),
     Entry(
@@ -194,15 +183,14 @@ CATALOGUE: tuple[Entry, ...] = (
         "scratchpad",
         "solvers.scratchpad.peak",
         SCRATCHPAD_OBJECTIVES,
-        True,
         "the order of least peak footprint, without spills",
+        proves_optimality=True,
     ),
     Entry(
         "comparison",
         "scratchpad",
         "solvers.scratchpad.comparison",
         SCRATCHPAD_OBJECTIVES,
-        False,
         "default or minimum-peak order, Belady or greedy replacement, a linear arena",
     ),
 )

@@ -50,7 +50,7 @@ def solve(problem: MappingProblem, budget: Budget, params: Params = Params()) ->
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)
     if reason := obstacle(space):
         return infeasible(reason)
-    search = RandomSearch(problem, params.victory)
+    search = RandomDraws(problem, params.victory)
     search.look_at(space.sample(range(0), budget.seed))
     clock = Stopwatch()
     for batch in _batches(space, budget):
@@ -69,7 +69,7 @@ def _batches(space: MappingSpace, budget: Budget) -> Iterator[MappingBatch]:
         left = None if left is None else left - len(batch)
 
 
-class RandomSearch:
+class RandomDraws:
     """The best mapping so far, and for how many valid ones it has been the best."""
 
     def __init__(self, problem: MappingProblem, victory: int) -> None:
@@ -110,7 +110,7 @@ class RandomSearch:
         return last
 
 
-def _outcome(problem: MappingProblem, search: RandomSearch, clock: Stopwatch) -> Outcome[Mapping]:
+def _outcome(problem: MappingProblem, search: RandomDraws, clock: Stopwatch) -> Outcome[Mapping]:
     bound = space_bound(problem)
     if search.best is None:
         note = f"none of {search.evaluations} mappings drawn was valid; nothing shows that there is none"

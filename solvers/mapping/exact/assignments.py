@@ -40,10 +40,13 @@ class StoppingRule(NamedTuple):
 
 
 class Assignments:
-    """A queue of spatial factors, then of these with keep sets, whose bound is looked at more closely last.
+    """The assignments of a problem in the order of their lower bounds, each bounded as closely as needed.
 
-    The bounds take about a microsecond, less than that, and about a millisecond; where levels have parts,
-    that of all their orders comes before that of each. ``assignment`` and ``lattice`` are those loaded last.
+    An assignment comes closer in three stages: its spatial factors, whatever levels keep (a bound takes about
+    a microsecond); these with the tensors that each level keeps (less than that); and the tables of all its
+    tiles (about a millisecond: ``kernels/bound_kernel.py``). The first two are its *cheap* bounds, the last
+    is its *close* one. Where levels have parts, the close bound of all their orders comes before that of
+    each. ``assignment`` and ``lattice`` are those loaded last.
     """
 
     def __init__(
@@ -82,8 +85,8 @@ class Assignments:
         """The bound of the next spatial factors that are not in the queue."""
         return float(self._spread_bounds[self._order[self._next]]) if self._next < len(self._order) else inf
 
-    def _make_room(self, limit: float) -> None:
-        """Forget what costs too much, if the queue is long; see whether too much is left to go on."""
+    def _shorten(self, limit: float) -> None:
+        """If the queue is long, forget what costs at least ``limit``; see whether too much is left."""
         if len(self._cheap) + len(self._close) > MOST_WAITING:
             for queue in (self._cheap, self._close):
                 queue[:] = [waiting for waiting in queue if waiting.bound < limit]
@@ -97,13 +100,15 @@ class Assignments:
         """Load the next assignment to search; False if no bound is below ``limit``, or no time is left.
 
         It is the one of the least close bound, as soon as a mapping that costs no more than that would be
-        good enough beside all cheap bounds. With a tolerance this spares the close bounds of most others.
-        Unless the layer is large, the first one is served in any case, the best known when time ends.
+        good enough beside all cheap bounds; until then the assignment of the least cheap bound is bounded
+        closely. With a tolerance this spares the close bounds of most others. When the time is up before any
+        was served, the best one by then is, so that there is an answer; of a large layer even its bound may
+        take too long.
         """
         if not self._bound_spreads(in_time):
             return False
         while self.bound < limit:
-            self._make_room(limit)
+            self._shorten(limit)
             late = self.full or not in_time()
             if late and self._served:
                 return False

@@ -1,4 +1,8 @@
-"""Which levels can keep a tensor: its chains, over all choices of keep sets."""
+"""The levels that keep a tensor, its *chain*: all that it can have, over all choices of what levels keep.
+
+Given the spatial factors, the least cost of a tensor depends on its chain and not on what else levels keep.
+There are few chains and many choices, so that costs are computed for each chain and summed for each choice.
+"""
 
 from __future__ import annotations
 

@@ -128,7 +128,12 @@ def print_schema() -> None:
 
 def _solvers() -> Iterable[dict[str, Any]]:
     for entry in CATALOGUE:
-        yield {"name": entry.name, "family": entry.family, "description": entry.description}
+        yield {
+            "name": entry.name,
+            "family": entry.family,
+            "proves_optimality": entry.proves_optimality,
+            "description": entry.description,
+        }
 
 
 def _networks() -> Iterable[dict[str, Any]]:

@@ -170,10 +170,10 @@ def test_what_else_is_no_mapping() -> None:
     assert violations(longer, PRODUCT, product()) == ["parts of 3 levels, chip has 4"]
 
 
-@pytest.mark.parametrize("places", [(0, 1, 2), (1, 1, 1, 2), (0, 1, 0, 2), (0, 0, 2, 3), (0, 1, 2, 2)])
-def test_parts_stand_in_the_order_of_the_levels(places: tuple[int, ...]) -> None:
-    with pytest.raises(InputError, match="uneven mapping: places"):
-        UnevenMapping(product().nest, places)
+@pytest.mark.parametrize("part_levels", [(0, 1, 2), (1, 1, 1, 2), (0, 1, 0, 2), (0, 0, 2, 3), (0, 1, 2, 2)])
+def test_parts_stand_in_the_order_of_the_levels(part_levels: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match="uneven mapping: part_levels"):
+        UnevenMapping(product().nest, part_levels)
 
 
 def test_parts_without_loops_are_one() -> None:
