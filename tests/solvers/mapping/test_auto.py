@@ -70,7 +70,7 @@ class PaperSearch:
 
 
 def paper(name: str, answer: Any, takes_start: bool = False, turns: int = 1) -> Paper:
-    return Paper(name, "mapping", "", (), False, "", takes_start, answer=answer, asked=[], turns=turns)
+    return Paper(name, "mapping", "", (), "", takes_start=takes_start, answer=answer, asked=[], turns=turns)
 
 
 def found(objective: float, bound: float | None, seconds: float = 0.125) -> Outcome[Mapping]:
@@ -169,9 +169,7 @@ def test_what_the_leader_alone_settles_takes_at_most_half_as_long_again(
 ) -> None:
     """Whatever the others do with their turns."""
     open_ = replace(found(3 * roof, roof), wall_seconds=WHOLE_TURN)
-    leader = Sprinter(
-        "exact", "mapping", "", (), False, "", asked=[], turns=10**6, needed=needed, cost=3 * roof
-    )
+    leader = Sprinter("exact", "mapping", "", (), "", asked=[], turns=10**6, needed=needed, cost=3 * roof)
     outcome = run(small_problem, [leader, paper("cosa", open_), paper("random_search", open_)])
     assert outcome.status is Status.OPTIMAL
     assert outcome.wall_seconds <= (1 + BESIDE) * needed * (1 + 1e-9)
