@@ -181,7 +181,7 @@ def design_row(design: int) -> dict[str, Any]:
         "energy_pj": energy,
         "cycles": cycles,
         "solves": len(rows),
-        "networks": {"network": {"energy_pj": energy, "cycles": cycles, "layers": layers}},
+        "networks": {"network": {"weight": 1.0, "energy_pj": energy, "cycles": cycles, "layers": layers}},
         "energy_by_level_pj": {"RegFile": energy * 0.3, "SRAM": energy * 0.2, "DRAM": energy * 0.5},
         "finished_at": datetime.now(UTC),
     }

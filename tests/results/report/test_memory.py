@@ -78,7 +78,9 @@ def test_only_plans_of_the_study_s_designs_are_shown(
     run_path: Path, make_scratchpad: Make, make_design: Make
 ) -> None:
     used, unused = make_scratchpad(0, graph="used"), make_scratchpad(1, graph="left over")
-    networks = make_design(0)["networks"] | {"n2": {"layers": [], "scratchpad": used["task_id"]}}
+    networks = make_design(0)["networks"] | {
+        "n2": {"weight": 1.0, "layers": [], "scratchpad": used["task_id"]}
+    }
     with RunWriter(run_path) as run:
         for row in (used, unused):
             run.append("scratchpads", row)
