@@ -49,7 +49,10 @@ class Tile:
 
 @dataclass(frozen=True)
 class Noc:
-    """A mesh of links with XY routing and multicast trees; a link carries so much in each direction."""
+    """A mesh of links with XY routing and multicast trees.
+
+    A link carries ``link_bytes_per_cycle`` in each direction; energy is per byte and link crossed (hop).
+    """
 
     link_bytes_per_cycle: int
     hop_pj_per_byte: float
@@ -60,7 +63,7 @@ class Noc:
 
 @dataclass(frozen=True)
 class Dram:
-    """All DRAM of the chip; every transfer is spread evenly over the ports."""
+    """All DRAM of the chip together; every transfer is spread evenly over the ports of :attr:`Chip.ports`."""
 
     bytes_per_cycle: int
     read_pj_per_byte: float
@@ -71,15 +74,21 @@ class Dram:
 
 
 MOST_TILES = 4096
-"""Numbers of a mesh's links and partitions are kept as tables: beyond this they are for no machine."""
+"""A mesh's links and partitions are kept as tables, which beyond this fit no machine's memory."""
 
 
 @dataclass(frozen=True)
 class Chip:
-    """``columns`` x ``rows`` equal tiles, numbered in stripes of ``stripe`` columns (section 3.3.2).
+    """``columns`` x ``rows`` equal tiles on a mesh, numbered in stripes of ``stripe`` columns.
 
-    Stripes are walked row by row, every other one from the far end, so that consecutive numbers are near each
-    other; the last stripe may be narrower. Raises InputError for numbers that no chip has.
+    That is section 3.3.2 of SET's paper. Stripes are walked row by row, every other one from the far end, so
+    that consecutive numbers are near each other. The last stripe may be narrower.
+    Four columns, two rows and a stripe of two::
+
+        row 0:  0  1 | 6  7
+        row 1:  2  3 | 4  5
+
+    Raises InputError for numbers that no chip has.
     """
 
     name: str
@@ -145,7 +154,12 @@ class Chip:
         return 2 * ((self.columns - 1) * self.rows + self.columns * (self.rows - 1))
 
     def least_cycles(self, dram_bytes: int, busiest: int, runs: int = 1) -> int:
-        """Cycles a run while DRAM and the busiest link (in bytes times ports) carry so much over all runs."""
+        """Cycles of one of ``runs`` equal runs, at least, if in all of them together DRAM moves
+        ``dram_bytes`` and the busiest link carries ``busiest``.
+
+        ``busiest`` is in bytes times ports: a transfer is divided evenly among the ports, and so it stays a
+        whole number.
+        """
         dram = -(-dram_bytes // (self.dram.bytes_per_cycle * runs))
         return max(dram, -(-busiest // (self.noc.link_bytes_per_cycle * len(self.ports) * runs)))
 

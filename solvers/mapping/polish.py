@@ -18,14 +18,15 @@ from solvers.tolerance import sufficient_bound, within_tolerance
 
 Array = NDArray[Any]
 HANDFUL = 16
-"""Of so many random neighbours a kick takes the first that is a valid mapping."""
+"""A kick looks at so many random neighbours and takes the first that is a valid mapping."""
 
 
 @dataclass
 class Polish:
     """Local search on the objective of ``problem``, down to ``bound`` and as long as ``in_time()``.
 
-    Kicks are for mappings whose objective is more than ``close`` times the bound.
+    From a local optimum a *kick*, a few random steps, begins another descent. There are kicks only while the
+    best objective is more than ``close`` times the bound: nearer to it they rarely gain anything.
     """
 
     problem: MappingProblem
