@@ -1,5 +1,5 @@
 """Our own YAML files: architectures and chips, their keys, units and overrides.
 
-``architecture_yaml.py`` and ``chip_yaml.py`` describe the formats. ``safe_yaml.py`` reads any YAML file from
+``architecture.py`` and ``chip.py`` describe the formats. ``safe_yaml.py`` reads any YAML file from
 a stranger, bounded in size, and ``file_keys.py`` turns pydantic's complaints into InputError.
 """

@@ -1,5 +1,8 @@
 """A network as a chip's scheduler sees it: layers for one sample, and whose outputs each of them reads.
 
-``graph.py`` has the value; ``reader.py`` makes it from a network, node by node, and refuses by name what a
-schedule cannot have; ``library.py`` finds one by name or in a file.
+``graph.py`` has the value: start there. ``reader.py`` makes it from a
+:class:`~costmodel.workload.network.Network`, node by node, and refuses by name what a schedule cannot have;
+``training.py`` derives a training step from it. While a network is read, ``layout.py`` says where the
+elements of every value lie, and ``drafts.py`` has the layers.
+:mod:`costmodel.formats.layer_graphs` finds a layer graph by name or in a file.
 """

@@ -169,7 +169,10 @@ class NetworkLayer:
         return LayerBytes(inputs, weights * (batch if self.weight_producers else 1), outputs)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; a layer of an inference has the keys that it had before there was training."""
+        """Plain data. ``part`` and ``channels`` are left out where they have their defaults.
+
+        Identities of tasks are hashes of this: a layer of an inference does not change its own by them.
+        """
         added = (one for one in fields(self) if one.name in ("part", "channels"))
         unused = {one.name for one in added if getattr(self, one.name) == one.default}
         return {key: value for key, value in asdict(self).items() if key not in unused}
