@@ -1,1 +1,5 @@
-"""What a study asks for and how long it will take, before anything runs. Start with ``plan.py``."""
+"""What a study will take, said before it runs: solves counted, a few of them timed, the rest simulated.
+
+``plan.py`` counts designs and solves, and is what a run begins with; start there. ``prediction.py`` says how
+long they take on so many workers.
+"""

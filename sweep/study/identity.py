@@ -19,7 +19,12 @@ def canonical_json(data: Any) -> str:
 
 def content_hash(data: Any) -> str:
     """128 bits of SHA-256 over the canonical JSON, as 32 hexadecimal digits."""
-    return hashlib.sha256(canonical_json(data).encode()).hexdigest()[:32]
+    return text_hash(canonical_json(data))
+
+
+def text_hash(text: str) -> str:
+    """The same of a text that is canonical JSON already."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def checked_params(solver_name: str, given: ReadOnlyDict[str, Any]) -> Any:

@@ -26,7 +26,7 @@ from solvers.mapping.space.rules import SpaceRules
 from solvers.mapping.space.space_bounds import space_bounds
 from solvers.outcome import Outcome
 from sweep import VERSION
-from sweep.study.identity import checked_params, content_hash
+from sweep.study.identity import canonical_json, checked_params, content_hash, text_hash
 from sweep.tasks.columns import MappingColumns
 
 
@@ -65,6 +65,20 @@ class SolveSettings:
     def content(self) -> dict[str, Any]:
         return {"objective": self.objective, **solve_content(self.solver, self.params, self.budget)}
 
+    @cached_property
+    def _asked(self) -> dict[Layer, str]:
+        return {}
+
+    def asked_of(self, layer: Layer) -> str:
+        """What is asked of a layer on whatever architecture, as canonical JSON: what ids of tasks hash.
+
+        A family has as many tasks of a layer as designs, and all of them need this text.
+        """
+        if layer not in self._asked:
+            rules = self.rules.for_layer(layer).to_json()
+            self._asked[layer] = canonical_json([_layer_id(layer), self.content, rules])
+        return self._asked[layer]
+
 
 @dataclass(frozen=True)
 class MappingTask:
@@ -100,8 +114,9 @@ class MappingTask:
 
     @cached_property
     def id(self) -> str:
-        parts = [architecture_id(self.architecture), _layer_id(self.layer), self.settings.content]
-        return content_hash(["mapping", *parts, self.rules.to_json()])
+        # the hash of one list: "mapping", the architecture, then the items of what is asked of the layer
+        head = canonical_json(["mapping", architecture_id(self.architecture)]).removesuffix("]")
+        return text_hash(f"{head},{self.settings.asked_of(self.layer).removeprefix('[')}")
 
     @property
     def columns(self) -> dict[str, Any]:

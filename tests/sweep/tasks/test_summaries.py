@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from results.store.schema.tables import ANSWER_TABLES, TABLES, table_named
+from sweep.design.design_row import DesignRow
 from sweep.run.epoch_ledger import EpochLedger
 from sweep.tasks.columns import MappingColumns, ScheduleColumns, ScratchpadColumns, TileCostColumns
 from sweep.tasks.summaries import NEEDED, MappingSummary, ScheduleSummary, ScratchpadSummary
@@ -71,6 +72,7 @@ def test_the_columns_are_those_of_all_answer_tables() -> None:
         (ScheduleColumns, "schedules"),
         (ScratchpadColumns, "scratchpads"),
         (TileCostColumns, "tile_costs"),
+        (DesignRow, "designs"),
     ],
 )
 def test_what_workers_send_are_columns_of_the_table(columns: type[Any], table: str) -> None:
