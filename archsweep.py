@@ -188,9 +188,9 @@ def run(
 
     chosen = study if isinstance(study, Study) else load_study(study)
     output = None if folder is None else str(folder)
-    place = RuntimeChoice(address, workers, in_process, memory_limit)
+    runtime = RuntimeChoice(address, workers, in_process, memory_limit)
     with said(), said_of_workers(not in_process), _tally(progress) as tally:
-        return run_to_report(chosen, output, place, tally, resume=resume)
+        return run_to_report(chosen, output, runtime, tally, resume=resume)
 
 
 def front(folder: str | Path, objectives: str | Sequence[str] = ()) -> DataFrame:
@@ -206,7 +206,7 @@ def front(folder: str | Path, objectives: str | Sequence[str] = ()) -> DataFrame
         then the other metrics. Their units end their names: pJ, um2, seconds, bytes.
 
     Raises:
-        InputError: There is no run at that place, or an objective is none.
+        InputError: The folder or URI holds no run, or an objective is not one of a design's.
 
     Examples:
         >>> import archsweep
@@ -240,7 +240,7 @@ def report(folder: str | Path, copy: str | Path | None = None) -> Path:
         The page, ``report.html`` in the run folder or in the copy.
 
     Raises:
-        InputError: There is no run at that place, or a copy is asked for of a folder that is here.
+        InputError: The folder or URI holds no run, or ``copy`` is given for a folder of this machine.
 
     Examples:
         >>> import archsweep
@@ -371,7 +371,7 @@ def solve_schedule(
         tile_objective: What it minimises: ``energy``, ``cycles`` or ``edp``. None is the nearest to
             ``objective``.
         most_partitions: Ways to cut a layer among tiles that are looked at, most promising first.
-        alone: Whether layers may run alone from DRAM, mapped on the whole chip. None leaves it to the solver.
+        alone: Whether single layers may have the whole chip, from DRAM. None leaves it to the solver.
         dims: Symbolic lengths of an ONNX file.
         workers: Processes; 1 solves in this one, more start Ray here.
         folder: Run folder to keep, whose answers later calls use again. None keeps none.
@@ -677,7 +677,7 @@ def _import_packages() -> Path:
     before = sys.path[:]
     others = [folder for folder in before if Path(folder).resolve() != _FOLDER]
     beside = all((_FOLDER / name / "__init__.py").is_file() for name in _PACKAGES)
-    # `ray submit` copies this file alone into the home folder: the packages are then installed elsewhere
+    # `ray submit` copies only this file into the home folder: the packages are then installed elsewhere
     sys.path[:] = [str(_FOLDER), *others] if beside else others
     try:
         files = {name: _file_of(name) for name in _PACKAGES}

@@ -74,7 +74,7 @@ class Ledger:
 
     @property
     def batch_size(self) -> int:
-        """Items that together take about target_seconds; 1 until an item was timed."""
+        """How many items together take about ``target_seconds``; 1 until the first item was timed."""
         if self._mean_seconds is None:
             return 1
         largest = max(1, self.pace.window // (2 * CALLS_PER_WORKER))
@@ -82,7 +82,10 @@ class Ledger:
 
     @property
     def calls_per_worker(self) -> int:
-        """A waiting call pays off for short items only; a long one would make it wait in vain."""
+        """Two where items are short, so that a worker has its next call at once; else one.
+
+        Behind a long item a call would wait while other workers are idle.
+        """
         short = self._mean_seconds is not None and self._mean_seconds < self.pace.target_seconds
         return CALLS_PER_WORKER if short else 1
 
@@ -97,8 +100,9 @@ class Ledger:
         An item that was running when a worker died is a batch of its own: if the next worker dies, too, no
         other item is suspected.
         """
-        even = math.ceil(len(self._queue) / (CALLS_PER_WORKER * max(1, workers)))
-        most = min(self.batch_size, even)
+        # an even part of the queue for every call that the workers can hold
+        even_part = math.ceil(len(self._queue) / (CALLS_PER_WORKER * max(1, workers)))
+        most = min(self.batch_size, even_part)
         batch: list[Item] = []
         while self._queue and len(batch) < most and not (batch and self._queue[0].strikes):
             item = self._queue.popleft()

@@ -1,4 +1,4 @@
-"""What is wrong with a deployment file, as a value, and how its checks look values up."""
+"""One thing that is wrong with a deployment file, and how the checks look up values in the file."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """How certain a front is: which designs stay on it, and which could still join, whatever mappings are missed.
 
-A found objective v of a design is at least its best possible value, which is at least the proven bound b. So
-a design whose v no other design's b dominates stays undominated when every design is mapped best: it is
-certain. And a design whose b no found v dominates could still join the front.
+For each objective of a design: proven bound b <= best possible value <= found value v. A design whose v no
+other design's b dominates is certain: however well the others are mapped, none gets below its own b. A design
+whose b no found v dominates is possible: mapped well enough, it could still join the front.
 """
 
 from __future__ import annotations

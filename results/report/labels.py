@@ -19,7 +19,7 @@ LABEL_SIZE = (0.055, 0.05)
 
 
 def label_positions(judged: Points, front: Points) -> list[str]:
-    """For each front point, where its name stands, so that hides no earlier name or front point; "" for none.
+    """Where the name of each front point stands: a key of LABEL_SHIFTS, "" where it would hide another.
 
     The first two of the objectives count; the chart is taken to span the ``judged`` points. A front of more
     than MOST_NAMES points gets no names: the hover box has them.

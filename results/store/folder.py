@@ -45,13 +45,11 @@ from results.store.parts import (
     write_part,
     write_whole,
 )
-from results.store.schema.columns import StoredRow, Table
+from results.store.schema.columns import Row, StoredRow, Table
 from results.store.schema.tables import ANSWER_TABLES, ANSWERED, TABLES, table_named
 
 if TYPE_CHECKING:
     import pyarrow
-
-    from results.store.schema.columns import Row
 
 LOCK_FILE = "study.lock.yaml"
 

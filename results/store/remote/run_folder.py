@@ -34,9 +34,10 @@ END_SECONDS = 30.0
 STOP_SECONDS = 10.0
 """How long a run that is stopped goes on sending: a scheduler that stops one kills it some 30 s later."""
 JOURNALS = tuple(f"{table}/.journal" for table in TABLES)
-"""Rows on their way into a part, where a writer keeps such a file."""
+"""The journals of all tables: rows that are in no part yet."""
 WHOLE_FILES = (LOCK_FILE, "report.html", "optuna.journal")
-"""Of the journal of trials a copy made meanwhile may end in half a record, which a resumed run mends."""
+"""Files besides parts and journals. A copy of the journal of trials may end in half a record, if a trial is
+being written; a resumed run mends that."""
 
 
 def is_uri(output: str) -> bool:
@@ -154,7 +155,9 @@ class RemoteFolder:
         for path in listed:
             with suppress(FileNotFoundError):  # joined into a later part just now
                 self._push_file(folder, path)
-        # what was gone by the listing had been joined into one of its parts; what goes later waits
+        # Deletions come after the parts, so that every row is at the URI at every moment: a part that is not
+        # listed was joined into one that is, and that one is at the URI by now. A part that is joined after
+        # the listing is deleted by the next push.
         here = {path.relative_to(folder).as_posix() for path in listed}
         for name in sorted(self._pushed.keys() - here - set(JOURNALS)):
             self._fs.delete_file(f"{self._path}/{name}")
@@ -168,7 +171,11 @@ class RemoteFolder:
             self._pushed[name] = stamp
 
     def _push_journals(self, folder: Path) -> None:
-        """The rows that are in no part yet, unless a part came meanwhile, which is to go first."""
+        """Send the journals, unless a part was written since the listing.
+
+        A writer empties a journal once its rows are in a part. Were the emptied journal sent before that
+        part, the URI would lack the rows; so it waits for the next push.
+        """
         for name in JOURNALS:
             path = folder / name
             if not path.is_file():
@@ -261,7 +268,7 @@ def _sent_or_why(mirror: Mirror, stopped: bool) -> NotSentError | None:
 
 
 def _finished(folder: Path) -> list[Path]:
-    """Parts first: the lock file and the report describe rows that are there."""
+    """The files to send, parts first: lock file and report speak of rows, which must be there by then."""
     parts = [part for table in TABLES for part in list_parts(folder / table)]
     return parts + [folder / name for name in WHOLE_FILES if (folder / name).is_file()]
 

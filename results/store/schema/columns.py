@@ -13,17 +13,23 @@ from functools import cached_property
 from json import dumps, loads
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NewType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NewType, Protocol
 
 from results.errors import WrongRowError
 
 if TYPE_CHECKING:
     import pyarrow
-    from _typeshed import DataclassInstance
-
-    Row = Mapping[str, Any] | DataclassInstance
 
 Kind = Literal["string", "int", "float", "bool", "json", "timestamp"]
+
+
+class RowValue(Protocol):
+    """A dataclass with a field for each column that it gives."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+Row = Mapping[str, Any] | RowValue
 
 StoredRow = NewType("StoredRow", dict[str, Any])
 """A row as it is stored, with every column of its table: JSON as text, times in UTC, null where it has none.
