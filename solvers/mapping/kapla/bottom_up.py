@@ -1,4 +1,11 @@
-"""Algorithm 1: level by level from the inside out, over loop orders and kept tensors, stack and cache."""
+"""KAPLA's Algorithm 1: schemes are built level by level, from the inside out.
+
+For each level, for each loop order (``genLoopOrder``) and each set of tensors that the level may keep:
+
+1. *stack*: spread the layer over the instances of the level, one or all ways;
+2. *cache*: grow the level's tiles while that lowers the estimated cost;
+3. let the best schemes go on to the next level (one in the paper).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +32,7 @@ Array = NDArray[Any]
 
 
 def load(problem: MappingProblem, space: MappingSpace) -> None:
-    """Let the compiled code do nothing, once: the first call of a process loads it."""
+    """Call the compiled code without rows: the first call of a process loads it."""
     estimator = Estimator(problem, space)
     estimator.unaided(Schemes.of_nothing(space)[:0], estimator.outermost)
 
@@ -73,7 +80,7 @@ class BottomUp:
         return batch[best], objectives[best]
 
     def _with_options(self, schemes: Schemes, level: int) -> Schemes:
-        """Each scheme with each order of the loops around the tiles of ``level`` and each set it may keep."""
+        """Each scheme with each order of the loops around ``level``'s tiles and each set that it may keep."""
         if level < 0:
             return schemes  # the innermost loops' order costs nothing
         options = list(product(range(len(self._orders)), self._space.keep_sets[level]))

@@ -1,4 +1,4 @@
-"""What partial schemes cost: the cost model's number with the open loops outside the level in question."""
+"""What partial schemes cost: the cost model's number with all open loops just outside what is decided."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from solvers.mapping.space.space import MappingSpace
 
 Array = NDArray[Any]
 ENDLESS = 2**60
-"""Words of a level without a limit."""
+"""Stands for the words of a level without a limit."""
 
 
 class SchemeCosts(NamedTuple):
@@ -36,9 +36,9 @@ class Estimator:
     """Costs of partial schemes of ``problem``: the number ``evalCost`` of Algorithm 1.
 
     A scheme that is decided up to the fan-out of level ``outer`` is costed with all open loops at that level,
-    as if it and the levels outside it had room for everything: each tensor then comes from outside once, and
-    what counts are the accesses inside and at the boundary (optimistic, as in section IV-B). With the
-    outermost level as ``outer`` that is the cost of a mapping.
+    as if it and the levels outside it were large enough for everything. Each tensor then comes from outside
+    once, and what counts are the accesses inside and at the boundary: optimistic, as in section IV-B. With
+    the outermost level as ``outer`` this is the cost of a mapping.
     """
 
     problem: MappingProblem
@@ -79,8 +79,8 @@ class Estimator:
         temporal[:, outer] *= schemes.rest
         bits = np.arange(len(self.space.layer.tensors))
         keep = (schemes.keep[:, :, None] >> bits & 1) == 1
-        spread, alone = schemes.spatial.copy(), np.ones_like(schemes.spatial)
-        batch = MappingBatch(temporal, schemes.order, spread, alone, keep)
+        spread, on_y = schemes.spatial.copy(), np.ones_like(schemes.spatial)
+        batch = MappingBatch(temporal, schemes.order, spread, on_y, keep)
         fitting = np.zeros(len(schemes), np.bool_)
         tables = self.space.tables
         choose_sides(tables, batch.rows, space_workspace(tables), fitting)
@@ -90,11 +90,11 @@ class Estimator:
         if outer not in self._evaluators:
             architecture = self.problem.architecture
             levels = tuple(
-                level if place < outer else replace(level, size_words=None)
-                for place, level in enumerate(architecture.levels)
+                level if index < outer else replace(level, size_words=None)
+                for index, level in enumerate(architecture.levels)
             )
-            roomy = replace(architecture, levels=levels)
-            self._evaluators[outer] = BatchEvaluator(roomy, self.problem.layer)
+            unlimited = replace(architecture, levels=levels)
+            self._evaluators[outer] = BatchEvaluator(unlimited, self.problem.layer)
         self.evaluations += len(batch)
         return self._evaluators[outer].evaluate(batch)
 
@@ -107,12 +107,12 @@ class Estimator:
         tiles = tiles_inside(schemes, self.outermost)[:, first:] * ladder.forced[first : self.outermost]
         words = tile_words(self.problem.layer, tiles)
         fitting = np.ones(len(schemes), np.bool_)
-        for place, level in enumerate(range(first, self.outermost)):
+        for index, level in enumerate(range(first, self.outermost)):
             if level < outer:
-                needed = (words[:, place] * (schemes.keep[:, level, None] >> self._bits & 1)).sum(axis=1)
+                needed = (words[:, index] * (schemes.keep[:, level, None] >> self._bits & 1)).sum(axis=1)
             else:
-                needed = (words[:, place] @ self._masks[level]).min(axis=1)
-            fitting &= needed <= self._rooms[level]
+                needed = (words[:, index] @ self._masks[level]).min(axis=1)
+            fitting &= needed <= self._capacities[level]
         return fitting
 
     @cached_property
@@ -125,7 +125,7 @@ class Estimator:
         return [np.array(sets)[None, :] >> self._bits[:, None] & 1 for sets in self.space.keep_sets]
 
     @cached_property
-    def _rooms(self) -> list[int]:
+    def _capacities(self) -> list[int]:
         levels = self.problem.architecture.levels
         return [ENDLESS if level.size_words is None else int(level.usable_words) for level in levels]
 

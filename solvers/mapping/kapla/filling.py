@@ -1,4 +1,4 @@
-"""Filling one block of loops: greedily, a smallest step at a time, or by all products of divisors."""
+"""Filling one block of loops (*stack* and *cache*): by greedy steps, or by all products of divisors."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from solvers.tolerance import SAME_COST
 
 Array = NDArray[Any]
 MOST_PRODUCTS = 40_000
-"""Products of divisors that one pass evaluates: those of the best schemes, and of one scheme at least."""
+"""The most products of divisors that one pass evaluates; those of one scheme are evaluated in any case."""
 
 MOST_TRIED = 1_000_000
-"""Products that are looked at in one dim, before it is known which of them fit: some hundred bytes each."""
+"""The most products made in one dim, before it is known which of them fit: some hundred bytes each."""
 
 PRODUCTS_AT_ONCE = 50_000
 """Products that are made between two looks at the clock: some ten milliseconds."""
 
 FEWER = "only those of the best schemes go on"
-"""What either limit means."""
+"""The effect of either limit."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _first_sources(sources: Array, counts: Array, most: int) -> tuple[Array, boo
 
 
 def ranks(costs: SchemeCosts, groups: Array) -> Array:
-    """The place of every row among those of its group, the cheapest first, int64 [n]."""
+    """The rank of every row in its group, 0 for the cheapest, int64 [n]."""
     order = np.lexsort((costs.edp_pj_cycles, costs.objective, groups))
     ordered = groups[order]
     new = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))

@@ -1,4 +1,4 @@
-"""The factors that one block of loops may take, given what the blocks decided before have left."""
+"""Ladders: the factors that a block of loops may take of what the blocks decided before have left."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Ladder:
-    """The steps that factors in ``slot`` may climb within the rules, so that later slots can take the rest.
+    """The factors that ``slot`` may take of each dim, such that the slots decided later can take the rest.
 
-    Totals (what slot and later ones have to take of a dim) and factors are given by the places of
-    their divisors in ``divisors``, a list per dim, ascending.
+    A total is what this slot and later ones have to take of a dim. Totals and factors are divisors of the
+    dim's size and are given by their indices in ``divisors``, an ascending array for each dim.
 
     * ``allowed`` bool [dims, totals, factors];
     * ``following`` int64 [dims, totals, factors]: the next larger allowed factor, 0 if there is none;
@@ -36,7 +36,7 @@ class Ladder:
     forced: Array
 
     def positions(self, values: Array) -> Array:
-        """Where the divisors ``values`` [n, dims] stand in the lists of their dims."""
+        """The indices of the divisors ``values`` [n, dims] in the arrays of their dims, int64 [n, dims]."""
         found = [np.searchsorted(own, values[:, dim]) for dim, own in enumerate(self.divisors)]
         return np.stack(found, axis=1)
 
@@ -108,8 +108,8 @@ def _following(allowed: Array, divisors: tuple[Array, ...]) -> tuple[Array, Arra
     for dim, own in enumerate(divisors):
         values = np.zeros(most + 1, np.int64)
         values[: len(own)] = own
-        places = np.where(allowed[dim], np.arange(most), most)  # ``most`` stands for none, whose value is 0
-        nearest = np.minimum.accumulate(places[:, ::-1], axis=1)[:, ::-1]
+        indices = np.where(allowed[dim], np.arange(most), most)  # ``most`` stands for none, whose value is 0
+        nearest = np.minimum.accumulate(indices[:, ::-1], axis=1)[:, ::-1]
         following[dim, :, :-1] = values[nearest[:, 1:]]
         first[dim] = values[nearest[:, 0]]
     return following, first

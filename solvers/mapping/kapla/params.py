@@ -1,4 +1,4 @@
-"""What can be set in KAPLA's layer solver: how levels are filled, how many schemes go on, the polish."""
+"""The settings of KAPLA's layer solver: how levels are filled, how many schemes go on, the polish."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COUNTS = ("schemes", "alike", "variants", "stacks", "starts")
 
 @dataclass(frozen=True)
 class Params:
-    """KAPLA's knobs; ``Params.paper()`` is Algorithm 1 as printed.
+    """The settings of one solve; ``Params.paper()`` is Algorithm 1 as printed.
 
     ``filling``: how a level's tiles grow (caching). "greedy" takes one smallest step after the other (section
     IV-C); "divisors" tries every product of divisors of the loops outside the innermost ones and then

@@ -71,10 +71,10 @@ class Schemes:
 
     def chosen_and_grown(self, rows: Array, slot: Slot, dims: Array, factors: Array) -> Schemes:
         """The same of ``rows`` [m] alone, each copied once."""
-        grown, places = self[rows], np.arange(len(rows))
+        grown, indices = self[rows], np.arange(len(rows))
         block = grown.factors(slot)
-        grown.rest[places, dims] = grown.rest[places, dims] * block[places, dims] // factors
-        block[places, dims] = factors
+        grown.rest[indices, dims] = grown.rest[indices, dims] * block[indices, dims] // factors
+        block[indices, dims] = factors
         return grown
 
     def distinct(self) -> Array:

@@ -1,4 +1,4 @@
-"""Parallel annealing chains that propose mappings, guided by predictions or by what was measured."""
+"""Annealing chains that propose mappings, guided by a model's predictions or by measured costs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from costmodel.limits import limit_reached
 from costmodel.mapping.batch import MappingBatch
-from solvers.mapping.learned_annealing.features_kernel import WalkSpace, sight
+from solvers.mapping.learned_annealing.features_kernel import WalkSpace, feature_arrays
 from solvers.mapping.learned_annealing.measurements import joined
 from solvers.mapping.learned_annealing.params import Params
 from solvers.mapping.learned_annealing.regressor import no_trees
@@ -31,14 +31,16 @@ START_ROUNDS = 64
 
 
 class AnnealingChains:
-    """The chains, and the hashes of all that they or chance have proposed."""
+    """The chains, and the hashes of all mappings proposed so far, drawn ones included."""
 
-    def __init__(self, space: MappingSpace, place: WalkSpace, params: Params, seed: int) -> None:
-        self._space, self._place, self._params = space, place, params
+    def __init__(self, space: MappingSpace, walk_space: WalkSpace, params: Params, seed: int) -> None:
+        self._space, self._walk_space, self._params = space, walk_space, params
         self._random = np.random.default_rng(seed)
         self._seed, self._blocks = seed, 0
         self._known = np.zeros(_table_size((params.batches + 1) * params.batch), np.uint64)
-        self._trial = Trial(MappingBatch.empty(1, space.architecture, space.layer).rows, sight(place))
+        self._trial = Trial(
+            MappingBatch.empty(1, space.architecture, space.layer).rows, feature_arrays(walk_space)
+        )
         self.at = self._starts()
 
     def __len__(self) -> int:
@@ -89,7 +91,7 @@ class AnnealingChains:
         )
         found = self.at[np.arange(len(self))]
         out = Proposals(found.rows, np.empty(len(self)), self._known)
-        walk(self._place, trees, self.at.rows, self._trial, how, out)
+        walk(self._walk_space, trees, self.at.rows, self._trial, how, out)
         order = np.argsort(out.predicted, kind="stable")
         order = order[np.isfinite(out.predicted[order])]
         return order, found[order]

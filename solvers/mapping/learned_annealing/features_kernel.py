@@ -21,7 +21,7 @@ Array = NDArray[Any]
 
 
 class WalkSpace(NamedTuple):
-    """Where chains walk: the layer and hardware, and the mappings allowed."""
+    """What chains walk in: the layer and hardware, and the mappings allowed."""
 
     problem: Tables
     space: SpaceTables
@@ -30,7 +30,7 @@ class WalkSpace(NamedTuple):
 
 
 class Features(NamedTuple):
-    """Room for what is seen of one mapping; logarithms are of base 2."""
+    """Scratch arrays for the features of one mapping; logarithms are of base 2."""
 
     features: Array
     """[features] float32."""
@@ -41,21 +41,21 @@ class Features(NamedTuple):
     loops: Array
     """[levels * dims] the dims of temporal loops, innermost first."""
     outside: Array
-    """[levels * dims + 1] logarithms of what the loops from each one outwards multiply to."""
+    """[levels * dims + 1] logarithms of the product of the loops from each one outwards."""
     starts: Array
     """[levels + 1] where each level's loops begin."""
 
 
-def feature_count(place: WalkSpace) -> int:
+def feature_count(walk_space: WalkSpace) -> int:
     """Factors of every slot and dim, words and deliveries of every tensor and level, parallelism."""
-    levels, tensors = place.problem.can_keep.shape
-    return int(place.space.slot_level.size * place.problem.sizes.size + 2 * levels * tensors + 1)
+    levels, tensors = walk_space.problem.can_keep.shape
+    return int(walk_space.space.slot_level.size * walk_space.problem.sizes.size + 2 * levels * tensors + 1)
 
 
-def sight(place: WalkSpace) -> Features:
-    (levels, tensors), dims = place.problem.can_keep.shape, len(place.problem.sizes)
+def feature_arrays(walk_space: WalkSpace) -> Features:
+    (levels, tensors), dims = walk_space.problem.can_keep.shape, len(walk_space.problem.sizes)
     return Features(
-        np.zeros(feature_count(place), np.float32),
+        np.zeros(feature_count(walk_space), np.float32),
         np.zeros((levels, tensors)),
         np.zeros(dims, np.int64),
         np.zeros(levels * dims, np.int64),
@@ -65,19 +65,21 @@ def sight(place: WalkSpace) -> Features:
 
 
 @entry
-def describe_rows(place: WalkSpace, rows: BatchRows, seen: Features, features: Array) -> None:
+def describe_rows(walk_space: WalkSpace, rows: BatchRows, seen: Features, features: Array) -> None:
     """Fill ``features`` [n, features] of all ``rows``."""
     for row in range(features.shape[0]):
-        describe(place, rows, row, seen)
+        describe(walk_space, rows, row, seen)
         for column in range(features.shape[1]):
             features[row, column] = seen.features[column]
 
 
 @inlined
-def describe(place: WalkSpace, rows: BatchRows, row: int, seen: Features) -> float:
+def describe(walk_space: WalkSpace, rows: BatchRows, row: int, seen: Features) -> float:
     """Fill ``seen.features``; the logarithm of the worst overfilling of a buffer, 0 if all tiles fit."""
-    column = _factors(place.space, rows, row, seen.features)
-    overfill = _fill_words(place.problem, rows, row, seen)
+    # For each tensor and level two features: the words of its tile there, and the words brought to the next
+    # level inside (that tile's words, times how often it is brought). -1 where the tensor is not kept.
+    column = _factors(walk_space.space, rows, row, seen.features)
+    overfill = _fill_words(walk_space.problem, rows, row, seen)
     _fill_loops(rows, row, seen)
     levels, tensors = seen.words.shape
     for tensor in range(tensors):
@@ -85,7 +87,7 @@ def describe(place: WalkSpace, rows: BatchRows, row: int, seen: Features) -> flo
             kept = rows.keep[row, level, tensor]
             brought = level == 0 or rows.keep[row, level - 1, tensor]
             inner = 0.0 if level == 0 else seen.words[level - 1, tensor]
-            deliveries = inner + _rounds(place.problem, seen, level, tensor)
+            deliveries = inner + _rounds(walk_space.problem, seen, level, tensor)
             seen.features[column] = seen.words[level, tensor] if kept else -1.0
             seen.features[column + 1] = deliveries if brought else -1.0
             column += 2

@@ -8,7 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.mapping.batch import BatchEvaluator, MappingBatch
-from solvers.mapping.learned_annealing.features_kernel import WalkSpace, describe_rows, feature_count, sight
+from solvers.mapping.learned_annealing.features_kernel import (
+    WalkSpace,
+    describe_rows,
+    feature_arrays,
+    feature_count,
+)
 from solvers.mapping.learned_annealing.params import Params
 from solvers.mapping.problem import MappingProblem, objective_values
 from solvers.mapping.space.space import MappingSpace
@@ -21,11 +26,11 @@ class Measurements:
 
     def __init__(self, problem: MappingProblem, space: MappingSpace, params: Params) -> None:
         self._evaluator = BatchEvaluator(problem.architecture, problem.layer)
-        self.place = WalkSpace(self._evaluator.tables, space.tables, params.avoid_invalid)
+        self.walk_space = WalkSpace(self._evaluator.tables, space.tables, params.avoid_invalid)
         self._space, self._objective, self._most_best = space, problem.objective, params.batch
         self._features: list[Array] = []
         self._costs: list[Array] = []
-        self._sight = sight(self.place)
+        self._sight = feature_arrays(self.walk_space)
         self.best = MappingBatch.empty(0, problem.architecture, problem.layer)
         self._best_costs = np.zeros(0)
 
@@ -52,8 +57,8 @@ class Measurements:
         """The costs of the rows of ``batch``, [n]."""
         values = objective_values(self._evaluator.evaluate(batch), self._objective)
         costs = np.where(self._space.allowed(batch), values, np.inf)
-        features = np.empty((len(batch), feature_count(self.place)), np.float32)
-        describe_rows(self.place, batch.rows, self._sight, features)
+        features = np.empty((len(batch), feature_count(self.walk_space)), np.float32)
+        describe_rows(self.walk_space, batch.rows, self._sight, features)
         self._features.append(features)
         self._costs.append(costs)
         self._keep_best(batch, costs)

@@ -1,4 +1,4 @@
-"""The two searches: batches that a learned model guides, and plain annealing on what was measured."""
+"""The two searches: batches that a learned model guides (AutoTVM), and plain annealing on measured costs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IDLE_ROUNDS = 8
 
 
 class ProposalSearch(ABC):
-    """Rounds of proposals that are measured; ``most`` mappings in all."""
+    """Rounds in which mappings are proposed and measured; at most ``most`` mappings in all."""
 
     def __init__(self, chains: AnnealingChains, measured: Measurements, params: Params, most: int) -> None:
         self.chains, self.measured, self.params, self.most = chains, measured, params, most
@@ -35,7 +35,7 @@ class ProposalSearch(ABC):
 
     @property
     def over(self) -> bool:
-        """Whether all was measured that may be, or nothing new is found, or nothing better for too long."""
+        """Whether the limit is reached, nothing new is found, or nothing better was found for too long."""
         impatient = self.params.patience is not None and self._unbeaten >= self.params.patience
         idle = self._idle >= IDLE_ROUNDS
         if idle:
@@ -57,7 +57,7 @@ class ProposalSearch(ABC):
 
 
 class Guided(ProposalSearch):
-    """AutoTVM: chains walk on a model's predictions; the best that they meet is measured and learned from."""
+    """AutoTVM: chains walk on a model's predictions; the best they meet is measured and learned from."""
 
     def __init__(
         self, chains: AnnealingChains, measured: Measurements, params: Params, most: int, seed: int
@@ -83,7 +83,7 @@ class Guided(ProposalSearch):
 
 
 class Plain(ProposalSearch):
-    """Simulated annealing on measured costs, all chains at once; what a model is worth is the difference."""
+    """Simulated annealing on measured costs, all chains at once. A model is worth the difference to this."""
 
     def __init__(self, chains: AnnealingChains, measured: Measurements, params: Params, most: int) -> None:
         super().__init__(chains, measured, params, most)
@@ -103,7 +103,7 @@ class Plain(ProposalSearch):
         self._logarithms[numbers[moved]] = there[moved]
 
     def _start(self, most: int) -> None:
-        """Walk to places that fit; chains that find none begin where others do."""
+        """Walk to mappings that fit; chains that find none begin where others do."""
         rows = self.chains.proposals(no_trees(), self.params.steps)[1][:most]
         if len(rows):
             found = logarithms(self.measured.measure(rows))
@@ -115,7 +115,7 @@ def search_for(
 ) -> ProposalSearch:
     """The search that ``params.learn`` asks for, of as many mappings as ``params`` and ``budget`` let it."""
     measured = Measurements(problem, space, params)
-    chains = AnnealingChains(space, measured.place, params, budget.seed)
+    chains = AnnealingChains(space, measured.walk_space, params, budget.seed)
     most = min(params.batches * params.batch, budget.iterations or params.batches * params.batch)
     if params.learn:
         return Guided(chains, measured, params, most, budget.seed)

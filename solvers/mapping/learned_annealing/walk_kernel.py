@@ -1,4 +1,7 @@
-"""Compiled: chains that walk through a mapping space on a model's predictions, and what they propose."""
+"""Compiled: annealing chains that walk through a mapping space on a model's predictions.
+
+Random numbers come from outside, DRAWS of them for each step of each chain, so that a seed decides the walk.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,14 @@ Int = Any
 """A 64-bit integer of compiled code."""
 
 DRAWS = 12
-"""Random numbers of a step: five for each of two changes, whether there is a second, whether to accept."""
+"""Random numbers of one step: 0 to 4 are for the first change, 5 to 9 for the second one, 10 says whether
+there is a second one, 11 whether the step is accepted."""
 
 OVERFULL = 1e6
-"""Prediction for what does not fit, if that is avoided: above all others, more for more overfilling."""
+"""Prediction for tiles that do not fit, where these are avoided: it is above all others."""
 
 FACTORS, ORDERS = 0.7, 0.9
-"""A random number below the first moves a factor, below the second exchanges loops, else others are kept."""
+"""A draw below FACTORS moves a factor, one below ORDERS exchanges two loops; others change what is kept."""
 
 
 class Trees(NamedTuple):
@@ -41,7 +45,7 @@ class Trees(NamedTuple):
 
 
 class WalkDraws(NamedTuple):
-    """How chains walk."""
+    """The random numbers and temperatures of a walk."""
 
     chance: Array
     """[chains, steps, DRAWS] random numbers from 0 to below 1."""
@@ -50,10 +54,10 @@ class WalkDraws(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """Room for one step."""
+    """Scratch arrays for one step."""
 
     row: BatchRows
-    """A single one."""
+    """A single mapping."""
     seen: Features
 
 
@@ -64,24 +68,27 @@ class Proposals(NamedTuple):
     predicted: Array
     """[chains] infinite where a chain has met nothing new."""
     known: Array
-    """Hashes of what was measured or proposed, uint64; 0: free. More than twice as many as will be."""
+    """Hashes of all mappings measured or proposed, uint64; 0 is a free entry. More than half stay free."""
 
 
 @entry
 def walk(
-    place: WalkSpace, trees: Trees, chains: BatchRows, trial: Trial, how: WalkDraws, out: Proposals
+    walk_space: WalkSpace, trees: Trees, chains: BatchRows, trial: Trial, how: WalkDraws, out: Proposals
 ) -> None:
-    """Walk every chain; it proposes the best that it met and nobody has measured or proposed before."""
+    """Walk every chain; each proposes the best mapping it meets that is neither measured nor proposed yet."""
+    # Each step changes a copy of the chain's mapping once or twice. The chain goes there if the prediction is
+    # not higher, or by chance (Metropolis). What is proposed is the best that the chain has seen, even if it
+    # did not go there. Chains run one after the other: a later one does not propose what an earlier one did.
     row, seen = trial.row, trial.seen
     for chain in range(how.chance.shape[0]):
         out.predicted[chain] = np.inf
-        here = _predict(place, trees, chains, chain, seen)
+        here = _predict(walk_space, trees, chains, chain, seen)
         for step in range(how.chance.shape[1]):
             draws = how.chance[chain, step]
             _copy(chains, chain, row, 0)
             for change in range(1 + (draws[10] < 0.5)):
-                _change(place.space, row, draws, 5 * change)
-            there = _predict(place, trees, row, 0, seen)
+                _change(walk_space.space, row, draws, 5 * change)
+            there = _predict(walk_space, trees, row, 0, seen)
             if there < out.predicted[chain] and there < OVERFULL and not _is_known(row, 0, out.known):
                 out.predicted[chain] = there
                 _copy(row, 0, out.rows, chain)
@@ -102,9 +109,9 @@ def learn_of(rows: BatchRows, known: Array, fresh: Array) -> None:
 
 
 @called
-def _predict(place: WalkSpace, trees: Trees, rows: BatchRows, row: int, seen: Features) -> float:
-    overfill = describe(place, rows, row, seen)
-    if place.avoid_overfull and overfill > 0:
+def _predict(walk_space: WalkSpace, trees: Trees, rows: BatchRows, row: int, seen: Features) -> float:
+    overfill = describe(walk_space, rows, row, seen)
+    if walk_space.avoid_overfull and overfill > 0:
         return OVERFULL + overfill
     predicted = 0.0
     for tree in range(trees.left.shape[0]):
@@ -147,10 +154,10 @@ def _pick(draw: float, count: Int) -> Int:
 
 @inlined
 def _move_factor(space: SpaceTables, row: BatchRows, draws: Array, first: int) -> None:
-    """A factor of a dim leaves one slot for another."""
-    slots, place = space.slot_level.shape[0], _held_place(space, row, draws[first + 1])
-    dim, source, target = place // slots, place % slots, _pick(draws[first + 2], slots)
-    if place < 0 or source == target:
+    """A divisor of a factor moves from its slot to another one of the same dim."""
+    slots, position = space.slot_level.shape[0], _held_position(space, row, draws[first + 1])
+    dim, source, target = position // slots, position % slots, _pick(draws[first + 2], slots)
+    if position < 0 or source == target:
         return
     held, taken = _factor(space, row, source, dim), _factor(space, row, target, dim)
     moved = _divisor(space, dim, held, draws[first + 3])
@@ -170,17 +177,17 @@ def _move_factor(space: SpaceTables, row: BatchRows, draws: Array, first: int) -
 
 
 @inlined
-def _held_place(space: SpaceTables, row: BatchRows, draw: float) -> Int:
-    """One of the factors above 1: its dim * slots + its slot; -1 if there are none."""
+def _held_position(space: SpaceTables, row: BatchRows, draw: float) -> Int:
+    """One of the factors above 1, as dim * slots + slot; -1 if there are none."""
     slots = space.slot_level.shape[0]
-    places, count = row.temporal.shape[2] * slots, 0
-    for place in range(places):
-        count += _factor(space, row, place % slots, place // slots) > 1
+    positions, count = row.temporal.shape[2] * slots, 0
+    for position in range(positions):
+        count += _factor(space, row, position % slots, position // slots) > 1
     chosen = _pick(draw, count)
-    for place in range(places):
-        if _factor(space, row, place % slots, place // slots) > 1:
+    for position in range(positions):
+        if _factor(space, row, position % slots, position // slots) > 1:
             if chosen == 0:
-                return place
+                return position
             chosen -= 1
     return -1
 
@@ -197,20 +204,20 @@ def _factor(space: SpaceTables, row: BatchRows, slot: Int, dim: Int) -> Int:
 def _divisor(space: SpaceTables, dim: Int, held: Int, draw: float) -> Int:
     """A divisor above 1 of ``held``: half of the time the smallest, else any one."""
     count = 0
-    for place in range(1, space.divisor_count[dim]):
-        count += held % space.divisors[dim, place] == 0
+    for position in range(1, space.divisor_count[dim]):
+        count += held % space.divisors[dim, position] == 0
     chosen = 0 if draw < 0.5 else _pick(2 * draw - 1, count)
-    for place in range(1, space.divisor_count[dim]):
-        if held % space.divisors[dim, place] == 0:
+    for position in range(1, space.divisor_count[dim]):
+        if held % space.divisors[dim, position] == 0:
             if chosen == 0:
-                return space.divisors[dim, place]
+                return space.divisors[dim, position]
             chosen -= 1
     return held
 
 
 @inlined
 def _spread(space: SpaceTables, row: BatchRows, where: tuple[Int, Int], factor: Int, draw: float) -> bool:
-    """Spread a dim more, on the side where it is or on either one; False if that side has no room."""
+    """Spread a dim more, on the side where it is or on either one; False if it does not fit there."""
     level, dim = where
     on_x = row.spatial_x[0, level, dim] > 1 or (row.spatial_y[0, level, dim] == 1 and draw < 0.5)
     side = row.spatial_x if on_x else row.spatial_y
@@ -226,7 +233,7 @@ def _spread(space: SpaceTables, row: BatchRows, where: tuple[Int, Int], factor: 
 
 @inlined
 def _exchange_loops(space: SpaceTables, row: BatchRows, draws: Array, first: int) -> None:
-    """Two loops of a level above the innermost, whose order costs nothing, change places."""
+    """Exchange two loops of a level; not of the innermost, whose order costs nothing."""
     levels = row.temporal.shape[1]
     level = min(1 + _pick(draws[first + 1], levels - 1), levels - 1)
     count = space.free_to[level] - space.free_from[level]
@@ -250,7 +257,10 @@ def _keep_others(space: SpaceTables, row: BatchRows, draws: Array, first: int) -
 
 @called
 def _hash(rows: BatchRows, row: int) -> Int:
-    """64 bits that differ for different mappings, but for chance; never 0."""
+    """64 bits that differ for different mappings, but for chance; never 0.
+
+    Loops of one iteration, and the order at the innermost level, do not count: they cost nothing.
+    """
     bits = np.uint64(0x9E3779B97F4A7C15)
     for level in range(rows.temporal.shape[1]):
         for tensor in range(rows.keep.shape[2]):
@@ -259,8 +269,8 @@ def _hash(rows: BatchRows, row: int) -> Int:
             bits = _mixed(bits, np.int64(rows.temporal[row, level, dim]))
             bits = _mixed(bits, np.int64(rows.spatial_x[row, level, dim]))
             bits = _mixed(bits, np.int64(rows.spatial_y[row, level, dim]))
-        for place in range(rows.temporal.shape[2]):
-            dim = rows.permutation[row, level, place]
+        for position in range(rows.temporal.shape[2]):
+            dim = rows.permutation[row, level, position]
             if level > 0 and rows.temporal[row, level, dim] > 1:
                 bits = _mixed(bits, np.int64(dim))
     return bits | np.uint64(1)
@@ -276,19 +286,19 @@ def _mixed(bits: Int, value: Int) -> Int:
 @inlined
 def _is_known(rows: BatchRows, row: int, known: Array) -> bool:
     bits = _hash(rows, row)
-    return bool(known[_place_of(bits, known)] == bits)
+    return bool(known[_entry_of(bits, known)] == bits)
 
 
 @inlined
 def _know(rows: BatchRows, row: int, known: Array) -> None:
     bits = _hash(rows, row)
-    known[_place_of(bits, known)] = bits
+    known[_entry_of(bits, known)] = bits
 
 
 @inlined
-def _place_of(bits: Int, known: Array) -> Int:
-    """Where a hash stands, or would: linear probing in a table of a power of two."""
-    place = np.int64(bits >> np.uint64(16)) & (known.shape[0] - 1)
-    while known[place] != 0 and known[place] != bits:
-        place = (place + 1) & (known.shape[0] - 1)
-    return place
+def _entry_of(bits: Int, known: Array) -> Int:
+    """The entry that has a hash or would get it: linear probing in a table whose size is a power of two."""
+    position = np.int64(bits >> np.uint64(16)) & (known.shape[0] - 1)
+    while known[position] != 0 and known[position] != bits:
+        position = (position + 1) & (known.shape[0] - 1)
+    return position

@@ -1,4 +1,4 @@
-"""Loop orders of one level that differ in what they cost, one of each class."""
+"""Classes of loop orders of one level: one order of each class that can differ in cost."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ class LoopOrders:
     """Orders of the temporal loops of one block that differ in cost, one of each class.
 
     A tensor's deliveries depend on which loops stand inside the first one that moves its tile and, where
-    its tiles overlap, on the order of the loops around that. So once every tensor is moved and no
-    overlapping one can slide any more the rest may stand in any order, and so may neighbours that move the
-    same tensors without sliding. The class's own order has the dims ascending there.
+    its tiles overlap, on the order of the loops around that. So two things leave the cost as it is: any order
+    of the loops outside those that have moved every tensor, if no tile can slide any more; and exchanging
+    neighbours that move the same tensors without sliding. Of orders that differ only so, the one with
+    ascending dims is taken.
     """
 
     layer: Layer

@@ -1,4 +1,4 @@
-"""The neighbours of a mapping, as arrays: a prime moved, two exchanged, a loop reordered, others kept."""
+"""The neighbours of a mapping: a prime factor moved, two exchanged, a loop reordered, a keep set changed."""
 
 from __future__ import annotations
 
@@ -18,40 +18,42 @@ KINDS = {"temporal": 0, "x": 1, "y": 2}
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """Prime factors of a mapping and where they stand: parallel arrays of dims, primes and places."""
+    """Prime factors of a mapping as parallel arrays: their dims, the primes, and their positions."""
 
     dim: Array
     prime: Array
-    place: Array
+    position: Array
 
     def __len__(self) -> int:
         return len(self.dim)
 
     def __getitem__(self, rows: Array) -> Factors:
-        return Factors(self.dim[rows], self.prime[rows], self.place[rows])
+        return Factors(self.dim[rows], self.prime[rows], self.position[rows])
 
 
 class Neighbourhood:
     """The small changes of mappings of one space; factors may leave the bounds that the user gave.
 
-    A place is a block of loops, numbered kind * levels + level (kinds: temporal, x, y).
+    A position is a block of loops, numbered kind * levels + level; the kinds are temporal 0, x 1 and y 2.
     """
 
     def __init__(self, space: MappingSpace) -> None:
         architecture, layer = space.architecture, space.layer
         self._space = space
         self._levels = len(architecture.levels)
-        self._room = np.ones(3 * self._levels)
-        self._room[: self._levels] = np.inf
+        self._limit = np.ones(3 * self._levels)
+        self._limit[: self._levels] = np.inf
         for level, hardware in enumerate(architecture.levels):
-            self._room[KINDS["x"] * self._levels + level] = hardware.fanout_x
-            self._room[KINDS["y"] * self._levels + level] = hardware.fanout_y
-        self._places = np.array(
+            self._limit[KINDS["x"] * self._levels + level] = hardware.fanout_x
+            self._limit[KINDS["y"] * self._levels + level] = hardware.fanout_y
+        self._positions = np.array(
             [kind * self._levels + level for level in range(self._levels) for kind in range(3)]
         )
-        self._places = self._places[self._room[self._places] > 1]
+        self._positions = self._positions[self._limit[self._positions] > 1]
         primes = [(d, prime) for d, (_, size) in enumerate(layer.dims) for prime, _ in prime_powers(size)]
-        every = np.array([(d, prime, place) for d, prime in primes for place in self._places], dtype=np.int64)
+        every = np.array(
+            [(d, prime, position) for d, prime in primes for position in self._positions], dtype=np.int64
+        )
         self._factors = Factors(*every.reshape(-1, 3).T)
         bits = np.arange(len(layer.tensors))
         keeps = [(level, mask) for level, masks in enumerate(space.keep_sets) for mask in masks]
@@ -65,7 +67,7 @@ class Neighbourhood:
         """
         blocks = np.concatenate([mapping.temporal[0], mapping.spatial_x[0], mapping.spatial_y[0]])
         order = mapping.permutation[0]
-        here = blocks[self._factors.place, self._factors.dim] % self._factors.prime == 0
+        here = blocks[self._factors.position, self._factors.dim] % self._factors.prime == 0
         held = self._factors[here]
         moves = self._moves(blocks, held)
         exchanges = self._exchanges(blocks, held)
@@ -75,10 +77,10 @@ class Neighbourhood:
         return self._with_bypasses(mapping, blocks, np.concatenate(rows), np.concatenate(orders))
 
     def _moves(self, blocks: Array, held: Factors) -> tuple[Factors, Array, Array]:
-        """Held factors, places with room for them, and whether their loop stands outermost there."""
-        one = held[np.repeat(np.arange(len(held)), len(self._places))]
-        to = np.tile(self._places, len(held))
-        fits = (to != one.place) & (blocks.prod(axis=1)[to] * one.prime <= self._room[to])
+        """(factors held, positions that can take them, whether their loop then stands outermost there)."""
+        one = held[np.repeat(np.arange(len(held)), len(self._positions))]
+        to = np.tile(self._positions, len(held))
+        fits = (to != one.position) & (blocks.prod(axis=1)[to] * one.prime <= self._limit[to])
         one, to = one[fits], to[fits]
         again = np.flatnonzero(to < self._levels)
         both = np.concatenate([np.arange(len(to)), again])
@@ -88,12 +90,12 @@ class Neighbourhood:
         one, to, _ = moves
         rows = np.arange(len(to))
         changed = _repeated(blocks, len(to))
-        changed[rows, one.place, one.dim] //= one.prime
+        changed[rows, one.position, one.dim] //= one.prime
         changed[rows, to, one.dim] *= one.prime
         return changed
 
     def _orders(self, order: Array, moves: tuple[Factors, Array, Array]) -> Array:
-        """The loop orders after ``moves``: what went to a temporal block stands at its edge."""
+        """The loop orders after ``moves``: a factor moved to a temporal block stands first or last in it."""
         one, to, outermost = moves
         orders = _repeated(order, len(to))
         rows = np.flatnonzero(to < self._levels)
@@ -101,13 +103,13 @@ class Neighbourhood:
         return orders
 
     def _exchanges(self, blocks: Array, held: Factors) -> tuple[Factors, Factors]:
-        """Each two held factors of different places, and of different dims or primes, if there is room."""
+        """Pairs of held factors, of different positions and different dims or primes, that fit exchanged."""
         first, second = np.triu_indices(len(held), 1)
         one, two = held[first], held[second]
         used = blocks.prod(axis=1)
-        useful = (one.place != two.place) & ((one.dim != two.dim) | (one.prime != two.prime))
-        useful &= used[one.place] // one.prime * two.prime <= self._room[one.place]
-        useful &= used[two.place] // two.prime * one.prime <= self._room[two.place]
+        useful = (one.position != two.position) & ((one.dim != two.dim) | (one.prime != two.prime))
+        useful &= used[one.position] // one.prime * two.prime <= self._limit[one.position]
+        useful &= used[two.position] // two.prime * one.prime <= self._limit[two.position]
         return one[useful], two[useful]
 
     def _turned(self, blocks: Array, order: Array) -> Array:
@@ -145,8 +147,8 @@ def _exchanged(blocks: Array, exchanges: tuple[Factors, Factors]) -> Array:
     rows = np.arange(len(one))
     changed = _repeated(blocks, len(rows))
     for here, there in ((one, two), (two, one)):
-        changed[rows, here.place, here.dim] //= here.prime
-        changed[rows, there.place, here.dim] *= here.prime
+        changed[rows, here.position, here.dim] //= here.prime
+        changed[rows, there.position, here.dim] *= here.prime
     return changed
 
 
@@ -156,6 +158,6 @@ def _repeated(array: Array, times: int) -> Array:
 
 def _shifted(orders: Array, dims: Array, outermost: Array) -> Array:
     """Each row of ``orders`` with its dim first (innermost) or last."""
-    places = np.argsort(orders, axis=1)
-    places[np.arange(len(orders)), dims] = np.where(outermost, orders.shape[1], -1)
-    return np.argsort(places, axis=1).astype(orders.dtype)
+    ranks = np.argsort(orders, axis=1)
+    ranks[np.arange(len(orders)), dims] = np.where(outermost, orders.shape[1], -1)
+    return np.argsort(ranks, axis=1).astype(orders.dtype)

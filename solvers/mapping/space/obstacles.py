@@ -37,7 +37,7 @@ def _kept(space: MappingSpace) -> Iterator[str]:
 
 
 def _factored(space: MappingSpace) -> Iterator[str]:
-    """Dims that no factors within the bounds multiply to."""
+    """Dims whose size is no product of factors within the bounds."""
     for index, (dim, size) in enumerate(space.layer.dims):
         for level, rules in zip(space.architecture.levels, space.level_rules, strict=True):
             if level.fanout == 1 and (least := rules.spatial_rule(dim).least) > 1:
@@ -133,7 +133,7 @@ def _some_sides_fit(rules: LevelRules, asked: dict[str, int], fanout_x: int, fan
 
 
 def _stored(space: MappingSpace) -> Iterator[str]:
-    """Levels whose smallest tiles, for the factors asked inside, do not fit whatever they may keep."""
+    """Levels whose smallest tiles, given the factors asked for inside, fit with no set they may keep."""
     layer = space.layer
     covered = [_covered(space, index) for index in range(len(layer.dims))]
     for number, slot in enumerate(space.slots):

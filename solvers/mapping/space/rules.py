@@ -333,11 +333,11 @@ def allowed_keeps(rules: SpaceRules, level: StorageLevel, layer: Layer) -> tuple
     asked = rules.at(level.name)
     able = [t.name for t in layer.tensors if level.can_keep(t) and asked.may_keep(t)]
     must = frozenset(tensor.name for tensor in layer.tensors if asked.must_keep(tensor))
-    room = int(min(len(able), level.usable_words))
+    most = int(min(len(able), level.usable_words))
     if rules.keep == "all":
-        sizes = range(len(able), room + 1)
+        sizes = range(len(able), most + 1)
     else:
-        sizes = range(room + 1) if rules.keep == "free" else range(room, room + 1)
+        sizes = range(most + 1) if rules.keep == "free" else range(most, most + 1)
     sets = (frozenset(chosen) for size in sizes for chosen in combinations(able, size))
     return tuple(chosen for chosen in sets if must <= chosen)
 

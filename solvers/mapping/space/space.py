@@ -33,7 +33,7 @@ size's divisors, of which no smaller size has more than 1,536."""
 
 
 class Slot(NamedTuple):
-    """A place for factors of a dim: a level's spatial or temporal block.
+    """A block of loops that can hold a factor of each dim: a level's spatial or temporal block.
 
     ``least`` and ``most`` are, per dim of the layer, the smallest and the largest factor allowed there.
     """
@@ -139,7 +139,7 @@ class MappingSpace:
 
     @cached_property
     def _orders_asked(self) -> list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
-        """Per level the dims (indices) that stand innermost, those of no fixed place, and the outermost."""
+        """Per level the dims (indices) that must stand innermost, those free to move, and the outermost."""
         index = {dim: number for number, (dim, _) in enumerate(self.layer.dims)}
         asked = []
         for rules in self.level_rules:
@@ -203,7 +203,7 @@ class MappingSpace:
         return found
 
     def reordered(self, permutation: Array) -> Array:
-        """``permutation`` [n, levels, dims] with the dims that have a place by the rules put there."""
+        """``permutation`` [n, levels, dims] with the dims that the rules fix put where they ask."""
         rank = np.zeros(permutation.shape[1:], np.int64)
         for level, (first, _, last) in enumerate(self._orders_asked):
             rank[level, list(first)] = np.arange(-len(first), 0)
@@ -237,7 +237,7 @@ class MappingSpace:
     def ways(self, dim: int, masks: Sequence[int]) -> Array:
         """All those ways to factor one dim (given by its index): int64 [ways, slots]."""
         largest = self.tables.largest[range(len(masks)), masks, dim].tolist()
-        places = tuple(_Place(slot.level, slot.least[dim], slot.most[dim]) for slot in self.slots)
+        places = tuple(_SlotOfDim(slot.level, slot.least[dim], slot.most[dim]) for slot in self.slots)
         return _factorings(self.layer.dims[dim][1], places, tuple(largest))
 
     def orders(self, level: int, looped: frozenset[int], masks: Sequence[int]) -> list[tuple[int, ...]]:
@@ -256,12 +256,12 @@ class MappingSpace:
 
 
 def _words(tensors: Sequence[Tensor], dim: str, covered: int) -> int:
-    """Of the tensors' tiles that cover so many points of one dim."""
+    """The words of the tensors' tiles that cover so many points of one dim."""
     return sum(tensor.words({dim: covered}) for tensor in tensors)
 
 
-class _Place(NamedTuple):
-    """A slot as one dim sees it."""
+class _SlotOfDim(NamedTuple):
+    """What a slot allows of one dim."""
 
     level: int
     least: int
@@ -269,7 +269,7 @@ class _Place(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _factorings(size: int, slots: tuple[_Place, ...], largest: tuple[int, ...]) -> Array:
+def _factorings(size: int, slots: tuple[_SlotOfDim, ...], largest: tuple[int, ...]) -> Array:
     """The factors of ``size`` in each slot; ``largest`` is the most that each level can cover."""
     found: list[tuple[int, ...]] = []
 

@@ -1,5 +1,8 @@
-"""The compiled half of :mod:`solvers.mapping.space.space`: counting, drawing and placing factors. Imports
-numba.
+"""The compiled half of :mod:`solvers.mapping.space.space`: counting and drawing factors. Imports numba.
+
+One dim is split by a walk over the slots, inside out: at each slot the covered part of the dim grows from one
+divisor to a larger one, and at the end it must be the whole size. ``ways[dim, slot, divisor]`` counts the
+walks from there to the end, so a number below ``ways[dim, 0, 0]`` names one way to factor the dim.
 """
 
 from __future__ import annotations
@@ -27,24 +30,24 @@ class Drawing(NamedTuple):
     first_block: int
     rows_per_block: int
     attempts: int
-    """Draws of a row whose spatial factors do not fit the fan-outs before it is left as it is, invalid."""
+    """The most draws of a row; if its spatial factors never fit the fan-outs, it stays invalid."""
 
 
 class SpaceWorkspace(NamedTuple):
-    """Room for one block of rows."""
+    """Scratch arrays for one block of rows."""
 
     state: Array
-    """[1] of the random numbers, uint64."""
+    """[1] the state of the random numbers, uint64."""
     masks: Array
     """[levels] the keep set of each level."""
     ways: Array
-    """[dims, slots + 1, divisors] ways to reach the dim's size from a divisor covered before a slot."""
+    """[dims, slots + 1, divisors] in how many ways the slots from one on grow a divisor to the dim's size."""
     counted: Array
-    """[levels] the keep sets that ``ways`` is of; -1: of none yet."""
+    """[levels] the keep sets for which ``ways`` was counted; -1 before the first count."""
     spread: Array
     """[dims] dims with a spatial factor in one block."""
     given_up: Array
-    """[1] rows left invalid after as many draws as there may be."""
+    """[1] how many rows stayed invalid after the most draws."""
 
 
 def space_workspace(tables: SpaceTables) -> SpaceWorkspace:
@@ -62,6 +65,8 @@ def space_workspace(tables: SpaceTables) -> SpaceWorkspace:
 @entry
 def sample_rows(tables: SpaceTables, rows: BatchRows, work: SpaceWorkspace, drawing: Drawing) -> None:
     """Fill all ``rows`` as ``MappingSpace.sample`` says."""
+    # The generator starts anew with every block, from the seed and the block's number, so that a block is the
+    # same whoever draws it and whatever was drawn before.
     for row in range(rows.temporal.shape[0]):
         if row % drawing.rows_per_block == 0:
             block = drawing.first_block + row // drawing.rows_per_block
@@ -100,7 +105,7 @@ def choose_sides(tables: SpaceTables, rows: BatchRows, work: SpaceWorkspace, fit
 
 @inlined
 def _are_new(work: SpaceWorkspace) -> bool:
-    """Whether the ways counted last are of other keep sets; the present ones are noted."""
+    """Whether the ways were counted for other keep sets; from here on they count as these sets'."""
     new = False
     for level in range(len(work.masks)):
         new |= work.masks[level] != work.counted[level]
@@ -139,18 +144,18 @@ def _keep(rows: BatchRows, row: int, masks: Array) -> None:
 
 @inlined
 def _allowed(tables: SpaceTables, work: SpaceWorkspace, slot: int, dim: int, step: tuple[int, int]) -> bool:
-    """Whether ``slot`` may take a dim from one covered divisor to another (indices) by itself."""
+    """Whether ``slot`` may take a dim from one divisor to another (indices) by its factor."""
     before, after = step
     factor = tables.quotient[dim, before, after]
     level = tables.slot_level[slot]
-    room = tables.largest[level, work.masks[level], dim]
+    largest = tables.largest[level, work.masks[level], dim]
     least, most = tables.slot_least[slot, dim], tables.slot_most[slot, dim]
-    return bool(factor > 0 and least <= factor <= most and tables.divisors[dim, after] <= room)
+    return bool(factor > 0 and least <= factor <= most and tables.divisors[dim, after] <= largest)
 
 
 @inlined
 def _count_ways(tables: SpaceTables, work: SpaceWorkspace) -> None:
-    """Fill ``work.ways`` from the outermost slot inwards."""
+    """Fill ``work.ways``, from the outermost slot inwards: the ways of a slot are sums of the next one's."""
     slots = tables.slot_level.shape[0]
     for dim in range(tables.divisors.shape[0]):
         count = tables.divisor_count[dim]
@@ -184,6 +189,7 @@ def _place_factors(
     tables: SpaceTables, rows: BatchRows, which: tuple[int, int], work: SpaceWorkspace, rank: Int
 ) -> None:
     """Write way number ``rank`` of a dim into a row, all spatial factors on X."""
+    # At each slot the ways of every larger divisor are skipped until ``rank`` falls among one's.
     row, dim = which
     before = 0
     for slot in range(tables.slot_level.shape[0]):
@@ -207,6 +213,8 @@ def _place_factors(
 @inlined
 def _choose_sides(tables: SpaceTables, rows: BatchRows, row: int, work: SpaceWorkspace) -> bool:
     """Move spatial factors to Y, any choice that fits being equally likely; False if none does."""
+    # A choice of sides is a number whose bit i says that the i-th spread dim is on Y. Few dims are spread, so
+    # all choices are counted first and one of those that fit is drawn.
     dims = rows.temporal.shape[2]
     for level in range(rows.temporal.shape[1]):
         count = 0
@@ -228,9 +236,9 @@ def _choose_sides(tables: SpaceTables, rows: BatchRows, row: int, work: SpaceWor
                     break
                 chosen -= 1
             sides += 1
-        for place in range(count):
-            dim = work.spread[place]
-            if (sides >> place) & 1:
+        for index in range(count):
+            dim = work.spread[index]
+            if (sides >> index) & 1:
                 rows.spatial_y[row, level, dim] = rows.spatial_x[row, level, dim]
                 rows.spatial_x[row, level, dim] = 1
     return True
@@ -244,10 +252,10 @@ def _fits(
     row, level = block
     sides, count = choice
     x, y = 1, 1
-    for place in range(count):
-        dim = spread[place]
+    for index in range(count):
+        dim = spread[index]
         factor = rows.spatial_x[row, level, dim]
-        if (sides >> place) & 1:
+        if (sides >> index) & 1:
             if not tables.side_y[level, dim]:
                 return False
             y *= factor
@@ -262,8 +270,8 @@ def _fits(
 def _shuffle(tables: SpaceTables, rows: BatchRows, row: int, state: Array) -> None:
     """Put the loops of every level, but the innermost, into a random order that the rules allow."""
     for level in range(rows.temporal.shape[1]):
-        for place in range(rows.temporal.shape[2]):
-            rows.permutation[row, level, place] = tables.order[level, place]
+        for index in range(rows.temporal.shape[2]):
+            rows.permutation[row, level, index] = tables.order[level, index]
         if level == 0:  # its order costs nothing
             continue
         start = tables.free_from[level]

@@ -10,7 +10,7 @@ Array = NDArray[Any]
 
 
 class SpaceTables(NamedTuple):
-    """A space as compiled code takes it; slots inside out, levels innermost first, keep sets as bit masks."""
+    """A space as arrays: slots from the inside out, levels innermost first, keep sets as bit masks."""
 
     slot_level: Array
     slot_spatial: Array
@@ -26,14 +26,14 @@ class SpaceTables(NamedTuple):
     """[levels, most] the keep sets of each level, padded with 0."""
     mask_count: Array
     largest: Array
-    """[levels, 2**tensors, dims] the most that a dim can cover there with a keep set, all else 1."""
+    """[levels, 2**tensors, dims] the most points of a dim whose tiles fit with a keep set, all else 1."""
     fanout_x: Array
     fanout_y: Array
     side_x: Array
     side_y: Array
     """[levels, dims] whether the dim may be spread on that side."""
     order: Array
-    """[levels, dims] the dims, those of a fixed place at the beginning and the end where they belong."""
+    """[levels, dims] an order of the dims; those that the rules fix stand first or last as they ask."""
     free_from: Array
     free_to: Array
-    """[levels] the places of ``order`` whose dims may be exchanged."""
+    """[levels] the range of positions in ``order`` whose dims may be exchanged."""

@@ -38,7 +38,7 @@ def parts(
 ) -> tuple[AnnealingChains, Measurements]:
     space = MappingSpace(problem.architecture, problem.layer, problem.rules)
     measured = Measurements(problem, space, params)
-    return AnnealingChains(space, measured.place, params, seed), measured
+    return AnnealingChains(space, measured.walk_space, params, seed), measured
 
 
 def rounds(mapping: Mapping, level: int, tensor: Tensor) -> int:
