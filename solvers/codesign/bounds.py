@@ -1,11 +1,11 @@
 """Lower bounds that hold for every architecture of a family within an area, and every mapping.
 
-Take the architecture that is at once the best any member can be: in free levels access energies and areas as
-at one word, sizes and fan-outs each as large as the area allows with all else at its least. A mapping of a
-layer on any member is one on it too: its tiles fit, and its spatial loops fit a line that is as long as the
-product of the sides. It costs no more there: counts do not depend on the hardware, energies rise with the
-size, and bandwidths are the same. So what bounds all mappings there bounds all members; sums of bounds, and
-products of sums, are bounds.
+Take an architecture that is in every respect the best that any member can be, though no member is so in all.
+Its free levels have the access energies of one word, and each size and each fan-out is as large as the area
+allows while everything else is at its least. A mapping of a layer on any member is also a mapping on it: its
+tiles fit, and its spatial loops fit a line that is as long as the product of the sides. There it costs no
+more: counts do not depend on the hardware, energies rise with the size, and bandwidths are the same. So a
+lower bound on all mappings there is one for every member. Sums of bounds, and products of sums, are bounds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from costmodel.mapping.bounds import lower_bounds
 from solvers.codesign.problem import CodesignProblem
 
 UNBOUNDED_WORDS = 2**40
-"""The size of a level whose area does not grow with it."""
+"""The size of a level whose area does not grow with its size."""
 
 
 def smallest_member(problem: CodesignProblem) -> Architecture:

@@ -1,4 +1,4 @@
-"""Architecture families: a file whose sizes and fan-outs are open, and how energy and area follow them."""
+"""Architecture families: a file with open sizes and fan-outs, and the laws of energy and area in them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from costmodel.formats.architectures import load_architecture
 from costmodel.hardware.architecture import Architecture, StorageLevel
 
 PROBES_WORDS = (256, 1024, 4096)
-"""Sizes at which a level's laws are read off; the third one checks what the first two say."""
+"""Sizes in words at which the file is loaded to learn a level's laws; the third checks the other two."""
 
 Sides = tuple[int, int]
 """A fan-out: instances in X and in Y."""
@@ -58,7 +58,7 @@ class ArchitectureFamily:
         return load_architecture(self.source, dict(self.overrides) | changes)
 
     def in_line(self, name: str, instances: int) -> Sides:
-        """So many instances on one side of the level's fan-out, Y where the base has them there.
+        """A fan-out with all ``instances`` on one side: on Y where the base has them there, else on X.
 
         That allows every split into spatial factors that an X by Y array of as many instances does: the
         paper's logical grid.
@@ -102,7 +102,7 @@ class ArchitectureFamily:
 
 
 def _growth(small: StorageLevel, large: StorageLevel) -> float:
-    """The exponent that takes the energies of one probe to those of the next; 0 for a level without any."""
+    """The exponent by which energies grow from one probe to the next; 0 for a level without energies."""
     energies = [
         (getattr(small, key), getattr(large, key))
         for key in ("read_energy_pj", "write_energy_pj", "update_energy_pj")

@@ -15,7 +15,8 @@ from solvers.mapping.thistle.signomial import Signomial, monomial
 
 Array = NDArray[np.float64]
 LARGEST_LOG = 42.0
-"""Variables lie below e^42, the most that a layer may count (2^60); a wider range costs precision."""
+"""The logarithm of the largest variable: e^42 is about 2^60, the most that a layer may count. A wider range
+costs precision."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,10 @@ class PosynomialLimit:
     def posynomial(self, near: ReadOnlyDict[str, float] | None = None) -> Signomial:
         """A posynomial that is at most 1 only where the limit holds.
 
-        The negative terms go to the right, where by the inequality of arithmetic and geometric means a sum
-        is at least the monomial that equals it, in value and slope, at the point ``near``. Without a point
-        they are left out; beside a constant, which may be too small for that, the point is all 1, the
-        smallest tile.
+        The negative terms go to the right. By the inequality of arithmetic and geometric means the sum there
+        is at least the monomial that equals it, in value and slope, at the point ``near``; that monomial
+        takes the sum's place. Without a point the negative terms are left out. Beside a constant, which may
+        be too small for that, the point is all 1: the smallest tile.
         """
         right = self.at_most
         negative = [(powers, -c) for powers, c in self.expression.terms if c < 0]
@@ -83,10 +84,11 @@ class GeometricProgram:
     positive: frozenset[str] = frozenset()
 
     def solve(self, condensations: int = 0) -> Optimum | None:
-        """The global optimum of the program without negative terms, or None if nothing is feasible.
+        """The optimum, or None if nothing is feasible.
 
-        Each of ``condensations`` rounds then puts the negative terms back near the point of the round before
-        and can only improve on it: a local optimum of the program as stated.
+        Without negative terms it is the global one. With them, the program is first solved without them. Each
+        of ``condensations`` rounds then puts them back near the point of the round before, which can only
+        improve it, towards a local optimum of the program as stated.
         """
         best = self._solve_near(None)
         if best is None or all(limit.is_geometric for limit in self.limits):
@@ -150,10 +152,10 @@ class _Cones:
             term += count
 
     def _add_exponentials(self, rows: ConeRows) -> int:
-        """Every term's cone (a y + log c, 1, t); how many."""
+        """Add every term's cone, that of the points (a y + log c, 1, t); how many there are."""
         terms = [entry for posynomial in self.several for entry in posynomial.terms]
-        for place, (powers, coefficient) in enumerate(terms, len(self.column)):
-            columns = [*(self.column[name] for name, _ in powers), place]
+        for column_of_term, (powers, coefficient) in enumerate(terms, len(self.column)):
+            columns = [*(self.column[name] for name, _ in powers), column_of_term]
             values = [*(-exponent for _, exponent in powers), -1.0]
             rows.add([0] * len(powers) + [2], columns, values, [log(coefficient), 1.0, 0.0])
         return len(terms)

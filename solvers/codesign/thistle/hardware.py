@@ -18,7 +18,9 @@ SIZE, FANOUT = "size.", "fanout."
 
 @dataclass(frozen=True)
 class HardwareVariables:
-    """Levels innermost first, with the sizes and fan-outs that ``free_...`` name (levels) as variables.
+    """The family's levels, innermost first, some with variables for sizes and fan-outs.
+
+    ``free_sizes`` and ``free_fanouts`` name the levels whose size, or fan-out below, is a variable.
 
     What is not free is as in the family's base; without anything free this is a fixed architecture.
     """
@@ -38,13 +40,13 @@ class HardwareVariables:
         return tuple(level.fanout > 1 or level.name in self.free_fanouts for level in self.base.levels)
 
     def size(self, level: StorageLevel) -> Signomial | None:
-        """Words of one instance; None: unlimited."""
+        """Words of one instance; None where there is no limit."""
         if level.name in self.free_sizes:
             return variable(SIZE + level.name)
         return None if level.size_words is None else monomial(float(level.size_words))
 
     def capacity(self, level: StorageLevel) -> Signomial | None:
-        """Words that one tile set may take; None: unlimited."""
+        """Words that the tiles kept at one time may take; None where there is no limit."""
         if level.name in self.free_sizes:
             return variable(SIZE + level.name) * (1 / level.multiple_buffering)
         return None if level.usable_words == inf else monomial(float(level.usable_words))
@@ -56,7 +58,7 @@ class HardwareVariables:
         return monomial(float(level.fanout))
 
     def energy(self, level: StorageLevel, pj_per_block: float) -> Signomial:
-        """pJ per word for accesses of which a block costs ``pj_per_block`` at the base's size (Eq 4)."""
+        """pJ per word of accesses that cost ``pj_per_block`` a block at the base's size (Eq. 4)."""
         per_word = monomial(pj_per_block / level.block_size)
         if level.name not in self.free_sizes or level.size_words is None:
             return per_word

@@ -1,4 +1,4 @@
-"""What one layer costs on open hardware in one class of loop orders: Thistle's Eq 3 and 5 for any levels."""
+"""What one layer costs on hardware with open sizes, for one class of loop orders: Eq. 3 and 5, any levels."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LayerCosts:
 
     @cached_property
     def energy(self) -> Signomial:
-        """pJ of all MACs, accesses and leakage; what is negative is elided first reads of partial sums."""
+        """pJ of all MACs, accesses and leakage; negative terms are first reads of partial sums."""
         parts = [monomial(self.layer.macs * self.hardware.base.compute.energy_pj)]
         for index, level in enumerate(self.hardware.base.levels):
             accesses = [self._access_energy(level, traffic) for traffic in self._traffic_at(index)]
@@ -53,12 +53,12 @@ class LayerCosts:
 
     @cached_property
     def cycle_limits(self) -> tuple[PosynomialLimit, ...]:
-        """:data:`CYCLES` against the loops' iterations and each level's bandwidths."""
+        """:data:`CYCLES` is at least the loops' iterations and what each level's bandwidths take."""
         return (PosynomialLimit(self.expressions.compute_cycles(), CYCLES), *self._bandwidth_limits())
 
     @cached_property
     def space_limits(self) -> tuple[PosynomialLimit, ...]:
-        """Tiles within capacities, spatial loops within fan-outs."""
+        """Tiles fit the capacities, and spatial loops the fan-outs."""
         return (*self._capacity_limits(), *self._fanout_limits())
 
     @cached_property

@@ -47,7 +47,7 @@ class RelaxedDesign(NamedTuple):
 
 @dataclass(frozen=True)
 class CodesignProgram:
-    """Choose the hardware's variables and all trip counts of layers whose orders of loops are given.
+    """Eq. 5: choose the hardware's variables and all trip counts of layers whose loop orders are fixed.
 
     ``layers`` are (costs, occurrences); ``elsewhere`` is what other layers add to the sums.
     """
@@ -130,7 +130,7 @@ def _is_hardware(name: str) -> bool:
 
 
 def _of_layer(number: int, expression: Signomial) -> Signomial:
-    """The expression with the layer's own variables named after it; the hardware's are everybody's.
+    """The expression with the layer's number before its own variables; layers have the hardware's in common.
 
     The first layer's keep their names.
     """

@@ -90,7 +90,7 @@ class Joint:
         totals = [cost.times(count) for cost, count in zip(runs, self._occurrences, strict=False)]
         found = []
         for number, programs in enumerate(self.programs):
-            others = [cost for place, cost in enumerate(totals) if place != number]
+            others = [cost for index, cost in enumerate(totals) if index != number]
             elsewhere = DesignCost(
                 sum(cost.energy_pj for cost in others), sum(cost.cycles for cost in others)
             )

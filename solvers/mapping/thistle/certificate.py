@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.mapping.thistle.cones import RelaxedOptimum
+from solvers.mapping.thistle.cones import ClassOptimum
 from solvers.mapping.thistle.program import ClassProgram, LogDomain
 
 Array = NDArray[Any]
@@ -17,7 +17,7 @@ MARGIN = 1 - 1e-9
 """Bounds are multiplied by this: it covers the rounding errors of logarithms and exponentials."""
 
 
-def certified(program: ClassProgram, relaxed: RelaxedOptimum) -> float:
+def certified(program: ClassProgram, relaxed: ClassOptimum) -> float:
     """A number that the program's objective (energy or cycles) is nowhere below within its constraints.
 
     The Lagrangian L is the objective plus multipliers of at least 0 times the constraints' excess; where the
@@ -59,7 +59,7 @@ def least_in_box(box: LogDomain, slope: Array) -> float:
     return float(slope @ x)
 
 
-def _log_time(program: ClassProgram, relaxed: RelaxedOptimum) -> tuple[float, Array]:
+def _log_time(program: ClassProgram, relaxed: ClassOptimum) -> tuple[float, Array]:
     """The weighted average of the logarithms of the times, and its gradient."""
     weights = np.maximum(relaxed.time_weights, 0)
     weights = weights / weights.sum() if weights.sum() > 0 else np.full(len(weights), 1 / len(weights))

@@ -31,7 +31,7 @@ class ClassNode:
 
     program: ClassProgram
     orders: Orders
-    relaxed: cones.RelaxedOptimum
+    relaxed: cones.ClassOptimum
     estimate: float
     """The relaxed objective as the cost model would count it: see :attr:`TilingCosts.first_reads_pj`."""
 

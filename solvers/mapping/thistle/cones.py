@@ -30,7 +30,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class RelaxedOptimum:
+class ClassOptimum:
     """A program's optimum: ``x`` the logarithms of the variables, and the multipliers of its constraints.
 
     ``time_weights`` and ``fill_weights`` are those of the program's ``times`` (they sum to about 1 where the
@@ -45,7 +45,7 @@ class RelaxedOptimum:
     limit_weights: Array
 
 
-def solve(program: ClassProgram, scale: float) -> RelaxedOptimum | None:
+def solve(program: ClassProgram, scale: float) -> ClassOptimum | None:
     """The optimum of ``program``, whose objective is about ``scale``; None if it is infeasible.
 
     The columns are x, then t where the objective has the time in it, then one u for each term.
@@ -92,7 +92,7 @@ class _Layout:
             goal[: self.variables] = -self.program.saved / self.scale
         return goal
 
-    def read(self, z: Array, multipliers: Array) -> RelaxedOptimum:
+    def read(self, z: Array, multipliers: Array) -> ClassOptimum:
         """The optimum; ``multipliers`` are those of the limits and sums."""
         box, program = self.program.box, self.program
         x = z[: self.variables]
@@ -102,7 +102,7 @@ class _Layout:
         unit = self.scale if program.objective == "energy" else 1.0
         times = len(program.times) if self.timed else 0
         fills = sums[times : times + len(program.fills)]
-        return RelaxedOptimum(x, program.at(x), sums[:times], unit * fills, unit * limits)
+        return ClassOptimum(x, program.at(x), sums[:times], unit * fills, unit * limits)
 
 
 def _linear_rows(layout: _Layout, rows: ConeRows) -> tuple[int, int]:

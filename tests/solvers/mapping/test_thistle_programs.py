@@ -99,7 +99,7 @@ def test_certificates_are_bounds_and_tight(objective: Objective) -> None:
         ):
             found += 1
             assert program.at(x) >= bound
-            wrong = cones.RelaxedOptimum(
+            wrong = cones.ClassOptimum(
                 x,
                 0.0,
                 random.uniform(0, 1, relaxed.time_weights.shape),
