@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import record
+from tile_filling import TileFiling, fill, tile_source
 
 from clusters.in_process import InProcessRuntime
 from clusters.runtime import RuntimeSettings
@@ -32,7 +33,7 @@ from solvers.budget import Budget
 from solvers.schedule.tiles.cost_table import TilePartCosts
 from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand, TilePart
 from solvers.schedule.tiles.mapper import TileMapper, TilePartCost
-from sweep.design.tile_table import TileFiling, TileTable, fill, tile_source
+from sweep.design.tile_table import TileTable
 from sweep.tasks.kinds import answer_task
 
 
@@ -55,9 +56,9 @@ def filled(demand: TileCostDemand, mapper: TileMapper, folder: Path) -> tuple[Ti
     with RunWriter(folder / "first") as writer, InProcessRuntime(answer_task, RuntimeSettings()) as runtime:
         rows = list(fill(table, [(source, demand)], runtime, TileFiling(writer, "first")))
     start, again = time.process_time(), TileTable(StoredAnswers(folder))
-    left = len(again.open_shares(source, demand.tile_parts()))
+    left = len(again.open_parts(source, demand.tile_parts()))
     found = time.process_time() - start
-    return table.share_costs(source, demand.tile_parts()), {
+    return table.part_costs(source, demand.tile_parts()), {
         "tasks": len(rows),
         "cpu_seconds": sum(row["cpu_seconds"] for row in rows),
         "seconds_to_find": found,

@@ -87,7 +87,7 @@ class CostTables:
 
     def unknown(self, task: ScheduleTask, wanted: WantedCosts) -> str:
         """Which of the wanted costs are not known, in words; empty where all are."""
-        parts = len(self._tiles.open_shares(task.on.source, wanted.parts))
+        parts = len(self._tiles.open_parts(task.on.source, wanted.parts))
         layers = len(self._whole_chips.open_tasks(wanted.whole_chip.values()))
         said = [f"{parts} tile costs"] if parts else []
         said += [f"{layers} layers alone on the chip"] if layers else []
@@ -95,7 +95,7 @@ class CostTables:
 
     def known(self, task: ScheduleTask, wanted: WantedCosts) -> KnownCosts:
         """The wanted costs, all of which are known: what the solver is told."""
-        parts = self._tiles.share_costs(task.on.source, wanted.parts)
+        parts = self._tiles.part_costs(task.on.source, wanted.parts)
         if not task.on.alone:
             return KnownCosts(parts)
         costs = {key: self._whole_chips.cost(task.on, one) for key, one in wanted.whole_chip.items()}

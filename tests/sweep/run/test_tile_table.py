@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tile_filling import TileFiling, fill, tile_costs, tile_source
 
 from clusters.in_process import InProcessRuntime
 from clusters.runtime import RuntimeSettings
@@ -18,7 +19,7 @@ from solvers.mapping.kapla import filling
 from solvers.schedule.tiles.cost_table import MissingTilePartError, solved_costs
 from solvers.schedule.tiles.layer_parts import Pruning, TileCostDemand
 from solvers.schedule.tiles.mapper import TileMapper
-from sweep.design.tile_table import TileFiling, TileTable, fill, tile_source
+from sweep.design.tile_table import TileTable
 from sweep.tasks.kinds import answer_task
 from sweep.tasks.tile import TileSource
 
@@ -62,11 +63,11 @@ def test_the_table_is_what_solving_here_gives(tmp_path: Path) -> None:
     asked = demand()
     source = tile_source(asked, MAPPER)
     table = TileTable()
-    assert len(table.open_shares(source, asked.tile_parts())) == len(asked.tile_parts()) > 2
+    assert len(table.open_parts(source, asked.tile_parts())) == len(asked.tile_parts()) > 2
     rows = run(table, [(source, asked)], tmp_path / "one")
     assert [row["status"] for row in rows] == ["feasible"]
-    assert not table.open_shares(source, asked.tile_parts())
-    here, tabled = solved_costs(asked, MAPPER), table.tile_costs(source, asked)
+    assert not table.open_parts(source, asked.tile_parts())
+    here, tabled = solved_costs(asked, MAPPER), tile_costs(table, source, asked)
     for layer in range(2):
         assert here.normalized_cycles(layer) == tabled.normalized_cycles(layer)
         for batch in (1, 2):
@@ -77,8 +78,8 @@ def test_the_table_is_what_solving_here_gives(tmp_path: Path) -> None:
                 assert one.cycles.tolist() == other.cycles.tolist()
     filed = RunFolder(tmp_path / "one").read_rows("tile_costs")
     assert [row["task_id"] for row in filed] == [row["task_id"] for row in rows]
-    assert filed[0]["shares"] == len(filed[0]["costs"]) == len(asked.tile_parts())
-    assert set(table.share_costs(source, asked.tile_parts())) == set(asked.tile_parts())
+    assert filed[0]["tile_parts"] == len(filed[0]["costs"]) == len(asked.tile_parts())
+    assert set(table.part_costs(source, asked.tile_parts())) == set(asked.tile_parts())
 
 
 def test_other_studies_find_the_costs_and_solve_only_what_is_new(tmp_path: Path) -> None:
@@ -88,16 +89,16 @@ def test_other_studies_find_the_costs_and_solve_only_what_is_new(tmp_path: Path)
     again = TileTable(StoredAnswers(tmp_path))
     assert run(again, [(source, asked)], tmp_path / "two") == []
     # another name, a smaller batch, fewer tiles: nothing new; more tiles: some
-    assert again.open_shares(source, demand(chain(name="other"), 1, 1).tile_parts()) == []
+    assert again.open_parts(source, demand(chain(name="other"), 1, 1).tile_parts()) == []
     more = demand(tiles=4)
-    new = again.open_shares(source, more.tile_parts())
+    new = again.open_parts(source, more.tile_parts())
     assert 0 < len(new) < len(more.tile_parts())
     rows = run(again, [(source, more)], tmp_path / "two")
     assert [tuple(cost[0]) for row in rows for cost in row["costs"]] == [tuple(share) for share in new]
     # another solver or budget is another table
     other = tile_source(asked, TileMapper("cosa", "energy"))
     assert other.id != source.id
-    assert len(again.open_shares(other, asked.tile_parts())) == len(asked.tile_parts())
+    assert len(again.open_parts(other, asked.tile_parts())) == len(asked.tile_parts())
 
 
 def test_what_two_demands_share_is_in_one_task() -> None:
@@ -118,7 +119,7 @@ def test_a_failed_task_leaves_its_shares_open() -> None:
     table.record(task, {"status": "failed", "error": "lost"})
     assert [again.id for again in table.tasks(source, asked.tile_parts())] == [task.id]
     with pytest.raises(MissingTilePartError):
-        table.tile_costs(source, asked).rows(0, 1, 1)
+        tile_costs(table, source, asked).rows(0, 1, 1)
 
 
 def test_a_lot_says_which_limits_its_mapper_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,5 +155,5 @@ def test_shares_without_a_mapping_are_known_as_such(tmp_path: Path) -> None:
     (row,) = run(TileTable(StoredAnswers(tmp_path)), [(source, asked)], tmp_path / "one")
     assert [cost[1:] for cost in row["costs"]] == [[None, None, False]] * len(asked.tile_parts())
     again = TileTable(StoredAnswers(tmp_path))
-    assert again.open_shares(source, asked.tile_parts()) == []
-    assert len(again.tile_costs(source, asked).rows(0, 1, 1).parts) == 0
+    assert again.open_parts(source, asked.tile_parts()) == []
+    assert len(tile_costs(again, source, asked).rows(0, 1, 1).parts) == 0
