@@ -1,9 +1,10 @@
 """A network on a chip of tiles: a schedule, and what it costs.
 
-A :class:`~costmodel.schedule.schedule.Schedule` is a resource-allocation tree (``tree/``). A segment
-(``segment.py``) is what has the whole chip to itself for a while; ``leaf/`` finds how each of its layers is
-cut among tiles, ``mesh/`` counts the transfers, and ``evaluate.py`` adds up segments. ``bounds.py`` bounds
-all schedules of a network.
-``layer_graph/`` has the network as schedulers see it. Start with ``schedule.py``, then ``evaluate.py``. Only
-``formats`` and ``published`` may import this room.
+A schedule is a resource-allocation tree (``tree/``, SET's section 3). A segment (``segment.py``) is a
+sub-tree that has the whole chip to itself for a while. ``leaf/`` finds how each of its layers is cut among
+tiles, ``mesh/`` counts transfers, ``buffers.py`` what tiles hold, and ``evaluate.py`` adds up segments.
+``whole_chip_cost.py`` is the other way to run a layer: its loop nest mapped on the whole chip.
+``tile_cost.py`` is the protocol by which the model asks what a part of a layer costs within a tile.
+``bounds.py`` bounds all schedules of a network. ``layer_graph/`` has the network as schedulers see it. Start
+with ``tree/tree.py``, then ``evaluate.py``. Only ``formats`` and ``published`` may import this room.
 """

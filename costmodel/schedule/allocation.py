@@ -1,4 +1,4 @@
-"""How an S cut shares its tiles among its children (section 3.3.2)."""
+"""How an S cut divides its tiles among its children (SET, section 3.3.2)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from costmodel.errors import InputError
 
 
 def allocate(tiles: int, cycles: Sequence[float], least: Sequence[int]) -> tuple[int, ...] | None:
-    """Tiles of every child so that the slowest, by cycles over tiles, is as fast as can be; all are given.
+    """How many tiles each child gets; the slowest child, by cycles / tiles, is as fast as possible.
 
-    ``cycles``: normalized processing time on one tile, above 0; ``least``: tiles that a child needs at least.
-    None where there are fewer tiles than that.
+    ``cycles``: each child's normalized processing time, on one tile, above 0. ``least``: tiles that each
+    needs at least. All ``tiles`` are given away; None where they are fewer than the sum of ``least``.
 
-    Every tile goes to the child that is slowest by then, the first of equals. That is optimal: let c be the
-    slowest child in the end and t its time. A faster allocation gives c more tiles than it has here, so some
-    other child i fewer. But i got its last tile, above ``least``, when it was the slowest: without it, i
-    takes at least as long as c took then, which is at least t.
+    Every spare tile goes to the child that is slowest by then, the first of equals. That is optimal: let c be
+    the slowest child in the end, and t its time. An allocation with less than t gives c more tiles than it
+    has here, and so gives some other child i fewer. But i got its last tile above ``least`` when it was the
+    slowest: without that tile, i takes at least as long as c took then, which is at least t.
     """
     if not cycles or min(cycles) <= 0:
         raise InputError("allocation", "processing times above 0", list(cycles))

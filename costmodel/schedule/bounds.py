@@ -1,4 +1,4 @@
-"""What no schedule of a network, batch and chip is below: compulsory traffic, work, cuts of the NoC."""
+"""Lower bounds on every schedule of a network, batch and chip: compulsory traffic, work, cuts of the NoC."""
 
 from __future__ import annotations
 
@@ -12,23 +12,27 @@ from costmodel.schedule.tile_cost import TileFloors
 
 @dataclass(frozen=True)
 class ScheduleBounds:
-    """Lower bounds on energy and cycles of a whole batch, each whatever the other is."""
+    """Proven lower bounds on energy and on cycles of a whole batch; both hold at once."""
 
     energy_pj: float
     cycles: float
 
     def product(self, exponents: tuple[float, float]) -> float:
-        """A lower bound on E^n D^m, as neither exponent is negative."""
+        """A lower bound on E^n D^m: a product of the bounds, as neither exponent is negative."""
         return float(self.energy_pj ** exponents[0] * self.cycles ** exponents[1])
 
 
 def lower_bounds(graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileFloors) -> ScheduleBounds:
-    """Proven bounds: weights and the network's inputs come from DRAM, and unused outputs go there, once.
+    """Proven lower bounds; ``tile_costs`` bounds the work within tiles.
 
-    Cycles: all tiles together work no less than the floors of ``tile_costs`` say, DRAM carries the compulsory
-    bytes, and so do the links; a leaf, and so what is above it, waits for each of them.
+    Energy adds up three parts that no schedule avoids: each layer's work within tiles and its transfers into
+    and out of buffers; DRAM's compulsory reads and writes; and for each of these bytes the links between the
+    ports and the tile that is nearest to them.
+    Cycles are the largest of four, because every leaf, and so every cut above it, waits for each of them: the
+    work of all tiles together divided by the tiles, DRAM's bytes divided by its rate, all hops divided by the
+    rate of all links, and the bytes that pass the links next to the ports.
     """
-    batches = [share for share in range(1, batch + 1) if batch % share == 0]
+    batches = [size for size in range(1, batch + 1) if batch % size == 0]
     floors = [tile_costs.floor(layer, batches, chip.tiles) for layer in range(len(graph.layers))]
     traffic = layers_traffic(graph, batch)
     read, written = sum(one.dram_read for one in traffic), sum(one.dram_write for one in traffic)
@@ -50,23 +54,29 @@ def lower_bounds(graph: LayerGraph, chip: Chip, batch: int, tile_costs: TileFloo
 
 
 def _in_tiles_pj(layer: NetworkLayer, chip: Chip, least_pj: tuple[float, float], moved: Compulsory) -> float:
-    """Energy within tiles and of transfers; ``least_pj``: the former on tiles, and both alone."""
-    buffer, (on_tiles, alone) = chip.tile.buffer, least_pj
+    """The least energy (pJ) of a layer within tiles and of transfers into and out of their buffers.
+
+    ``least_pj``: that within tiles when the layer is cut among tiles, and that of both when it is mapped on
+    the whole chip. A schedule chooses, so the smaller counts.
+    """
+    buffer, (on_tiles, on_whole_chip) = chip.tile.buffer, least_pj
     if layer.needs_whole_chip:
-        return alone
+        return on_whole_chip
     moved_pj = moved.filled * buffer.write_pj_per_byte + moved.emptied * buffer.read_pj_per_byte
-    return min(on_tiles + moved_pj, alone)
+    return min(on_tiles + moved_pj, on_whole_chip)
 
 
 def _nearest(chip: Chip) -> int:
-    """Links from all DRAM ports together to the tile that is nearest to them."""
+    """Links from all DRAM ports together to the tile that is nearest to all of them."""
     return min(sum(abs(x - px) + abs(y - py) for px, py in chip.ports) for x, y in chip.positions)
 
 
 def _past_ports(chip: Chip, dram_bytes: int) -> float:
-    """Cycles for the links that leave the ports' tiles: bytes for one tile pass those of every other port.
+    """Cycles that the links next to the DRAM ports need for ``dram_bytes`` in one direction.
 
-    The links that come in are as many, for bytes that are written.
+    Every port sends the same fraction of a transfer. A tile is at one port's position at most, so of p ports
+    at least p - 1 send their fraction over a link that leaves their own position. As many links come in, for
+    bytes that are written.
     """
     ends = ((x + dx, y + dy) for x, y in chip.ports for dx, dy in ((1, 0), (-1, 0), (0, 1), (0, -1)))
     links = sum(0 <= x < chip.columns and 0 <= y < chip.rows for x, y in ends)

@@ -1,8 +1,15 @@
-"""What the buffers of tiles hold while the nodes of a segment run.
+"""How many bytes the buffers of tiles hold while the nodes of a segment run (SET, section 3.3.1).
 
-A leaf holds the inputs of its batch and streams its outputs out. What comes from DRAM arrives while the tile
-computes what is before; what a producer sends arrives when the producer makes it: for a T cut while the child
-before runs, for an S cut during the sub-batch before, and for all of a batch that it makes at a time.
+A leaf holds the inputs of its batch, and its outputs leave in a stream. Inputs have to be there before the
+leaf starts, so they arrive while the tile still computes something else:
+
+- from DRAM: while the tile computes what comes before, whatever that is;
+- from a producer: while that computes. In a T cut it is the child before; in an S cut all of the sub-batch
+  before. Who makes several sub-batches of the consumer at a time sends them all at once.
+
+      T cut, tile:    | child 0        | child 1        | child 2        |
+      its buffer:     | inputs of 0    | inputs of 1    | inputs of 2    |
+                      | + arriving: 1  | + arriving: 2  |                |
 """
 
 from __future__ import annotations
@@ -19,11 +26,12 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Held:
-    """Bytes on every tile [tiles] for one batch of a node.
+    """Bytes on every tile, each an array [tiles], for one batch of a node.
 
-    ``arriving``: inputs that producers outside of the node send over the NoC, by where the producer is: below
-    the node's parent, below the parent of that, and so on up. ``ahead``: what has to come from DRAM before
-    the node can start. ``weights`` stay on the tiles; ``busy`` is the most of everything else while it runs.
+    ``arriving``: inputs that producers outside of the node send over the NoC. ``arriving[0]`` are from
+    producers below the node's parent (its siblings), ``arriving[1]`` from below the parent of that, and so
+    on up. ``ahead``: what has to come from DRAM before the node can start. ``weights`` stay on the tiles.
+    ``busy``: the most of everything but weights that a tile holds at a time while the node runs.
     """
 
     arriving: tuple[Array, ...]
@@ -33,29 +41,37 @@ class Held:
 
     @property
     def most(self) -> int:
-        """What the fullest tile holds."""
+        """Bytes that the fullest tile holds."""
         return int((self.busy + self.weights).max())
 
     @property
     def from_siblings(self) -> Any:
+        """Bytes [tiles], or 0, that other children of the node's parent send."""
         return self.arriving[0] if self.arriving else 0
 
     @property
     def from_further(self) -> Any:
+        """Bytes [tiles], or 0, from producers that are not below the node's parent."""
         return sum(self.arriving[1:])
 
 
 def leaf_held(weights: Array, from_dram: Array, arriving: tuple[Array, ...], stream_bytes: int) -> Held:
-    """``from_dram`` [tiles]: inputs that are read there; outputs leave through ``stream_bytes`` of a tile."""
+    """A leaf's bytes: inputs ``from_dram`` [tiles] and from producers, pinned weights, and ``stream_bytes``.
+
+    The last is the buffer through which outputs leave; a tile without inputs has no part of the layer and
+    makes none.
+    """
     inputs = sum(arriving, from_dram)
     return Held(arriving, from_dram, weights, np.where(inputs > 0, inputs + stream_bytes, 0))
 
 
 def cut_in_time(children: Sequence[Held], subbatches: int, once: bool) -> Held:
-    """A T cut: a child computes while the next one's inputs arrive.
+    """A T cut: children compute one after the other, and each one's inputs arrive during the one before it.
 
-    ``once``: the cut runs once while its weights are pinned. If its children do so too, their weights need
-    not all be there together: they are fetched as inputs are.
+    ``once``: the cut runs a single time while the segment's weights are pinned. With one sub-batch its
+    children run once, too: then their weights need not all stay, and each child's are fetched like its
+    inputs. Data from producers further up (``further``) is sent for all sub-batches at once, so it stays
+    through all of the cut. After the last child of a sub-batch the first one of the next follows.
     """
     fetched = once and subbatches == 1
     further = subbatches * sum(child.from_further for child in children)
@@ -72,7 +88,10 @@ def cut_in_time(children: Sequence[Held], subbatches: int, once: bool) -> Held:
 
 
 def cut_in_space(children: Sequence[Held], subbatches: int) -> Held:
-    """An S cut: children have tiles of their own; during a sub-batch the inputs of the next one arrive."""
+    """An S cut: children have tiles of their own; during a sub-batch the inputs of the next one arrive.
+
+    A tile belongs to one child, so sums over children have one term a tile.
+    """
     busy = _total(child.busy + (subbatches - 1) * child.from_further for child in children)
     if subbatches > 1:
         busy = busy + _total(child.from_siblings + child.ahead for child in children)
@@ -85,11 +104,12 @@ def cut_in_space(children: Sequence[Held], subbatches: int) -> Held:
 
 
 def _ahead(child: Held, with_weights: bool) -> Array:
+    """What has to come from DRAM before a child starts."""
     return child.ahead + child.weights if with_weights else child.ahead
 
 
 def _above(children: Sequence[Held], subbatches: int) -> tuple[Array, ...]:
-    """What arrives for all sub-batches from outside of the children's parent."""
+    """What arrives for a cut from outside of it, one level up: that of its children, for all sub-batches."""
     levels = max(len(child.arriving) for child in children)
     return tuple(
         subbatches * _total(child.arriving[level] for child in children if len(child.arriving) > level)

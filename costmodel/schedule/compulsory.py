@@ -1,4 +1,4 @@
-"""What every schedule of a network moves, whatever else it does."""
+"""The bytes that every schedule of a network moves: each datum that has to move, once."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 
 @dataclass(frozen=True)
 class Compulsory:
-    """Bytes of a whole batch that every schedule moves: between DRAM and tiles, into and out of buffers.
+    """Bytes of a whole batch that every schedule moves: from and to DRAM, into and out of tiles' buffers.
 
-    ``filled`` has every input that is read and every weight in one tile's buffer, ``emptied`` all outputs: so
-    do leaves on tiles, but a layer alone may pass its tensors by the buffers.
+    ``filled``: every input that is read and every weight enters the buffer of one tile at least. ``emptied``:
+    every output leaves a buffer. Both hold for leaves on tiles only: a layer mapped on the whole chip may
+    pass its tensors by the buffers.
     """
 
     dram_read: int
@@ -25,14 +26,16 @@ class Compulsory:
 
 
 def compulsory(graph: LayerGraph, batch: int) -> Compulsory:
-    """Compulsory traffic; a schedule may move more because of halos, copies and reloads."""
+    """The compulsory traffic of a network; halos, copies and reloads only add to it."""
     return sum(layers_traffic(graph, batch), Compulsory(0, 0, 0, 0))
 
 
 def layers_traffic(graph: LayerGraph, batch: int) -> list[Compulsory]:
-    """That of every layer: its weights and the network's inputs are read, outputs that none reads written.
+    """The compulsory traffic of every layer.
 
-    Layers that run alone read and write everything, and what goes to or comes from them passes DRAM, too.
+    Weights and the network's inputs are read from DRAM; outputs that no layer reads are written there. All
+    else may stay on the chip, except for layers that only run on the whole chip (``needs_whole_chip``): those
+    read and write everything in DRAM, so their producers write and their consumers read it there, too.
     """
     on_chip, through_dram = _readers(graph)
     found = []
@@ -53,7 +56,7 @@ def layers_traffic(graph: LayerGraph, batch: int) -> list[Compulsory]:
 
 
 def touched_inputs(layer: NetworkLayer, channels: int) -> int:
-    """Bytes of ``channels`` of a sample's inputs that are read."""
+    """Bytes of ``channels`` of one sample's inputs that some window touches."""
     if layer.kind in ("eltwise", "ptp"):
         return channels * layer.h * layer.w
     if layer.kind == "transpose":
@@ -67,7 +70,7 @@ def touched_inputs(layer: NetworkLayer, channels: int) -> int:
 
 
 def _readers(graph: LayerGraph) -> tuple[set[int], set[int]]:
-    """Layers whose outputs others read: those that may do so on the chip, those that cannot."""
+    """Producers by their readers: those that some layer may read on the chip, those read through DRAM."""
     on_chip, through_dram = set[int](), set[int]()
     for layer in graph.layers:
         (through_dram if layer.needs_whole_chip else on_chip).update(layer.producers, layer.weight_producers)
@@ -75,6 +78,7 @@ def _readers(graph: LayerGraph) -> tuple[set[int], set[int]]:
 
 
 def _channels_from_dram(graph: LayerGraph, layer: NetworkLayer) -> int:
+    """Channels of a layer's inputs that no schedule can bring from tile to tile."""
     if layer.needs_whole_chip:
         return layer.c
     inputs, _ = graph.reads(layer)
@@ -84,7 +88,10 @@ def _channels_from_dram(graph: LayerGraph, layer: NetworkLayer) -> int:
 
 
 def _weights(layer: NetworkLayer, batch: int) -> int:
-    """Bytes of weights, or of what takes their place: each sample's own, or the errors of an update."""
+    """Bytes of weights for a whole batch.
+
+    Weights that are activations are each sample's own; an update of weights has errors in their stead.
+    """
     if layer.part == "update":
         return batch * layer.k * layer.h * layer.w
     size = layer.k * layer.group_c * layer.r * layer.s * layer.has_weights

@@ -1,4 +1,7 @@
-"""Evaluates schedules on a chip segment by segment; a changed schedule costs what has changed."""
+"""Evaluates schedules on a chip segment by segment, and remembers segments.
+
+A search changes a tree at one spot. All other segments are the same objects as before, and cost a look-up.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,15 @@ from costmodel.schedule.tree.tree import Cut, Node, leaves
 from costmodel.schedule.tree.validity import NotPossibleError, violations
 
 MOST_REMEMBERED = 50_000
-"""Segments that an evaluator remembers before it begins anew."""
+"""How many segments an evaluator remembers before it forgets them all, which bounds its memory."""
 
 
 @dataclass(frozen=True)
 class _Segment:
-    """A valid segment, its layers, those outside of it whose outputs it reads, and its cost if it has one."""
+    """A valid segment: its layers, the layers outside of it whose outputs it reads, and what it costs.
+
+    The cost is the reason instead where it cannot run.
+    """
 
     node: Node
     layers: frozenset[str]
@@ -34,8 +40,11 @@ class _Segment:
 class ChipEvaluator:
     """Evaluates schedules of one network for one batch and chip; remembers leaves and segments.
 
-    ``exponents``: n and m of the objective E^n D^m, by which a leaf's partition and placement are picked.
-    ``tile_costs`` says what a layer costs on tiles.
+    ``tile_costs``: what layers cost within tiles. ``exponents``: n and m of the objective E^n D^m, by which
+    each leaf's partition and placement are picked.
+
+    Segments are remembered by value and, in front of that, by identity: hashing a large tree takes longer
+    than looking up its id. A remembered segment keeps its node alive, so an id cannot come to mean another.
     """
 
     def __init__(
@@ -54,7 +63,7 @@ class ChipEvaluator:
         self._by_identity: dict[int, _Segment] = {}
 
     def evaluate(self, tree: Node) -> ChipEvaluation:
-        """What a schedule, its RA tree, costs.
+        """What a schedule costs; ``tree`` is its RA tree.
 
         InputError for a tree that is not of this network and batch, NotPossibleError when buffers or tiles do
         not suffice.
@@ -67,14 +76,14 @@ class ChipEvaluator:
         return ChipEvaluation(tree, self.chip, rounds, costs)
 
     def segment(self, segment: Node) -> NodeCost:
-        """What a child of a root T cut costs, whatever is around it; NotPossibleError as for schedules.
+        """What a child of a root T cut costs, whatever is around it.
 
-        InputError for one that is not of this network.
+        InputError for one that is not of this network, NotPossibleError as for whole trees.
         """
         return _possible(self._known(segment, segment))
 
     def _known(self, tree: Node, node: Node) -> _Segment:
-        """A segment of a tree, from memory where it came up before; unchanged ones are the same objects."""
+        """A segment of a tree, counted unless it is remembered."""
         found = self._by_identity.get(id(node))
         if found is not None and found.node is node:
             return found
@@ -88,6 +97,7 @@ class ChipEvaluator:
         return found
 
     def _counted(self, tree: Node, node: Node) -> _Segment:
+        """A new segment; where it is not valid, the reasons given are those of the whole ``tree``."""
         names = frozenset(leaf.layer for leaf in leaves(node))
         producers = self.graph.producers
         inside = {name: [one for one in producers[name] if one in names] for name in names & producers.keys()}
@@ -103,15 +113,15 @@ class ChipEvaluator:
 
     def _fit_together(self, tree: Node, segments: Sequence[_Segment]) -> bool:
         """Whether valid segments make a valid tree: batches, and every layer once and after its producers."""
-        share = tree.batch
+        batch = tree.batch
         if isinstance(tree, Cut) and tree.kind == "T":
-            share = tree.batch // tree.subbatches
+            batch = tree.batch // tree.subbatches
             if tree.batch % tree.subbatches:
                 return False
         seen: set[str] = set()
         for segment in segments:
             if (
-                segment.node.batch != share
+                segment.node.batch != batch
                 or not segment.needs <= seen
                 or not seen.isdisjoint(segment.layers)
             ):
@@ -120,18 +130,20 @@ class ChipEvaluator:
         return tree.batch == self.batch and len(seen) == len(self.graph.layers)
 
     def _refuse(self, reasons: Sequence[str]) -> None:
+        """InputError with the first reasons, if there are any."""
         if reasons:
             raise InputError("schedule", f"a valid tree of {self.graph.name}", "; ".join(reasons[:3]))
 
 
 def _rounds_of_segments(tree: Node) -> tuple[int, tuple[Node, ...]]:
-    """How often the segments of a tree run, and the segments: a root that is no T cut is the only one."""
+    """How often the segments of a tree run, and these: the children of a root T cut, or else the root."""
     if isinstance(tree, Cut) and tree.kind == "T":
         return tree.subbatches, tree.children
     return 1, (tree,)
 
 
 def _possible(segment: _Segment) -> NodeCost:
+    """The cost of a segment; raises a new NotPossibleError, as a remembered one would collect tracebacks."""
     if isinstance(segment.cost, NotPossibleError):
         raise NotPossibleError(*segment.cost.args)
     return segment.cost

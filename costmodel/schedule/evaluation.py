@@ -1,4 +1,4 @@
-"""What a schedule costs on a chip, in numbers and as a chart."""
+"""What a schedule costs on a chip: numbers for the whole batch, and the S-T chart."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from costmodel.schedule.tree.tree import Cut, Node
 class ChipEvaluation:
     """What a schedule costs for the whole batch.
 
-    ``rounds`` times the ``segments`` follow one another. ``parts_pj``: energy by ENERGY_PARTS.
-    ``noc_hop_bytes``: bytes times links. ``bubble_tile_cycles``: tiles times cycles in which they wait.
+    The ``segments`` run one after the other, and all of that ``rounds`` times.
     """
 
     tree: Node
@@ -54,17 +53,18 @@ class ChipEvaluation:
 
     @property
     def noc_hop_bytes(self) -> float:
-        """Bytes times links; those of DRAM are spread evenly over its ports."""
-        spread = sum(int(segment.links.sum()) for segment in self.segments)
-        alone = sum(segment.whole_chip.hop_bytes for segment in self.segments if segment.whole_chip)
-        return self.rounds * spread / len(self.chip.ports) + self.rounds * alone
+        """Bytes times the links that each crosses; DRAM's bytes are spread evenly over its ports."""
+        on_tiles = sum(int(segment.links.sum()) for segment in self.segments)
+        on_whole_chip = sum(segment.whole_chip.hop_bytes for segment in self.segments if segment.whole_chip)
+        return self.rounds * on_tiles / len(self.chip.ports) + self.rounds * on_whole_chip
 
     @property
     def bubble_tile_cycles(self) -> int:
+        """Tiles times cycles in which they wait: pipelines that fill and drain, uneven parts, slow DRAM."""
         return self.chip.tiles * self.cycles - self.rounds * sum(segment.busy for segment in self.segments)
 
     def nodes(self) -> Iterator[NodeCost]:
-        """Of all nodes from the top down and left to right; those of a root T cut without the root."""
+        """The costs of all nodes from the top down and left to right, without the root if it is a T cut."""
         waiting = list(reversed(self.segments))
         while waiting:
             cost = waiting.pop()
@@ -72,7 +72,7 @@ class ChipEvaluation:
             waiting += reversed(cost.children)
 
     def spatial_temporal(self, producers: Producers) -> list[ChartBox]:
-        """The S-T graph (section 3.1.1)."""
+        """The S-T graph (SET, section 3.1.1)."""
         tree, costs = self.tree, list(self.nodes())
         cycles = [cost.cycles for cost in costs]
         tiles = [(cost.first_tile, cost.first_tile + cost.tiles) for cost in costs]

@@ -1,8 +1,15 @@
-"""A segment: what has the whole chip to itself while it runs, from its leaves up.
+"""What a segment costs: a sub-tree that has the whole chip to itself while it runs.
 
-Children of a root T cut are segments, and a root that is no T cut is one: its weights are loaded and pinned
-for each batch of it, and only DRAM connects it to the others (section 3.3.1). So its cost is its own. A
-segment that is one leaf may do without pinned weights, and have its loop nest mapped on the whole chip.
+Each child of a root T cut is a segment; a root that is no T cut is the only one. A segment's weights are
+loaded and stay in the tiles' buffers (they are pinned) for each of its batches, and only DRAM connects it to
+other segments (SET, section 3.3.1). So its cost does not depend on the rest of the tree.
+
+The cost is found in two passes. From the leaves up, every node gets its normalized processing time and the
+tiles that it needs at least (``_planned``). From the top down, S cuts divide their tiles by these, leaves are
+searched on the tiles that they got, and costs are added up on the way back (``_node``).
+
+A segment of a single leaf can run in another way: its loop nest mapped on the whole chip as one stack of
+levels, with nothing pinned (``whole_chip_cost.py``). The better of the two counts.
 """
 
 from __future__ import annotations
@@ -27,16 +34,18 @@ from costmodel.schedule.whole_chip_cost import WholeChipCost
 
 Array = NDArray[Any]
 ENERGY_PARTS = ("tiles", "transfers", "noc", "dram")
-"""Within tiles; between their buffers and the NoC; on links; in DRAM."""
+"""Energy within tiles, of transfers between their buffers and the NoC, on links, and in DRAM."""
 
 
 @dataclass(frozen=True)
 class NodeCost:
-    """What a node costs; ``cycles`` for one batch of its own, all else for one batch of its segment.
+    """What a node of a segment costs.
 
-    ``parts_pj`` [4]: energy by ENERGY_PARTS. ``links`` [X * Y * 4]: bytes times DRAM ports on each link.
-    ``busy``: tiles times cycles in which they compute. A leaf has its partition and placement in ``leaf``, or
-    its costs ``alone``: then nobody knows its links [0] one by one, and its buffers are the mapping's.
+    ``cycles`` is the time of one batch of the node itself; all other numbers are for one batch of its
+    segment. ``parts_pj`` [4]: energy by ENERGY_PARTS. ``busy``: tiles times cycles in which they compute.
+    ``links`` [X * Y * 4]: bytes times DRAM ports on each link. ``held``: bytes in the tiles' buffers. A leaf
+    on tiles has its partition and placement in ``leaf``. A leaf mapped on the whole chip has its costs in
+    ``whole_chip`` instead; its ``links`` are empty [0] and its ``held`` zero, for the mapping says both.
     """
 
     node: Node
@@ -60,9 +69,10 @@ class NodeCost:
 
 @dataclass(frozen=True)
 class _Planned:
-    """A node with what is known before it has tiles: ``cycles`` is its normalized processing time.
+    """A node with what is known before it has tiles.
 
-    ``stages`` [children] of an S cut.
+    ``cycles``: its normalized processing time, that of one tile; ``least_tiles``: tiles that it needs;
+    ``stages`` [children] of an S cut: the pipeline stage in which each child starts.
     """
 
     node: Node
@@ -73,7 +83,7 @@ class _Planned:
 
 
 class SegmentEvaluation:
-    """Evaluates one segment; ``normalized``: cycles by layer."""
+    """Evaluates one segment with the data flow ``flow``; ``normalized``: cycles of a layer on one tile."""
 
     def __init__(
         self,
@@ -85,10 +95,10 @@ class SegmentEvaluation:
         self._chip: Chip = search.chip
         self._graph: LayerGraph = search.graph
         self._batch = 1
-        self._places: dict[int, Placement] = {}
+        self._placements: dict[int, Placement] = {}
 
     def cost(self, segment: Node) -> NodeCost:
-        """NotPossibleError when buffers, tiles or PEs do not suffice."""
+        """What the segment costs; NotPossibleError when buffers, tiles or PEs do not suffice."""
         self._batch = segment.batch
         if isinstance(segment, Leaf):
             return self._cheapest(segment)
@@ -99,23 +109,27 @@ class SegmentEvaluation:
         return self._node(planned, 0, self._chip.tiles, True)
 
     def _cheapest(self, leaf: Leaf) -> NodeCost:
-        """A segment of one layer, which is pinned or alone, by the objective of its energy and cycles."""
-        alone = self._alone(leaf)
+        """A segment of one layer: with pinned weights or mapped on the whole chip, the better by E^n D^m.
+
+        What only runs on the whole chip, or does not fit with pinned weights, has no choice.
+        """
+        on_chip = self._on_whole_chip(leaf)
         if self._graph.layers[self._graph.index[leaf.layer]].needs_whole_chip:
-            if alone is None:
+            if on_chip is None:
                 raise NotPossibleError(
                     f"{leaf.layer}: runs alone on the chip only, and has no mapping of {leaf.batch} samples"
                 )
-            return alone
+            return on_chip
         try:
             pinned = self._leaf(leaf, 0, self._chip.tiles)
         except NotPossibleError:
-            if alone is None:
+            if on_chip is None:
                 raise
-            return alone
-        return pinned if alone is None else min(pinned, alone, key=self._objective)
+            return on_chip
+        return pinned if on_chip is None else min(pinned, on_chip, key=self._objective)
 
-    def _alone(self, leaf: Leaf) -> NodeCost | None:
+    def _on_whole_chip(self, leaf: Leaf) -> NodeCost | None:
+        """The leaf mapped on the whole chip; None where the tile costs do not offer that."""
         cost = self._search.tile_costs.on_whole_chip(self._graph.index[leaf.layer], leaf.batch)
         if cost is None:
             return None
@@ -139,9 +153,11 @@ class SegmentEvaluation:
         return float(sum(cost.parts_pj) ** energy * cost.cycles**cycles)
 
     def _planned(self, node: Node, cuts: Iterator[Sequence[int]]) -> _Planned:
-        """Normalized processing times (section 3.3.2), with fill and drain, and tiles needed.
+        """The node's normalized processing time and least tiles, from its leaves up (SET, section 3.3.2).
 
-        ``cuts``: the stages of the cuts that come next, from the top and left.
+        A T cut takes its children's time together. An S cut does too, as if one tile ran them in turn, but
+        fill and drain keep tiles waiting: with sb sub-batches and s stages before the last, sb + s periods
+        pass for sb periods of work. ``cuts``: the stages of the cuts that come next, from the top and left.
         """
         if isinstance(node, Leaf):
             return _Planned(node, self._normalized(self._graph.index[node.layer]), 1)
@@ -155,7 +171,11 @@ class SegmentEvaluation:
         return _Planned(node, cycles, least, children, stages)
 
     def _node(self, planned: _Planned, first: int, tiles: int, once: bool) -> NodeCost:
-        """``once``: the node runs once while the segment's weights are pinned."""
+        """What a node costs on ``tiles`` tiles from ``first`` on.
+
+        ``once``: the node runs a single time while the segment's weights are pinned, because no cut above it
+        has several sub-batches. Then its weights need not stay (see :func:`.buffers.cut_in_time`).
+        """
         node = planned.node
         if isinstance(node, Leaf):
             return self._leaf(node, first, tiles)
@@ -172,6 +192,7 @@ class SegmentEvaluation:
         return self._cut(node, children, cycles, held)
 
     def _side_by_side(self, planned: _Planned, first: int, tiles: int, once: bool) -> list[NodeCost]:
+        """The children of an S cut, each on tiles of its own, from the first to the last in a row."""
         weights = [child.cycles for child in planned.children]
         given = allocate(tiles, weights, [child.least_tiles for child in planned.children])
         if given is None:
@@ -186,11 +207,16 @@ class SegmentEvaluation:
         return costs
 
     def _cut(self, cut: Cut, children: Sequence[NodeCost], cycles: int, held: Held) -> NodeCost:
+        """Adds up the children; an S cut takes no less time than DRAM and the busiest link need for it.
+
+        Its children use links and DRAM at the same time, so each of them may be fast enough and all together
+        not. The children of a T cut follow one another and have waited for their own data.
+        """
         links = np.sum([child.links for child in children], axis=0)
         read = sum(child.dram_read_bytes for child in children)
         written = sum(child.dram_write_bytes for child in children)
         runs = self._batch // cut.batch
-        if cut.kind == "S":  # a T cut's children have waited for their own data already
+        if cut.kind == "S":
             cycles = max(cycles, self._chip.least_cycles(read + written, int(links.max()), runs))
         parts = zip(*(child.parts_pj for child in children), strict=True)
         tiles, transfers, noc, dram = (sum(part) for part in parts)
@@ -209,9 +235,10 @@ class SegmentEvaluation:
         )
 
     def _leaf(self, leaf: Leaf, first: int, tiles: int) -> NodeCost:
+        """The cheapest way for a leaf with pinned weights; later leaves learn where its outputs are."""
         layer, flow = self._graph.index[leaf.layer], self._flow
         runs = self._batch // leaf.batch
-        producers = {number: self._places[number] for number in flow.sources.get(layer, ())}
+        producers = {number: self._placements[number] for number in flow.sources.get(layer, ())}
         run = LeafRun(leaf.batch, first, tiles, runs, layer in flow.written)
         cost = self._search.cost(layer, run, producers)
         if cost is None:
@@ -219,7 +246,7 @@ class SegmentEvaluation:
                 f"{leaf.layer}: no partition of {leaf.batch} samples among {tiles} tiles fits the buffers "
                 "of tiles and PEs"
             )
-        self._places[layer] = cost.place
+        self._placements[layer] = cost.place
         held = self._leaf_held(layer, cost, producers)
         self._check(leaf.layer, held)
         return NodeCost(
@@ -237,6 +264,7 @@ class SegmentEvaluation:
         )
 
     def _parts_pj(self, cost: LeafCost) -> tuple[float, float, float, float]:
+        """Energy by ENERGY_PARTS; links count bytes times ports, so their sum is divided by the ports."""
         noc, dram = self._chip.noc, self._chip.dram
         hop_bytes = int(cost.links.sum()) / len(self._chip.ports)
         dram_pj = cost.dram_read_bytes * dram.read_pj_per_byte
@@ -244,7 +272,9 @@ class SegmentEvaluation:
         return cost.tiles_pj, cost.transfers_pj, hop_bytes * noc.hop_pj_per_byte, dram_pj
 
     def _leaf_held(self, layer: int, cost: LeafCost, producers: Mapping[int, Placement]) -> Held:
-        """Sorts what a leaf holds by where it comes from."""
+        """What a leaf holds, by where it comes from: pinned weights, DRAM, or a producer some cuts further
+        up.
+        """
         weights = from_dram = np.zeros(self._chip.tiles, np.int64)
         arriving: list[Array] = []
         for stream, held in zip(self._search.streams[layer], cost.held, strict=True):
@@ -259,6 +289,7 @@ class SegmentEvaluation:
         return leaf_held(weights, from_dram, tuple(arriving), self._chip.tile.output_stream_bytes)
 
     def _check(self, where: str, held: Held) -> None:
+        """NotPossibleError where the fullest tile has to hold more than its buffer."""
         most, size = held.most, self._chip.tile.buffer.size_bytes
         if most > size:
             raise NotPossibleError(f"{where}: a tile has to hold {most:,} bytes and has {size:,}")

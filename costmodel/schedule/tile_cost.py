@@ -1,4 +1,8 @@
-"""What a layer costs on tiles apart from NoC, DRAM and the transfers into and out of the tiles' buffers."""
+"""The protocol by which the chip model asks what layers cost within tiles.
+
+That is everything from the tiles' buffers inwards: NoC, DRAM and transfers into and out of the buffers are
+the chip model's own. Mapping solvers stand behind it (``solvers/schedule/tiles``), or tables.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +21,13 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class TileRows:
-    """The ways to cut one batch of a layer into parts, one a tile; all arrays have a row a way.
+    """The partitions of one batch of a layer that may be used; all arrays have a row for each.
 
-    ``parts`` [n, 4] int: into how many K, B, H and W are cut; their product is the number of tiles.
-    ``energy_pj`` [n]: of one batch on all tiles, from the tiles' buffers inwards (their accesses by the PEs
-    included, filling them over the NoC and emptying them not). ``cycles`` [n] int: of the slowest tile.
-    A partition that no tile can compute has no row. The best for each share may be of another solver's
-    making; the chip model picks rows and never asks how a tile computes its share.
+    ``parts`` [n, 4] int: into how many parts K, B, H and W are cut; their product is the number of tiles.
+    ``energy_pj`` [n]: of one batch on all tiles, from the tiles' buffers inwards: reads and writes by the PEs
+    are included, filling buffers over the NoC and emptying them is not. ``cycles`` [n] int: of the slowest
+    tile. A partition that no tile can compute has no row. The chip model picks rows; it never asks how a tile
+    computes its part.
     """
 
     parts: Array
@@ -40,7 +44,7 @@ class TileRows:
 
     @staticmethod
     def of(rows: list[tuple[tuple[int, int, int, int], float, int]]) -> TileRows:
-        """From (parts, energy in pJ on all tiles, cycles) of every way."""
+        """From (parts, energy in pJ on all tiles, cycles) of every partition."""
         return TileRows(
             np.array([row[0] for row in rows], np.int64).reshape(-1, 4),
             np.array([row[1] for row in rows], np.float64),
@@ -50,11 +54,11 @@ class TileRows:
 
 @dataclass(frozen=True)
 class TileFloor:
-    """Proven lower bounds for one sample of a layer, whatever the partition, or the mapping alone.
+    """Proven lower bounds for one sample of a layer, for all partitions and mappings on the whole chip.
 
-    ``energy_pj``: that of :class:`TileRows` over the batch; ``whole_chip_pj``: that of tiles and transfers of
-    :class:`WholeChipCost`, infinite where it is not offered. ``tile_cycles``: tiles x cycles over the batch,
-    of both.
+    ``energy_pj``: the energy of :class:`TileRows`, divided by the batch. ``whole_chip_pj``: that of tiles and
+    transfers of a :class:`WholeChipCost`, divided by the batch; infinite where none is offered.
+    ``tile_cycles``: tiles times cycles of either, divided by the batch.
     """
 
     energy_pj: float
@@ -66,9 +70,9 @@ class TileFloors(Protocol):
     """A source of lower bounds for the layers (by index) of one network on one kind of tile."""
 
     def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
-        """What no row of this layer is below, for leaves of these ``batches`` on up to ``tiles`` tiles.
+        """Bounds on leaves of this layer with any of ``batches`` samples on up to ``tiles`` tiles.
 
-        Nor is the layer alone with any of these batches.
+        They bound the layer mapped on the whole chip with these batches as well.
         """
         ...
 
@@ -77,15 +81,15 @@ class TileCosts(TileFloors, Protocol):
     """A source of tile costs for the layers (by index) of one network on one kind of tile."""
 
     def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
-        """All ways worth a look to compute ``batch`` samples on ``tiles`` tiles; asked repeatedly."""
+        """The partitions of ``batch`` samples among ``tiles`` tiles that may be used; asked repeatedly."""
         ...
 
     def normalized_cycles(self, layer: int) -> float:
-        """Cycles of one sample on one tile, above 0: the weight of the layer when S cuts share tiles."""
+        """Cycles of one sample on one tile, above 0: a layer's weight when S cuts divide tiles."""
         ...
 
     def on_whole_chip(self, layer: int, batch: int) -> WholeChipCost | None:
-        """What ``batch`` samples cost if the layer has the chip to itself, with all data in DRAM.
+        """What ``batch`` samples cost with the layer mapped on the whole chip, all data in DRAM.
 
         None: that is not offered, or there is no mapping.
         """
@@ -93,7 +97,7 @@ class TileCosts(TileFloors, Protocol):
 
 
 def table_floor(costs: TileCosts, layer: int, batches: Sequence[int], most_tiles: int) -> TileFloor:
-    """A floor by looking at all rows and layers alone that there are; infinite where there is none."""
+    """The bounds that ``costs`` implies, by going through all its rows; infinite where there is none."""
     energy, whole_chip_pj, tile_cycles = float("inf"), float("inf"), float("inf")
     for batch in batches:
         for tiles in range(1, most_tiles + 1):
@@ -101,8 +105,8 @@ def table_floor(costs: TileCosts, layer: int, batches: Sequence[int], most_tiles
             if len(rows.parts):
                 energy = min(energy, float(rows.energy_pj.min()) / batch)
                 tile_cycles = min(tile_cycles, int(rows.cycles.min()) * tiles / batch)
-        alone = costs.on_whole_chip(layer, batch)
-        if alone is not None:
-            whole_chip_pj = min(whole_chip_pj, (alone.parts_pj[0] + alone.parts_pj[1]) / batch)
-            tile_cycles = min(tile_cycles, alone.tile_cycles / batch)
+        on_chip = costs.on_whole_chip(layer, batch)
+        if on_chip is not None:
+            whole_chip_pj = min(whole_chip_pj, (on_chip.parts_pj[0] + on_chip.parts_pj[1]) / batch)
+            tile_cycles = min(tile_cycles, on_chip.tile_cycles / batch)
     return TileFloor(energy, tile_cycles, whole_chip_pj)

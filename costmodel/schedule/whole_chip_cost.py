@@ -1,8 +1,10 @@
-"""A layer alone on the chip, its data in DRAM: KAPLA's segments of one layer (section IV-B).
+"""A layer mapped on the whole chip, its data in DRAM: KAPLA's segments of one layer (section IV-B).
 
-The whole chip is one stack of levels, DRAM above the tiles' buffers, and the layer's loop nest is mapped on
-it. So nothing is pinned: weights and inputs may be fetched in tiles, and again.
-:func:`costmodel.mapping.evaluate` counts words; the mesh is counted link by link, as for all schedules.
+The chip is taken as one stack of levels, the tiles' levels and buffers below DRAM, and the layer's loop nest
+is mapped on it. Unlike a leaf of SET's trees such a layer pins nothing: its weights and inputs are fetched in
+pieces, and again where the mapping says so. Hence it needs no capacity for all of its weights.
+:func:`costmodel.mapping.evaluate.evaluate` counts words and energy within tiles; links are counted one by
+one, as for all schedules.
 """
 
 from __future__ import annotations
@@ -30,10 +32,11 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class WholeChipCost:
-    """What one batch of a layer costs alone on the chip, everything from DRAM and back.
+    """What one batch of a layer costs on the whole chip, with all data from DRAM and back to it.
 
-    ``parts_pj`` [4]: energy within tiles, between their buffers and the NoC, on links, in DRAM.
-    ``tile_cycles``: tiles times cycles in which they compute. ``hop_bytes``: bytes times links.
+    ``parts_pj`` [4]: energy within tiles, between their buffers and the NoC, on links, in DRAM. ``cycles``:
+    the layer's time. ``tile_cycles``: tiles times cycles in which they compute. ``hop_bytes``: bytes times
+    the links that they cross.
     """
 
     parts_pj: tuple[float, float, float, float]
@@ -45,10 +48,12 @@ class WholeChipCost:
 
     def __post_init__(self) -> None:
         if len(self.parts_pj) != 4 or not all(0 <= part < inf for part in self.parts_pj):
-            raise InputError("layer alone", "four energies of at least 0", self.parts_pj, key="parts_pj")
+            raise InputError(
+                "layer on the whole chip", "four energies of at least 0", self.parts_pj, key="parts_pj"
+            )
         least = min(self.cycles - 1, self.tile_cycles, self.dram_read_bytes, self.dram_write_bytes)
         if least < 0 or not 0 <= self.hop_bytes < inf:
-            raise InputError("layer alone", "at least a cycle, and counts of at least 0", self)
+            raise InputError("layer on the whole chip", "at least a cycle, and counts of at least 0", self)
 
     @property
     def energy_pj(self) -> float:
@@ -58,9 +63,10 @@ class WholeChipCost:
 def whole_chip_cost(chip: Chip, nest: Layer, mapping: AnyMapping) -> WholeChipCost:
     """What a mapping of ``nest`` on the whole chip's architecture costs; a word is a byte.
 
-    Of the placements of DRAM's spatial loops on the mesh the one with the fewest hops counts. Outputs are
-    read from a buffer on their way out, which a stack of levels does not count. Raises InputError for a
-    mapping that is none of this chip and layer, and for tiles without an architecture.
+    DRAM's spatial loops spread data over the tiles; of the ways to place these loops on the mesh, the one
+    with the fewest hops counts. Two things are counted here and not by the stack of levels: writing to every
+    buffer what arrives over the NoC, and reading outputs from a buffer on their way out. Raises InputError
+    for a mapping that does not fit this chip and layer, and for tiles without an architecture.
     """
     architecture = counted_architecture(chip)
     if architecture is None:
@@ -74,7 +80,8 @@ def whole_chip_cost(chip: Chip, nest: Layer, mapping: AnyMapping) -> WholeChipCo
     tiles_pj = counted.mac_energy_pj + sum(level.energy_pj for level in counted.levels[:-1]) - filling
     return _cost(
         chip,
-        (max(tiles_pj, 0.0), filling + emptying),  # a difference of sums, which may be off by their rounding
+        # tiles_pj is a difference of sums: where it should be 0, rounding may leave it just below
+        (max(tiles_pj, 0.0), filling + emptying),
         (counted.cycles, _computing(counted) * placed[0][0].group.size),
         (sum(reads for reads, _ in moved.values()), sum(updates for _, updates in moved.values())),
         min((link_loads(chip, deliveries) for deliveries in placed), key=lambda loads: int(loads.sum())),
@@ -82,9 +89,11 @@ def whole_chip_cost(chip: Chip, nest: Layer, mapping: AnyMapping) -> WholeChipCo
 
 
 def streamed_layer_cost(chip: Chip, layer: NetworkLayer, batch: int) -> WholeChipCost | None:
-    """A layer without products, streamed through the tiles: planes of its channels and samples, row by row.
+    """What a layer without products costs when it is streamed through the tiles.
 
-    Inputs are read and outputs written once. None where a buffer cannot hold the rows under a window.
+    Planes (one channel of one sample) are dealt out evenly to all tiles, and each tile goes through its
+    planes row by row, holding only the rows under a window. So every input is read once and every output
+    written once. None where a buffer cannot hold the rows under a window.
     """
     window = layer.operands * layer.r * max(layer.input_w, layer.w) + layer.w
     if window + chip.tile.output_stream_bytes > chip.tile.buffer.size_bytes:
@@ -115,7 +124,12 @@ def _cost(
     dram_bytes: tuple[int, int],
     loads: Array,
 ) -> WholeChipCost:
-    """Adds ``loads`` of links and DRAM to pJ of tiles and transfers, and to cycles, of all and of tiles."""
+    """A WholeChipCost from its parts.
+
+    ``in_tiles_pj``: within tiles, and of transfers. ``cycles``: of the computation, and tiles times cycles.
+    ``dram_bytes``: read and written. ``loads`` [X, Y, 4]: bytes times ports on links; the layer takes no less
+    time than DRAM and the busiest link.
+    """
     read, written = dram_bytes
     hop_bytes = int(loads.sum()) / len(chip.ports)
     dram_pj = read * chip.dram.read_pj_per_byte + written * chip.dram.write_pj_per_byte
@@ -130,7 +144,7 @@ def _cost(
 
 
 def _filling_pj(buffer: StorageLevel, counted: Evaluation) -> float:
-    """What arrives over the NoC is written to all buffers that keep it."""
+    """Energy (pJ) of writing what arrives over the NoC to all buffers that keep it, in whole blocks."""
     blocks = (
         traffic.instances * -(-traffic.fills // buffer.block_size)
         for traffic in counted.levels[-2].tensors.values()
@@ -139,7 +153,7 @@ def _filling_pj(buffer: StorageLevel, counted: Evaluation) -> float:
 
 
 def _emptied(nest: Layer, counted: Evaluation, deliveries: list[Delivery]) -> int:
-    """Bytes of outputs that leave all buffers for DRAM; none where outputs pass the buffers by."""
+    """Bytes of outputs that leave the tiles' buffers for DRAM; none where outputs pass the buffers by."""
     if nest.output.name not in counted.levels[-2].tensors:
         return 0
     out = (delivery for delivery in deliveries if delivery.to_dram)
@@ -147,5 +161,5 @@ def _emptied(nest: Layer, counted: Evaluation, deliveries: list[Delivery]) -> in
 
 
 def _computing(counted: Evaluation) -> int:
-    """Cycles of a tile, without waiting for DRAM."""
+    """Cycles in which a tile computes, without waiting for DRAM."""
     return max(level.cycles for level in counted.levels[:-1])

@@ -1,4 +1,4 @@
-"""Layers whose weights all tiles together cannot hold, as several layers of fewer outputs that they can."""
+"""Cuts layers whose weights do not fit all tiles together into several layers of fewer outputs that do."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from solvers.schedule.tiles.layer_parts import factorization_array, held_bytes
 
 
 def fitted(graph: LayerGraph, chip: Chip) -> LayerGraph:
-    """``graph`` with layers of constant weights cut along K into as few parts as fit the chip's buffers.
+    """``graph`` with its too large layers cut along K, each into as few parts as fit the chip's buffers.
 
-    The large products of AlexNet and VGG are such layers on a small chip: no RA tree of theirs is possible,
-    and one of their parts is. A part is named after its layer, ``fc6[0]``, reads all inputs, and its readers
-    read all parts. A graph that fits is returned as it is; what no cut makes fit stays whole, and so do
-    layers that run alone and those of which some layer reads only some channels.
+    A leaf of an RA tree pins all its weights, so a layer that is too large makes every tree impossible: the
+    large products of AlexNet and VGG are so on a small chip. A part is named after its layer, ``fc6[0]``; it
+    reads all of the layer's inputs, and the layer's readers read all parts.
+    A graph that fits is returned as it is. Layers stay whole that no cut makes fit, that have activations as
+    weights, that only run on the whole chip, or of which some reader takes only some channels.
     """
     whole = _read_in_part(graph)
     parts = [[it] if number in whole else _parts(it, chip) for number, it in enumerate(graph.layers)]
@@ -43,7 +44,7 @@ def fitted(graph: LayerGraph, chip: Chip) -> LayerGraph:
 
 
 def _read_in_part(graph: LayerGraph) -> set[int]:
-    """The layers of which some layer reads some but not all channels."""
+    """The numbers of layers of which some reader takes some but not all channels."""
     reads = (one for layer in graph.layers for kind in graph.reads(layer) for one in kind)
     return {one.producer for one in reads if one.channels < graph.layers[one.producer].k}
 
@@ -51,7 +52,10 @@ def _read_in_part(graph: LayerGraph) -> set[int]:
 def _channels(
     graph: LayerGraph, layer: NetworkLayer, parts: Sequence[Sequence[NetworkLayer]]
 ) -> tuple[Channels, ...]:
-    """Those that a layer reads where the layers before are in parts, which it reads whole; () if all."""
+    """The channels that a layer reads of each producer, with producers in parts; () if it reads all.
+
+    A producer in parts is read whole, as :func:`fitted` leaves others uncut.
+    """
     if not layer.channels:
         return ()
     reads = (one for kind in graph.reads(layer) for one in kind)
@@ -63,7 +67,7 @@ def _channels(
 
 
 def _parts(layer: NetworkLayer, chip: Chip) -> list[NetworkLayer]:
-    """The layer alone where it fits, or cannot be cut; else its parts, as equal as they can be."""
+    """The parts of a layer, as equal as they can be; just the layer where it fits or cannot be cut."""
     if layer.kind not in ("conv", "fc") or layer.weight_producers or layer.needs_whole_chip:
         return [layer]
     if _fits(layer, chip.tile, chip.tiles):
@@ -76,13 +80,13 @@ def _parts(layer: NetworkLayer, chip: Chip) -> list[NetworkLayer]:
 
 
 def _cut(layer: NetworkLayer, count: int) -> Iterator[NetworkLayer]:
-    """``count`` parts, the largest first."""
+    """``count`` parts of nearly equal K, the largest first."""
     for part in range(count):
         k = (layer.k + count - 1 - part) // count
         yield replace(layer, name=f"{layer.name}[{part}]", k=k)
 
 
 def _fits(layer: NetworkLayer, tile: Tile, tiles: int) -> bool:
-    """Whether some partition of a sample among all tiles fits their buffers."""
+    """Whether some partition of one sample among all tiles fits their buffers."""
     held = held_bytes(layer, -(-np.array(layer.sizes(1)) // factorization_array(tiles)))
     return bool((held <= tile.buffer.size_bytes - tile.output_stream_bytes).any())

@@ -1,4 +1,4 @@
-"""What layers cost alone on the chip, their loop nests mapped on it as one stack of levels."""
+"""What layers cost mapped on the whole chip: a table, and how to solve what it lacks."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ NestShape = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class WholeChipCosts:
-    """Layers of one network alone on ``chip``, the single-layer segments of section IV-B.
+    """Costs of a network's layers, each mapped on the whole ``chip``: KAPLA's single-layer segments (IV-B).
 
-    ``known``: costs by the shape of the loop nest, None where no mapping was found. Others are asked of
-    ``solve`` and remembered; without it LookupError is raised. Layers without products need no mapping.
+    ``known``: costs by the shape of the loop nest; None where no mapping was found. A nest that is not known
+    is asked of ``solve`` and remembered; without ``solve``, LookupError is raised. Layers without products
+    are streamed through the tiles and need no mapping.
     """
 
     chip: Chip

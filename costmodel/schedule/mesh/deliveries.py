@@ -1,8 +1,9 @@
-"""Data between DRAM and groups of tiles as loads of the mesh's links, as the compiled leaves count it.
+"""What DRAM exchanges with groups of tiles, as loads of the mesh's links.
 
-DRAM's bytes are spread evenly over its ports. Bytes from DRAM go in one tree from every port to all tiles of
-the group that needs them: along the port's row, then along columns. Bytes to DRAM go along the tile's row,
-then along the port's column; those of one group are partial sums, added where their ways meet.
+The rules are those of ``flows_kernel.py``, for any groups of tiles in NumPy: DRAM's bytes are spread evenly
+over its ports. Bytes from DRAM go in one tree from every port to all tiles of the group that needs them,
+along the port's row, then along columns. Bytes to DRAM go along the tile's row, then along the port's column;
+those of one group are partial sums of the same outputs, and are added where their ways meet.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ EAST, NORTH, WEST, SOUTH = 0, 1, 2, 3
 
 
 class Delivery(NamedTuple):
-    """``group`` [columns, rows]: the group of each tile in use; ``size`` [groups]: bytes from or to each."""
+    """Bytes of one tensor from DRAM, or to it.
+
+    ``group`` [columns, rows]: the group that each tile in use belongs to. ``size`` [groups]: bytes for each.
+    """
 
     group: Array
     size: Array
@@ -29,10 +33,11 @@ class Delivery(NamedTuple):
 
 
 class _Reach(NamedTuple):
-    """Where groups are in a field of lines of places.
+    """How far groups extend over the tiles, line by line; lines are columns, or rows for the transposed mesh.
 
-    ``first``, ``last`` [groups]: their lines. ``line``, ``low``, ``high``, ``size`` [pairs], for each group
-    and line that it is in: the line, the group's first and last place there, its bytes.
+    ``first``, ``last`` [groups]: the first and last line with a tile of the group. The rest has one entry for
+    each group and each line that it is in, [pairs]: ``line``, the ``low``est and ``high``est index of the
+    group's tiles within it, and ``size``, the group's bytes.
     """
 
     first: Array
@@ -44,7 +49,7 @@ class _Reach(NamedTuple):
 
 
 def link_loads(chip: Chip, deliveries: Iterable[Delivery]) -> Array:
-    """Bytes times DRAM ports on the links [X, Y, 4] from every tile to the east, north, west and south."""
+    """Bytes times DRAM ports on the links [X, Y, 4] of every tile to the east, north, west and south."""
     ports = port_counts(chip)
     loads = np.zeros((chip.columns, chip.rows, 4), np.int64)
     for delivery in deliveries:
@@ -53,22 +58,29 @@ def link_loads(chip: Chip, deliveries: Iterable[Delivery]) -> Array:
 
 
 def _add_spreading(loads: Array, ports: Any, delivery: Delivery) -> None:
-    """From every port along its row to the group's columns, then along these."""
+    """Data from DRAM: from every port along its row to the group's columns, then along these.
+
+    A link carries what goes further than it, once for each port behind it; running sums find the former.
+    """
     columns, rows, _ = loads.shape
     reach = _reach(delivery)
     first, last = (_sums(lines, delivery.size, columns) for lines in (reach.first, reach.last))
     loads[:, :, EAST] += (_from(last) - last)[:, None] * ports.to_east
     loads[:, :, WEST] += (_up_to(first) - first)[:, None] * ports.to_west
-    low, high = (_sums_of_lines(reach, places, (columns, rows)) for places in (reach.low, reach.high))
+    low, high = (_sums_of_lines(reach, ends, (columns, rows)) for ends in (reach.low, reach.high))
     loads[:, :, SOUTH] += (_from(high) - high) * ports.to_south
     loads[:, :, NORTH] += (_up_to(low) - low) * ports.to_north
 
 
 def _add_merging(loads: Array, ports: Any, delivery: Delivery) -> None:
-    """In every row of the group to the port's column, then along it."""
+    """Data to DRAM: in every row of the group to the port's column, then along it, adding up on the way.
+
+    The tile of a row that is farthest from the port sends first; the other tiles of the group add to that, so
+    the row's links carry the group's bytes once.
+    """
     columns, rows, _ = loads.shape
     reach = _reach(delivery._replace(group=delivery.group.T))
-    low, high = (_sums_of_lines(reach, places, (rows, columns)) for places in (reach.low, reach.high))
+    low, high = (_sums_of_lines(reach, ends, (rows, columns)) for ends in (reach.low, reach.high))
     loads[:, :, EAST] += (_up_to(low) * ports.east_of).T
     loads[:, :, WEST] += (_from(high) * ports.west_of).T
     first, last = (_sums(lines, delivery.size, rows) for lines in (reach.first, reach.last))
@@ -77,13 +89,13 @@ def _add_merging(loads: Array, ports: Any, delivery: Delivery) -> None:
 
 
 def _reach(delivery: Delivery) -> _Reach:
-    """Where the groups of a delivery are; lines are the first axis."""
-    lines, places = delivery.group.shape
+    """How far the groups of a delivery extend; lines are the first axis of ``group``."""
+    lines, length = delivery.group.shape
     groups = len(delivery.size)
-    low, high = np.full((groups, lines), places), np.full((groups, lines), -1)
-    line, place = np.indices((lines, places))
-    np.minimum.at(low, (delivery.group, line), place)
-    np.maximum.at(high, (delivery.group, line), place)
+    low, high = np.full((groups, lines), length), np.full((groups, lines), -1)
+    line, index = np.indices((lines, length))
+    np.minimum.at(low, (delivery.group, line), index)
+    np.maximum.at(high, (delivery.group, line), index)
     found = high >= 0
     group, line = np.nonzero(found)
     first, last = found.argmax(axis=1), lines - 1 - found[:, ::-1].argmax(axis=1)
@@ -91,22 +103,22 @@ def _reach(delivery: Delivery) -> _Reach:
 
 
 def _sums(index: Array, size: Array, length: int) -> Array:
-    """Bytes [length] by index."""
+    """The sum of ``size`` for every value of ``index`` below ``length``."""
     sums = np.zeros(length, np.int64)
     np.add.at(sums, index, size)
     return sums
 
 
-def _sums_of_lines(reach: _Reach, place: Array, shape: tuple[int, int]) -> Array:
-    """Bytes [lines, places] by line and ``place`` [pairs]."""
-    return _sums(reach.line * shape[1] + place, reach.size, shape[0] * shape[1]).reshape(shape)
+def _sums_of_lines(reach: _Reach, index: Array, shape: tuple[int, int]) -> Array:
+    """Bytes of the given ``shape``, summed by line and by ``index`` [pairs] within it."""
+    return _sums(reach.line * shape[1] + index, reach.size, shape[0] * shape[1]).reshape(shape)
 
 
 def _up_to(sums: Array) -> Array:
-    """Of all that is at a place or before it, along the last axis."""
+    """Running sums from the start: all that is at an index or before it, along the last axis."""
     return np.cumsum(sums, axis=-1)
 
 
 def _from(sums: Array) -> Array:
-    """Of all that is at a place or after it, along the last axis."""
+    """Running sums from the end: all that is at an index or after it, along the last axis."""
     return np.cumsum(sums[..., ::-1], axis=-1)[..., ::-1]

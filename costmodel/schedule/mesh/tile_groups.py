@@ -1,4 +1,8 @@
-"""Which tiles need the same data of a loop nest mapped on the whole chip, and how much DRAM sends them."""
+"""Which tiles need the same data of a loop nest mapped on the whole chip, and what DRAM sends them.
+
+DRAM's spatial loops number the tiles. Two tiles need the same tile of a tensor exactly if it begins at the
+same element for both, that is if the loops between them do not move the tensor.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +25,10 @@ Sides = tuple[tuple[StridedLoop, ...], tuple[StridedLoop, ...]]
 
 
 def placements(mapping: Mapping, mesh: tuple[int, int]) -> Iterator[Sides]:
-    """Ways to place what DRAM's spatial loops spread on a ``mesh`` of (columns, rows).
+    """Ways to place DRAM's spatial loops on a ``mesh`` of (columns, rows).
 
-    They move equal words over different links. Every loop is once the innermost of its side, so that its
-    iterations are neighbours; sides are exchanged, too, where the mesh has room.
+    All move the same words, but over different links. Each loop of a side is tried as its innermost one,
+    whose iterations are neighbours; and the two sides are exchanged where they then still fit the mesh.
     """
     spread = nest_of(mapping).spatial[-1]
     count = len(mapping.levels[-1].spatial_x)
@@ -35,9 +39,9 @@ def placements(mapping: Mapping, mesh: tuple[int, int]) -> Iterator[Sides]:
 
 
 def deliveries_of(nest: Layer, sides: Sides, moved: ReadOnlyDict[str, tuple[int, int]]) -> list[Delivery]:
-    """What ``moved`` says of each tensor, words read from and written to DRAM, shared by groups of tiles.
+    """What DRAM exchanges with groups of tiles; ``moved``: words read and written of each tensor.
 
-    All groups get the same number of words, rounded up.
+    Every group of tiles gets the same number of words, rounded up.
     """
     found = []
     for tensor in nest.tensors:
@@ -50,7 +54,7 @@ def deliveries_of(nest: Layer, sides: Sides, moved: ReadOnlyDict[str, tuple[int,
 
 
 def tile_groups(tensor: Tensor, sides: Sides) -> Array:
-    """Of each tile in use [columns, rows] its group's number: that of all whose data begin at one place."""
+    """The group of each tile in use [columns, rows]: tiles whose part of the tensor begins at one element."""
     along_x, along_y = (_origins(tensor, loops) for loops in sides)
     origins = along_x[:, None, :] + along_y[None, :, :]
     codes = np.ravel_multi_index(tuple(np.moveaxis(origins, 2, 0)), tuple(origins.max(axis=(0, 1)) + 1))
@@ -59,14 +63,14 @@ def tile_groups(tensor: Tensor, sides: Sides) -> Array:
 
 
 def _origins(tensor: Tensor, loops: Sequence[StridedLoop]) -> Array:
-    """Where along each axis [places, axes] the tile of data begins at every place of one side."""
-    place = np.arange(_length(loops))
-    origins = np.zeros((len(place), len(tensor.axes)), np.int64)
+    """Where the data begins along each axis of the tensor, for every index of one side [n, axes]."""
+    index = np.arange(_length(loops))
+    origins = np.zeros((len(index), len(tensor.axes)), np.int64)
     for loop in loops:
         if loop.dim in tensor.steps:
             step = loop.inner * np.array(tensor.steps[loop.dim])
-            origins += (place % loop.bound)[:, None] * step
-        place //= loop.bound
+            origins += (index % loop.bound)[:, None] * step
+        index //= loop.bound
     return origins
 
 

@@ -1,4 +1,8 @@
-"""What an RA tree says about data (section 3.3.1): pipeline stages, and which edges stay on the chip."""
+"""What an RA tree says about data (SET, section 3.3.1): pipeline stages, and which edges stay on the chip.
+
+This is the readable form for whole trees, for the S-T chart and for checks. The evaluator uses
+:class:`.segment_flow.SegmentFlow`, which finds the same for one segment and is quicker.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,12 @@ from functools import cached_property
 from costmodel.schedule.tree.tree import Cut, Leaf, Node
 
 Producers = Mapping[str, Sequence[str]]
-"""Of every layer, in the order of the network, the layers whose outputs it needs."""
+"""The layers whose outputs each layer reads, for all layers in the order of the network."""
 
 
 @dataclass(frozen=True)
 class Edge:
-    """A consumer reads a producer's outputs, over the NoC or through DRAM."""
+    """A consumer reads a producer's outputs: over the NoC (``on_chip``) or through DRAM."""
 
     producer: str
     consumer: str
@@ -23,19 +27,20 @@ class Edge:
 
 @dataclass(frozen=True)
 class Position:
-    """A node and where it is: its number and its parent's (-1: none), place among siblings, depth."""
+    """A node of a tree, its number and its parent's (-1 for the root), its rank among siblings, its depth."""
 
     node: Node
     number: int
     parent: int
-    place: int
+    rank: int
     depth: int
 
 
 class DataFlow:
-    """Stages of S cuts and on-chip edges of a tree that has every layer once and in topological order.
+    """The stages of S cuts and the edges of a tree that has every layer once and in topological order.
 
-    ``positions`` are the nodes, numbered from the root down and left to right; ``children`` their numbers.
+    ``positions``: all nodes, numbered from the root down and left to right. ``children``: the numbers of each
+    node's children. ``leaf_of``: the number of each layer's leaf.
     """
 
     def __init__(self, root: Node, producers: Producers) -> None:
@@ -45,9 +50,9 @@ class DataFlow:
         self._add(root, -1, 0, 0)
         self.leaf_of = {p.node.layer: p.number for p in self.positions if isinstance(p.node, Leaf)}
 
-    def _add(self, node: Node, parent: int, place: int, depth: int) -> None:
+    def _add(self, node: Node, parent: int, rank: int, depth: int) -> None:
         number = len(self.positions)
-        self.positions.append(Position(node, number, parent, place, depth))
+        self.positions.append(Position(node, number, parent, rank, depth))
         self.children.setdefault(parent, []).append(number)
         if isinstance(node, Cut):
             for index, child in enumerate(node.children):
@@ -55,9 +60,10 @@ class DataFlow:
 
     @cached_property
     def stages(self) -> dict[int, list[int]]:
-        """Of every S cut (by number) in which stage of its pipeline each child starts, in sub-batches.
+        """For every S cut, by its number: the stage of the pipeline in which each child starts.
 
-        A child starts one after the latest of those that it directly depends on.
+        A stage is as long as one sub-batch. A child starts one stage after the latest child that it reads
+        from; a child that reads from none of its siblings starts at once.
         """
         found = {
             position.number: [0] * len(position.node.children)
@@ -66,17 +72,18 @@ class DataFlow:
         }
         for layer, number in self.leaf_of.items():
             for producer in self.producers[layer]:
-                cut, before, place = self.meeting(self.leaf_of[producer], number)
+                cut, before, after = self.meeting(self.leaf_of[producer], number)
                 if cut in found:
-                    found[cut][place] = max(found[cut][place], found[cut][before] + 1)
+                    found[cut][after] = max(found[cut][after], found[cut][before] + 1)
         return found
 
     @cached_property
     def edges(self) -> tuple[Edge, ...]:
-        """All edges between layers; the producer's tiles still hold what goes over the NoC.
+        """All edges between layers.
 
-        Children of a root T cut exchange data through DRAM. Below it, data stays on the chip if it is used at
-        once: by the next child of a T cut, or in an S cut no more than a stage later.
+        Data stays on the chip if it is used at once, while the producer's tiles still hold it: by the next
+        child of a T cut, or no more than one stage later in an S cut. Children of a root T cut exchange all
+        data through DRAM.
         """
         return tuple(
             Edge(producer, layer, self._at_once(*self.meeting(self.leaf_of[producer], number)))
@@ -84,19 +91,20 @@ class DataFlow:
             for producer in self.producers[layer]
         )
 
-    def _at_once(self, number: int, before: int, place: int) -> bool:
+    def _at_once(self, number: int, before: int, after: int) -> bool:
+        """Whether child ``after`` of a cut uses at once what child ``before`` makes."""
         cut = self.positions[number].node
         assert isinstance(cut, Cut)
         if cut.kind == "S":
-            return self.stages[number][place] <= self.stages[number][before] + 1
-        return number != 0 and place <= before + 1
+            return self.stages[number][after] <= self.stages[number][before] + 1
+        return number != 0 and after <= before + 1
 
     def meeting(self, one: int, other: int) -> tuple[int, int, int]:
-        """The lowest cut above two leaves, and the places of its children that hold them."""
+        """The lowest cut above two leaves, by its number, and the ranks of its children that hold them."""
         left, right = self.positions[one], self.positions[other]
         while left.parent != right.parent:
             if left.depth >= right.depth:
                 left = self.positions[left.parent]
             else:
                 right = self.positions[right.parent]
-        return left.parent, left.place, right.place
+        return left.parent, left.rank, right.rank

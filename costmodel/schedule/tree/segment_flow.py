@@ -1,4 +1,7 @@
-"""Data flow of one segment: a sub-tree that has the whole chip while it runs, whatever is around it."""
+"""The data flow of one segment: a sub-tree that has the whole chip while it runs (SET, section 3.3.1).
+
+It depends on nothing outside of the segment, so a search that changes one segment finds only its flow anew.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ from costmodel.schedule.tree.tree import Cut, Leaf, Node
 
 @dataclass(frozen=True)
 class Wiring:
-    """A network's layers by number: names, and of each the layers that it reads and that read it."""
+    """A network's layers by number: the number of each name, and for each layer whom it reads and who reads
+    it.
+    """
 
     numbers: Mapping[str, int]
     producers: Sequence[Sequence[int]]
@@ -29,13 +34,14 @@ class Wiring:
 
 
 class SegmentFlow:
-    """What :class:`DataFlow` says of the nodes of a segment, found without looking at the rest of the tree.
+    """What :class:`.data_flow.DataFlow` says of a segment's nodes, found without the rest of the tree.
 
-    ``segment`` is a child of a root T cut, or a root that is none. ``layers`` and ``batches`` are those of
-    its leaves from left to right; ``sources`` has for a layer those whose outputs it reads over the NoC;
-    ``written`` has the layers whose outputs (also) go to DRAM. ``cuts`` are numbered as they are met from the
-    top and left; ``children`` of each are numbers of cuts, or ``~layer`` for leaves, and ``top`` is the
-    segment as such a number; ``stages`` has of every S cut the stage of each child, of T cuts none.
+    ``segment``: a child of a root T cut, or a root that is no T cut.
+    ``layers``, ``batches``: those of its leaves from left to right. ``sources``: for each layer the producers
+    whose outputs it reads over the NoC. ``written``: the layers whose outputs go to DRAM, only or as well.
+    ``cuts``: numbered from the top down and left to right. ``children`` of each: numbers of cuts, and
+    ``~layer`` for leaves, so that one integer says both; ``top`` is the segment itself in that form.
+    ``stages``: for every S cut the stage in which each child starts, empty for T cuts.
     """
 
     __slots__ = ("_ways", "batches", "children", "cuts", "layers", "sources", "stages", "top", "written")
@@ -53,36 +59,42 @@ class SegmentFlow:
         self._connect(wiring)
 
     def _add(
-        self, node: Node, cuts: tuple[int, ...], places: tuple[int, ...], numbers: Mapping[str, int]
+        self, node: Node, cuts: tuple[int, ...], ranks: tuple[int, ...], numbers: Mapping[str, int]
     ) -> int:
+        """Adds a node and all below it; ``cuts`` and ``ranks``: the way to it from the segment's root."""
         if isinstance(node, Leaf):
             layer = numbers[node.layer]
             self.layers.append(layer)
             self.batches.append(node.batch)
-            self._ways[layer] = cuts, places
+            self._ways[layer] = cuts, ranks
             return ~layer
         number = len(self.cuts)
         self.cuts.append(node)
         self.children.append([])
         self.stages.append([0] * len(node.children) if node.kind == "S" else [])
-        for place, child in enumerate(node.children):
-            self.children[number].append(self._add(child, (*cuts, number), (*places, place), numbers))
+        for rank, child in enumerate(node.children):
+            self.children[number].append(self._add(child, (*cuts, number), (*ranks, rank), numbers))
         return number
 
     def _connect(self, wiring: Wiring) -> None:
-        """Stages first, as whether an S cut's edge stays on the chip is a question of both ends' stages."""
+        """Finds stages, then the edges that stay on the chip, then what goes to DRAM.
+
+        Stages come first: whether an edge of an S cut stays on the chip depends on the stages of both ends.
+        The children of a T cut are taken as stages 0, 1, 2, ...: data for the next child stays on the chip.
+        Layers are in topological order, so a child's stage is final before it is read.
+        """
         edges = []
         for consumer in self.layers:
             for producer in wiring.producers[consumer]:
                 if producer in self._ways:
-                    cut, before, place = self._meeting(producer, consumer)
-                    edges.append((producer, consumer, cut, before, place))
+                    cut, before, after = self._meeting(producer, consumer)
+                    edges.append((producer, consumer, cut, before, after))
                     if stages := self.stages[cut]:
-                        stages[place] = max(stages[place], stages[before] + 1)
+                        stages[after] = max(stages[after], stages[before] + 1)
         inside: dict[int, set[int]] = {}
-        for producer, consumer, cut, before, place in edges:
-            stages = self.stages[cut] or list(range(place + 1))
-            if stages[place] <= stages[before] + 1:
+        for producer, consumer, cut, before, after in edges:
+            stages = self.stages[cut] or list(range(after + 1))
+            if stages[after] <= stages[before] + 1:
                 self.sources[consumer] = (*self.sources.get(consumer, ()), producer)
                 inside.setdefault(producer, set()).add(consumer)
         nothing: set[int] = set()
@@ -92,12 +104,12 @@ class SegmentFlow:
                 self.written.add(layer)
 
     def cuts_between(self, producer: int, consumer: int) -> int:
-        """Cuts above the consumer and below the one where it meets the producer: 0 for its own parent."""
+        """How many cuts lie between the consumer and the lowest cut above both; 0 if that is its parent."""
         cuts = self._ways[consumer][0]
         return len(cuts) - 1 - cuts.index(self._meeting(producer, consumer)[0])
 
     def _meeting(self, one: int, other: int) -> tuple[int, int, int]:
-        """The lowest cut above two layers, and the places of its children that hold them."""
+        """The lowest cut above two layers, and the ranks of its children that hold them."""
         (cuts, left), (_, right) = self._ways[one], self._ways[other]
         level = 0
         while left[level] == right[level]:

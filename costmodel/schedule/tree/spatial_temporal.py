@@ -1,4 +1,4 @@
-"""The S-T graph of an RA tree (section 3.1.1, Fig. 2): which tiles compute which samples when."""
+"""The S-T graph of an RA tree (SET, section 3.1.1, Fig. 2): which tiles compute which samples when."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from costmodel.schedule.tree.tree import Cut, Leaf
 
 @dataclass(frozen=True)
 class ChartBox:
-    """A layer's samples from ``first_sample`` to before ``end_sample`` on tiles, during cycles."""
+    """A rectangle of the chart: samples ``first_sample`` to before ``end_sample`` of a layer.
+
+    They run on tiles ``first_tile`` to before ``end_tile``, from cycle ``start`` to before ``end``.
+    """
 
     layer: str
     first_sample: int
@@ -27,9 +30,10 @@ def spatial_temporal_graph(
 ) -> list[ChartBox]:
     """All rectangles of a tree, leaf by leaf within each sub-batch.
 
-    ``cycles``: what one batch of every node takes, ``tiles``: first and end tile of every leaf, both by the
-    node's number in ``flow.positions``. A child of an S cut begins as many of the slowest child's batches
-    late as its stage says; children of a T cut follow one another.
+    ``cycles``: the time of one batch of every node. ``tiles``: first and end tile of every leaf. Both are
+    keyed by the node's number in ``flow.positions``. In an S cut a stage is as long as the slowest child's
+    batch, and a child begins as many stages late as ``flow.stages`` says; children of a T cut follow one
+    another.
     """
     return _Drawing(flow, cycles, tiles).rectangles()
 
@@ -61,7 +65,7 @@ class _Drawing:
         children = self.flow.children[number]
         if cut.kind == "S":
             return [stage * self._period(number, cut) for stage in self.flow.stages[number]]
-        return [sum(self.cycles[child] for child in children[:place]) for place in range(len(children))]
+        return [sum(self.cycles[child] for child in children[:rank]) for rank in range(len(children))]
 
     def _period(self, number: int, cut: Cut) -> int:
         """From one sub-batch's start to the next one's."""

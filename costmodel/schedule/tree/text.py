@@ -1,4 +1,7 @@
-"""RA trees as text, a line a node: tabs for depth, ``T 8/2`` a cut into 2 parts, ``conv1 4`` a leaf."""
+"""RA trees as text, one node a line, indented by a tab for each cut above it.
+
+``T 8/2`` is a T cut of 8 samples into 2 sub-batches; ``conv1 4`` is a leaf, layer conv1 for 4 samples.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, Node
 CUT_LINE = re.compile(r"([ST]) (\d+)/(\d+)")
 LEAF_LINE = re.compile(r"(\S.*) (\d+)")
 DEEPEST = 500
-"""Deeper trees are refused: every cut of a tree of use has two children or more."""
+"""Deeper trees are refused before recursion fails: a cut of one child changes nothing, so no useful tree of a
+network of this many layers is deeper."""
 
 
 def format_tree(node: Node, depth: int = 0) -> str:
@@ -25,7 +29,7 @@ def format_tree(node: Node, depth: int = 0) -> str:
 
 @dataclass
 class _Draft:
-    """A line and the nodes below it, while they are read."""
+    """A line of the text and the lines below its node, while they are read."""
 
     line: str
     number: int
@@ -57,7 +61,8 @@ def parse_tree(text: str, where: str = "RA tree") -> Node:
 
 
 def _node(draft: _Draft, where: str) -> Node:
-    place = f"{where}: line {draft.number}"
+    """The node of a line with all below it; InputError names the line."""
+    line_at = f"{where}: line {draft.number}"
     children = tuple(_node(child, where) for child in draft.children)
     cut, leaf = CUT_LINE.fullmatch(draft.line), LEAF_LINE.fullmatch(draft.line)
     try:
@@ -67,8 +72,8 @@ def _node(draft: _Draft, where: str) -> Node:
         if leaf and not children:
             return Leaf(leaf[1], int(leaf[2]))
     except InputError as error:
-        raise error.at(place) from None
+        raise error.at(line_at) from None
     except ValueError:  # thousands of digits
-        raise InputError(place, "numbers of ordinary length", draft.line) from None
+        raise InputError(line_at, "numbers of ordinary length", draft.line) from None
     expected = "a cut such as 'T 8/2'" if children else "a cut such as 'T 8/2' or a leaf such as 'conv1 4'"
-    raise InputError(place, expected, draft.line)
+    raise InputError(line_at, expected, draft.line)

@@ -1,4 +1,18 @@
-"""The resource-allocation tree of SET (ISCA 2023), section 3.1: who computes what, where and when."""
+"""The resource-allocation tree (RA tree) of SET (ISCA 2023), section 3.1: who computes what, where and when.
+
+A leaf is a layer. A cut divides what its node has among its children: an S cut (spatial) gives each child
+tiles of its own, a T cut (temporal) gives each child all tiles for some of the time. Both run their batch as
+several equal sub-batches. ``T 4/2`` over ``S 2/2`` (conv1, conv2) and fc, for 4 samples on 3 tiles:
+
+        T 4/2            tile 0 | conv1 0 | conv1 1 |         | fc 0-1 | conv1 2 | conv1 3 |         | fc 2-3
+        | +- S 2/2         tile 1 |         | conv2 0 | conv2 1 | fc 0-1 |         | conv2 2 | conv2 3 | fc
+        2-3 | |  +- conv1 1    tile 2 |         | conv2 0 | conv2 1 | fc 0-1 |         | conv2 2 | conv2 3 |
+        fc 2-3 | |  +- conv2 1            time (cycles) --> +- fc 2
+
+The root T cut runs its two children in turn, twice, for 2 samples each time. The S cut runs as a pipeline:
+conv2 works on a sample while conv1 works on the next. This picture is the S-T chart
+(``spatial_temporal.py``).
+"""
 
 from __future__ import annotations
 
@@ -24,10 +38,11 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Cut:
-    """An S cut runs its children on tiles of their own, a T cut one after the other on the same tiles.
+    """An S cut runs its children on tiles of their own, a T cut runs them in turn on the same tiles.
 
-    ``batch`` samples are run as ``subbatches`` equal parts (Formulas 4 and 8). Whether batches divide and
-    layers are all there is a question of the whole tree: :func:`costmodel.schedule.tree.validity.violations`.
+    ``batch`` samples run as ``subbatches`` equal parts, so children have batch / subbatches samples (Formulas
+    4 and 8). Only single values are checked here; the tree as a whole is checked by
+    :func:`costmodel.schedule.tree.validity.violations`.
     """
 
     kind: CutKind
@@ -58,7 +73,7 @@ def leaves(node: Node) -> Iterator[Leaf]:
 
 
 def depth(node: Node) -> int:
-    """Cuts on the longest way down; 0 for a leaf."""
+    """How many cuts are on the longest way from the node down to a leaf; 0 for a leaf."""
     return 0 if isinstance(node, Leaf) else 1 + max(depth(child) for child in node.children)
 
 

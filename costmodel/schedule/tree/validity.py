@@ -1,4 +1,5 @@
-"""Whether an RA tree is one of a network, batch and chip: Formulas 1-10 of section 3.1.2, with reasons."""
+"""Whether an RA tree is valid for a network, batch and chip (SET, Formulas 1-10 of section 3.1.2), and why
+not."""
 
 from __future__ import annotations
 
@@ -9,14 +10,15 @@ from costmodel.schedule.tree.tree import Cut, Leaf, Node, leaves
 
 
 class NotPossibleError(Exception):
-    """A valid tree cannot run on the hardware; the message says which node and why."""
+    """A valid tree that the hardware cannot run; the message says which node, and why."""
 
 
 def violations(tree: Node, producers: Producers, batch: int, tiles: int | None = None) -> list[str]:
     """Why ``tree`` is not a valid tree of the network for ``batch`` samples; empty if it is.
 
-    ``producers`` has the network's layers and what each reads. With ``tiles`` S cuts must be able to give
-    every child a tile of its own (Formulas 9 and 10); how many each gets is the evaluator's business.
+    ``producers``: the network's layers and what each of them reads. With ``tiles``, S cuts must be able to
+    give every child a tile of its own (Formulas 9 and 10); how many each gets is decided when the tree is
+    evaluated.
     """
     reasons = [] if tree.batch == batch else [f"the root's batch is {tree.batch}, the workload's {batch}"]
     reasons += _batch_reasons(tree)
@@ -27,7 +29,7 @@ def violations(tree: Node, producers: Producers, batch: int, tiles: int | None =
 
 
 def least_tiles(node: Node) -> int:
-    """Tiles that a node needs at least: an S cut those of all children, a T cut those of the largest."""
+    """Tiles that a node needs at least: an S cut the sum over its children, a T cut the largest of them."""
     if isinstance(node, Leaf):
         return 1
     needed = [least_tiles(child) for child in node.children]
@@ -35,23 +37,23 @@ def least_tiles(node: Node) -> int:
 
 
 def _batch_reasons(node: Node) -> list[str]:
-    """Formulas 4 and 8: sub-batches divide the batch and are the children's batch."""
+    """Where Formulas 4 and 8 fail: sub-batches divide the batch, and children have one sub-batch."""
     if isinstance(node, Leaf):
         return []
     name = f"{node.kind} cut {node.batch}/{node.subbatches}"
     if node.batch % node.subbatches:
         return [f"{name}: {node.subbatches} sub-batches do not divide {node.batch} samples"]
-    share = node.batch // node.subbatches
+    samples = node.batch // node.subbatches
     reasons = [
-        f"{name}: {_name(child)} has a batch of {child.batch}, not {share}"
+        f"{name}: {_name(child)} has a batch of {child.batch}, not {samples}"
         for child in node.children
-        if child.batch != share
+        if child.batch != samples
     ]
     return reasons + [reason for child in node.children for reason in _batch_reasons(child)]
 
 
 def _layer_reasons(tree: Node, producers: Producers) -> list[str]:
-    """The root has all layers, a leaf each, and every layer after those that it reads from."""
+    """Where the leaves are not all layers, each once, and after the layers that it reads from."""
     order = [leaf.layer for leaf in leaves(tree)]
     counted = Counter(order)
     reasons = [f"no layer {layer} in the network" for layer in counted if layer not in producers]
@@ -59,12 +61,12 @@ def _layer_reasons(tree: Node, producers: Producers) -> list[str]:
     reasons += [f"layer {layer} has no leaf" for layer in producers if layer not in counted]
     if reasons:
         return reasons
-    place = {layer: index for index, layer in enumerate(order)}
+    index_of = {layer: index for index, layer in enumerate(order)}
     return [
         f"{layer} comes before {producer}, whose outputs it needs"
         for layer in order
         for producer in producers[layer]
-        if place[producer] > place[layer]
+        if index_of[producer] > index_of[layer]
     ]
 
 

@@ -1,4 +1,4 @@
-"""The tile cost table (section 4.2.2): what layers cost on tiles, from shares that are known or solved."""
+"""The tile cost table (SET, section 4.2.2): what layers cost on tiles, from tile parts known or solved."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from solvers.schedule.tiles.mapper import TileMapper, TilePartCost, architecture
 from solvers.schedule.whole_chip_costs import WholeChipCosts
 
 TilePartCosts = Mapping[TilePart, TilePartCost | None]
-"""None: proven or found to have no mapping on the tile."""
+"""The cost of each part; None where no mapping on the tile was found, or there is none."""
 
 
 class MissingTilePartError(LookupError):
-    """A share that the table lacks: it was made for another network, batch, chip or pruning."""
+    """The table lacks a tile part: it was made for another network, batch, chip or pruning."""
 
 
 class TileCostsNeeded(Exception):  # noqa: N818 - a question, not an error
-    """A schedule cannot go on before ``requests`` are answered."""
+    """A schedule cannot go on before ``requests`` are answered; who runs it solves them and asks again."""
 
     def __init__(self, requests: tuple[Request, ...]) -> None:
         super().__init__(requests)
@@ -45,13 +45,13 @@ class TileCostsNeeded(Exception):  # noqa: N818 - a question, not an error
 
 @dataclass(frozen=True)
 class TabledTileCosts:
-    """Tile costs of ``graph`` from a table of shares: implements
-    :class:`costmodel.schedule.tile_cost.TileCosts`.
+    """Tile costs of ``graph`` from a table of tile parts; a :class:`costmodel.schedule.tile_cost.TileCosts`.
 
-    All tiles are charged as the one with the largest share, as in the paper's evaluator. A share that is not
-    in ``known`` is asked of ``solve`` and remembered; without it MissingTilePartError is raised, or, by
-    :meth:`need`, TileCostsNeeded. ``whole_chip``: what layers cost alone from DRAM; None: not offered.
-    ``solve_floors``: floors solve all they lack, for solvers of microseconds; else they rest on the work.
+    Every tile is charged as the one with the largest part, as in SET's evaluator. A part that is not in
+    ``known`` is asked of ``solve`` and remembered; without ``solve``, MissingTilePartError is raised, or
+    TileCostsNeeded by :meth:`need`. ``whole_chip``: what layers cost mapped on the whole chip; None: not
+    offered. ``solve_floors``: whether :meth:`floor` may solve all parts that it lacks, which suits solvers
+    that take microseconds; else it falls back on the work alone.
     """
 
     graph: LayerGraph
@@ -63,14 +63,14 @@ class TabledTileCosts:
     solve_floors: bool = False
 
     def rows(self, layer: int, batch: int, tiles: int) -> TileRows:
-        """All partitions worth a look that the tiles can compute; none of a layer that only runs alone."""
+        """The partitions that pruning leaves and tiles can compute; none for a whole-chip-only layer."""
         key = (self._ids[layer], batch, tiles)
         if key not in self._rows:
             self._rows[key] = self._tabulated(self.graph.layers[layer], batch, tiles)
         return self._rows[key]
 
     def normalized_cycles(self, layer: int) -> float:
-        """Cycles of one sample on one tile; where a tile has no mapping for so much, those of its MACs."""
+        """Cycles of one sample on one tile; where that has no mapping, with all MAC units busy."""
         it = self.graph.layers[layer]
         if not it.has_weights:
             return it.operations / self.tile.vector_units
@@ -81,18 +81,19 @@ class TabledTileCosts:
 
     @property
     def offers_whole_chip(self) -> bool:
-        """Whether layers may run alone from DRAM."""
+        """Whether layers may be mapped on the whole chip."""
         return self.whole_chip is not None
 
     def on_whole_chip(self, layer: int, batch: int) -> WholeChipCost | None:
-        """What the layer takes alone from DRAM; None where that is not offered, or no mapping was found."""
+        """The layer's cost mapped on the whole chip; None where that is not offered or has no mapping."""
         return None if self.whole_chip is None else self.whole_chip.cost(self.graph.layers[layer], batch)
 
     def need(self, requests: Iterable[Request]) -> None:
-        """Raises TileCostsNeeded for those of ``requests`` that are not known and cannot be solved here.
+        """Raises TileCostsNeeded for the ``requests`` that are not known and cannot be solved in this
+        process.
 
-        Solves nothing: what can be solved in this process is solved when it is asked for. Equal layers are
-        asked for once.
+        What this process can solve is solved later, when its cost is asked for. Equal layers are requested
+        once.
         """
         distinct = dict.fromkeys(request._replace(layer=self._same(request)) for request in requests)
         if missing := tuple(request for request in distinct if not self._answered(request)):
@@ -101,10 +102,11 @@ class TabledTileCosts:
     def floor(
         self, layer: int, batches: Sequence[int], tiles: int, in_time: InTime = always_in_time
     ) -> TileFloor:
-        """Least energy and tile-cycles a sample over all rows, as every schedule picks from them.
+        """The least energy and tile-cycles a sample over all rows: every schedule picks from these.
 
-        Where not all rows of all layers are known, or can be within the time, what its operations take with
-        all PEs busy. That is not remembered: it can be asked again when more is known, or with more time.
+        If some rows of some layer are unknown and cannot be made in time, the bound is what the layer's
+        operations take with all MAC units busy. Such a bound is not remembered, so that a later call with
+        more known, or more time, finds a better one.
         """
         key = (self._ids[layer], tuple(batches), tiles)
         if key in self._floors:
@@ -115,7 +117,7 @@ class TabledTileCosts:
         return self._floors[key]
 
     def _floor_is_known(self, layer: int, batches: tuple[int, ...], tiles: int, in_time: InTime) -> bool:
-        """Whether a layer's floor can be read off its rows, which are then all made."""
+        """Whether a layer's bound can be read off its rows; makes all of them if so."""
         if not (self.solve_floors or self._complete(batches, tiles, in_time)):
             return False
         for batch in batches:
@@ -126,6 +128,7 @@ class TabledTileCosts:
         return True
 
     def _floor_of_work(self, layer: int) -> TileFloor:
+        """The bound that needs no rows: every operation once, with all MAC or vector units busy."""
         it, tile = self.graph.layers[layer], self.tile
         operation_pj = tile.mac_pj if it.has_weights else tile.vector_operation_pj
         energy_pj = it.operations * operation_pj
@@ -174,17 +177,17 @@ class TabledTileCosts:
         return alone is None or alone.knows(self.graph.layers[layer], batch)
 
     def _tabled(self, request: Request) -> bool:
-        """Whether all shares of a request are known by now."""
+        """Whether all tile parts of a request are known by now."""
         shares = requested_parts(self.graph, request, self.tile, self.pruning)
         return all(share in self.known or share in self._solved for share in shares)
 
     def _same(self, request: Request) -> int:
-        """The first layer whose costs answer a request."""
+        """The first layer of the network that has the same costs as the requested one."""
         return (self._nests if request.on_whole_chip else self._ids)[request.layer]
 
     @cached_property
     def _nests(self) -> list[int]:
-        """Of every layer the first of an equal loop nest."""
+        """For every layer the first one with an equal loop nest; batch 2 tells samples from other dims."""
         first: dict[Any, int] = {}
         shapes = (layer.nest(2).shape if layer.has_weights else None for layer in self.graph.layers)
         return [first.setdefault(shape or place, place) for place, shape in enumerate(shapes)]
@@ -211,7 +214,7 @@ class TabledTileCosts:
 
     @cached_property
     def limits(self) -> Reached:
-        """The limits that were reached for the rows so far: ways to cut a layer, and those of the solver."""
+        """The limits that the rows made so far have met: on partitions, and the solver's own."""
         return {}
 
     def _tabulated(self, layer: NetworkLayer, batch: int, tiles: int) -> TileRows:
@@ -242,31 +245,31 @@ class TabledTileCosts:
 
 
 def need(costs: TileCosts, requests: Iterable[Request]) -> None:
-    """Asks a table for what it lacks, as :meth:`TabledTileCosts.need`; other sources know everything."""
+    """Asks a table for what it lacks: see :meth:`TabledTileCosts.need`. Other sources know everything."""
     if isinstance(costs, TabledTileCosts):
         costs.need(requests)
 
 
 def limits_of(costs: TileCosts) -> Reached:
-    """The limits that a table met; other sources have none."""
+    """The limits that a table has met; other sources have none."""
     return costs.limits if isinstance(costs, TabledTileCosts) else {}
 
 
 def offers_whole_chip(costs: TileCosts) -> bool:
-    """Whether layers may run alone from DRAM; only tables offer that."""
+    """Whether layers may be mapped on the whole chip; only tables offer that."""
     return isinstance(costs, TabledTileCosts) and costs.offers_whole_chip
 
 
 def solved_costs(demand: TileCostDemand, mapper: TileMapper, chip: Chip | None = None) -> TabledTileCosts:
     """Tile costs that are solved in this process when they are first asked for.
 
-    With a ``chip`` its layers may run alone, too.
+    With a ``chip``, layers may also be mapped on the whole of it.
     """
     architecture = architecture_of(demand.tile)
 
-    def solve(share: TilePart) -> TilePartCost | None:
-        return mapper.cost(architecture, share)
+    def solve(part: TilePart) -> TilePartCost | None:
+        return mapper.cost(architecture, part)
 
-    alone = None if chip is None else WholeChipCosts(chip, {}, partial(mapper.whole_chip_cost, chip))
+    on_chip = None if chip is None else WholeChipCosts(chip, {}, partial(mapper.whole_chip_cost, chip))
     quick = tile_solver(mapper.solver).family == "tile"
-    return TabledTileCosts(demand.graph, demand.tile, {}, solve, demand.pruning, alone, quick)
+    return TabledTileCosts(demand.graph, demand.tile, {}, solve, demand.pruning, on_chip, quick)

@@ -1,4 +1,8 @@
-"""Which parts of layers tiles may have to compute: partitions, and the shares of a layer that they make."""
+"""Which partitions of layers schedules look at, and which tile parts these make.
+
+A tile part is what one tile computes of a layer that is cut among tiles. Equal parts of different layers cost
+the same, so each is solved once.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ Four = tuple[int, int, int, int]
 class TilePart(NamedTuple):
     """What one tile computes: ``groups`` times C x K x P x Q x R x S products for ``b`` samples.
 
-    C and K are those of one group. Shares of equal numbers cost the same, whatever layer they are of.
+    C and K are those of one group. Parts of equal numbers cost the same, whatever layer they are of.
     """
 
     c: int
@@ -42,15 +46,16 @@ class TilePart(NamedTuple):
 
     @staticmethod
     def of(layer: NetworkLayer, parts: Parts, batch: int) -> TilePart:
-        """The largest share of ``layer`` (with weights) for ``batch`` samples cut into ``parts``."""
+        """The largest part of ``layer`` (with weights) when ``batch`` samples are cut into ``parts``."""
         k, b, h, w = (-(-size // part) for size, part in zip(layer.sizes(batch), parts, strict=True))
         return TilePart.of_outputs(layer, (k, b, h, w))
 
     @staticmethod
     def of_outputs(layer: NetworkLayer, part: Four) -> TilePart:
-        """The share of a part of ``layer``: so many K, samples, rows and columns of its outputs.
+        """The tile part that makes ``part`` of a layer's outputs: so many channels, samples, rows and
+        columns.
 
-        With activations as weights no two samples have the same ones: each is a group of its own.
+        With activations as weights no two samples have the same weights, so each is a group of its own.
         """
         k, b, h, w = part
         groups = -(-k // layer.group_k) if layer.groups > 1 else 1
@@ -61,7 +66,7 @@ class TilePart(NamedTuple):
         return TilePart(layer.group_c, k, h, w, layer.r, layer.s, *strides, b, groups)
 
     def layer(self) -> Layer:
-        """The share as a loop nest for mapping solvers."""
+        """The part as a loop nest for mapping solvers."""
         return convolution(
             "share",
             N=self.b,
@@ -77,32 +82,32 @@ class TilePart(NamedTuple):
 
 
 def vector_operations(layer: NetworkLayer, partitions: Array, batch: int) -> Array:
-    """Element operations [n] of the largest share of a layer without weights, for ``partitions`` [n, 4]."""
+    """Element operations [n] of the largest part of a layer without weights, for ``partitions`` [n, 4]."""
     largest = -(-np.array(layer.sizes(batch)) // partitions)
     operations: Array = largest.prod(axis=1) * layer.operands * layer.r * layer.s
     return operations
 
 
 FEW_PARTITIONS = 8
-"""Partitions of a layer, batch and tile count that schedules look at by default where each is a search for
-mappings and costs are asked for as they are needed."""
+"""How many partitions of a layer, batch and number of tiles schedules try by default where each one takes a
+search for mappings, and costs are asked for as they are needed."""
 
 
 @dataclass(frozen=True)
 class Pruning:
-    """Which partitions are worth a look; utilization is that of section 4.2.2, over K, B, H and W.
+    """Which partitions of a layer schedules try.
 
-    Of those whose shares fit the tiles' buffers: all that use tiles to at least ``least_utilization``, or the
-    one that uses them best where none does; of these the ``most`` promising ones (None: all), see
-    :func:`ranked`.
+    Of the partitions whose parts fit the tiles' buffers: all that use tiles to at least ``least_utilization``
+    (SET, section 4.2.2, over K, B, H and W), or the one that uses them best where none does. Of these the
+    ``most`` promising, as :func:`.partition_ranking.ranked` orders them; None is all.
     """
 
     least_utilization: float = 0.75
     most: int | None = None
 
     def __post_init__(self) -> None:
-        share = self.least_utilization
-        check("pruning", "least_utilization", is_number(share, 0, 1), "a number between 0 and 1", share)
+        least = self.least_utilization
+        check("pruning", "least_utilization", is_number(least, 0, 1), "a number between 0 and 1", least)
         right = self.most is None or is_whole(self.most, 1)
         check("pruning", "most", right, "at least 1", self.most)
 
@@ -110,18 +115,19 @@ class Pruning:
 def useful_partitions(
     layer: NetworkLayer, batch: int, tiles: int, tile: Tile, pruning: Pruning = Pruning()
 ) -> Array:
-    """Partitions [n, 4] of ``layer`` among ``tiles`` tiles that are worth a look.
+    """The partitions [n, 4] of ``layer`` among ``tiles`` tiles that ``pruning`` leaves.
 
-    The best used tiles first; of so ``most`` the most promising first. None where no part can fit a tile.
+    Those that use tiles best come first; where ``pruning.most`` limits them, the most promising come first.
+    Empty where no part fits a tile's buffer.
     """
     parts, sizes = factorization_array(tiles), np.array(layer.sizes(batch))
     largest = -(-sizes // parts)
-    shares = sizes / (largest * parts)
-    used = shares[:, 0] * shares[:, 1] * shares[:, 2] * shares[:, 3]
-    room, weights = tile.buffer.size_bytes - tile.output_stream_bytes, held_weights(layer, largest)
-    fits = held_inputs(layer, largest) + weights <= room
-    if not fits.any():  # but where all windows reach over the image's edges
-        fits = least_inputs(layer, largest) + weights <= room
+    useful = sizes / (largest * parts)
+    used = useful[:, 0] * useful[:, 1] * useful[:, 2] * useful[:, 3]
+    capacity, weights = tile.buffer.size_bytes - tile.output_stream_bytes, held_weights(layer, largest)
+    fits = held_inputs(layer, largest) + weights <= capacity
+    if not fits.any():  # windows that reach over the edges hold less: take partitions that may fit so
+        fits = least_inputs(layer, largest) + weights <= capacity
     if not fits.any():
         return parts[:0]
     parts, used = parts[fits], used[fits]
@@ -140,9 +146,10 @@ def held_bytes(layer: NetworkLayer, part: Array) -> Array:
 
 
 class Request(NamedTuple):
-    """What a schedule needs to know of a layer (its number): ``batch`` samples on ``tiles`` tiles.
+    """What a schedule needs to know: the costs of a layer, by its number, for ``batch`` samples on ``tiles``
+    tiles.
 
-    All partitions worth a look; with ``tiles`` 0 the layer alone from DRAM.
+    That is, of all partitions that pruning leaves; with ``tiles`` 0, of the layer mapped on the whole chip.
     """
 
     layer: int
@@ -156,19 +163,22 @@ class Request(NamedTuple):
 
 
 def requested_parts(graph: LayerGraph, request: Request, tile: Tile, pruning: Pruning) -> list[TilePart]:
-    """The distinct shares that answer a request; none of layers without weights, or alone."""
+    """The distinct tile parts that answer a request.
+
+    None for layers without weights, which need no mapping, and for layers on the whole chip.
+    """
     layer = graph.layers[request.layer]
     if request.on_whole_chip or layer.needs_whole_chip or not layer.has_weights:
         return []
     partitions = useful_partitions(layer, request.batch, request.tiles, tile, pruning)
-    if request.tiles == 1:  # what is asked for normalized cycles need not fit
+    if request.tiles == 1:  # normalized cycles are of the whole layer on a tile, whether it fits or not
         partitions = factorization_array(1)
     largest = np.unique(-(-np.array(layer.sizes(request.batch)) // partitions), axis=0)
     return [TilePart.of_outputs(layer, part) for part in map(tuple, largest.tolist())]
 
 
 def batches_of(batch: int) -> tuple[int, ...]:
-    """Batches that leaves of an RA tree for ``batch`` samples may have: its divisors."""
+    """The batches that leaves of an RA tree for ``batch`` samples may have: its divisors."""
     return divisors(batch)
 
 
@@ -183,11 +193,11 @@ class TileCostDemand:
     pruning: Pruning = field(default_factory=Pruning)
 
     def tile_parts(self) -> tuple[TilePart, ...]:
-        """The distinct shares of layers with weights, those of a sample on one tile included, sorted."""
-        return self._shares
+        """The distinct parts of layers with weights, sorted; one sample on one tile is always among them."""
+        return self._tile_parts
 
     @cached_property
-    def _shares(self) -> tuple[TilePart, ...]:
+    def _tile_parts(self) -> tuple[TilePart, ...]:
         found: set[TilePart] = set()
         for index in dict.fromkeys(same_shapes(self.graph)):
             layer = self.graph.layers[index]

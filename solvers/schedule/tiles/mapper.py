@@ -1,4 +1,7 @@
-"""What shares cost on a tile (section 4.2.2), and layers alone on a chip, by a mapping or a tile solver."""
+"""What tile parts cost on a tile (SET, section 4.2.2), and layers on the whole chip, by a mapping solver.
+
+Tile parts can also be asked of a tile solver, which knows one kind of tile and needs no mapping.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from solvers.schedule.tiles.layer_parts import TilePart
 
 @dataclass(frozen=True)
 class TilePartCost:
-    """Energy (pJ) and cycles of one tile for its share; ``proven``: no mapping is better by the objective."""
+    """Energy (pJ) and cycles of one tile for its part; ``proven``: no mapping is better by the objective."""
 
     energy_pj: float
     cycles: int
@@ -41,7 +44,7 @@ class TileProblem:
 
 @dataclass(frozen=True)
 class TileMapper:
-    """A solver of :func:`tile_solver`, asked for the least ``objective`` within ``budget`` for every share.
+    """A solver of :func:`tile_solver`, asked for the least ``objective`` within ``budget`` for every part.
 
     ``params`` are the solver's; its defaults if None.
     """
@@ -66,7 +69,7 @@ class TileMapper:
         return TilePartCost(evaluation.energy_pj, evaluation.cycles, proven)
 
     def whole_chip_cost(self, chip: Chip, nest: Layer) -> WholeChipCost | None:
-        """A layer alone from DRAM by the mapping found for the whole chip; None where there is none.
+        """What a layer costs by the mapping found for the whole chip; None where there is none.
 
         InputError for a tile solver, and for a chip whose tiles no mapping solver can use.
         """
@@ -80,7 +83,7 @@ class TileMapper:
     def _mapped(
         self, entry: Entry, architecture: Architecture, layer: Layer
     ) -> tuple[Layer, AnyMapping, bool] | None:
-        """The layer as it is executed, its mapping, and whether that is proven to be the best; None: none."""
+        """The layer as executed, its mapping, and whether that is proven to be the best; None: no mapping."""
         problem = MappingProblem(architecture, layer, self.objective)
         outcome: Outcome[AnyMapping] = entry.load().solve(problem, self.budget, self._params(entry))
         if outcome.solution is None:
@@ -97,7 +100,7 @@ class TileMapper:
 
 
 def tile_solver(name: str) -> Entry:
-    """A solver that tile costs can be from: one for mappings, or one of the family "tile" for shares."""
+    """A solver that tile costs can come from: for mappings, or of the family "tile" for parts."""
     names = [*solver_names("tile"), *solver_names("mapping")]
     if name not in names:
         raise InputError("tile solver", f"one of {', '.join(names)}", name, did_you_mean(name, names))
@@ -105,7 +108,7 @@ def tile_solver(name: str) -> Entry:
 
 
 def architecture_of(tile: Tile) -> Architecture:
-    """What mapping solvers map shares on; InputError for a tile without."""
+    """What mapping solvers map parts on; InputError for a tile without an architecture."""
     if tile.architecture is None:
         raise InputError("tile", "an architecture to map layers on", "none", key="architecture")
     return tile.architecture

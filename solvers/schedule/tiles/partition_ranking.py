@@ -1,4 +1,4 @@
-"""Which partitions of a layer are likely the best, before any share of theirs is mapped on a tile."""
+"""Which partitions of a layer are likely the best, estimated before any part is mapped on a tile."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ from costmodel.schedule.layer_graph.graph import NetworkLayer
 Array = NDArray[Any]
 
 PJ_AROUND_A_MAC = 2.0
-"""What a product takes with its operands within a tile, in energies of a MAC: only for ranking."""
+"""The energy of a product with its operands' accesses within a tile, in energies of a MAC.
+
+A guess that only ranks partitions: costs come from mappings.
+"""
 
 
 def held_inputs(layer: NetworkLayer, part: Array) -> Array:
-    """Bytes [n] of inputs of parts [n, 4] of K, samples, rows and columns of outputs.
+    """Bytes [n] of inputs for parts [n, 4] of outputs: channels, samples, rows and columns.
 
-    As if no window reached over the image's edges.
+    Counted as if no window reached over the image's edges, so no part holds more.
     """
     return _inputs(layer, part, 0, 0)
 
 
 def least_inputs(layer: NetworkLayer, part: Array) -> Array:
-    """The same as if every part's windows reached over both edges: no part of these sizes holds less."""
+    """The same as if every part's windows reached over both edges, so no part of these sizes holds less."""
     below = (layer.h - 1) * layer.stride_h + layer.r - layer.pad_h - layer.input_h
     right = (layer.w - 1) * layer.stride_w + layer.s - layer.pad_w - layer.input_w
     return _inputs(
@@ -49,7 +52,7 @@ def _inputs(layer: NetworkLayer, part: Array, missing_h: int, missing_w: int) ->
 
 
 def held_weights(layer: NetworkLayer, part: Array) -> Array:
-    """Bytes [n] of weights of parts [n, 4]; with activations as weights every sample has its own."""
+    """Bytes [n] of weights for parts [n, 4]; with activations as weights every sample has its own."""
     k, b, _, _ = part.T
     if not layer.has_weights:
         return np.zeros_like(k)
@@ -58,11 +61,12 @@ def held_weights(layer: NetworkLayer, part: Array) -> Array:
 
 
 def ranked(layer: NetworkLayer, largest: Array, tile: Tile) -> Array:
-    """The rows of ``largest`` [n, 4], parts of K, samples, rows and columns, the most promising first.
+    """The row numbers of ``largest`` [n, 4], the largest parts of partitions, the most promising first.
 
-    Which partition is best depends on what is around the leaf: how often it runs while its weights stay, how
-    far data has to go. So four rankings take turns: E D with weights that are free, with weights brought in
-    for each run, D and then E, and E and then D; E and D are estimates of the slowest tile's.
+    Which partition is best depends on the tree around the leaf: how often it runs while its weights stay, and
+    how far data travels. So four rankings take turns, each giving its next best: by E D if weights are free,
+    by E D if they are loaded for each run, by D then E, and by E then D. E and D are estimates for the
+    slowest tile.
     """
     cycles, energy_pj, weights_pj = _estimates(layer, largest, tile)
     keys = (
@@ -78,7 +82,9 @@ def ranked(layer: NetworkLayer, largest: Array, tile: Tile) -> Array:
 
 
 def _estimates(layer: NetworkLayer, largest: Array, tile: Tile) -> tuple[Array, Array, Array]:
-    """Cycles [n], energy (pJ) but for weights [n], and that of bringing in the weights [n]."""
+    """Estimates for the slowest tile: cycles [n], energy without loading weights (pJ) [n], that of loading
+    [n].
+    """
     outputs = largest.prod(axis=1)
     work = outputs * layer.r * layer.s
     moved_pj = held_inputs(layer, largest) * tile.buffer.write_pj_per_byte
@@ -94,7 +100,7 @@ def _estimates(layer: NetworkLayer, largest: Array, tile: Tile) -> tuple[Array, 
 
 
 def busy_macs(work: Array, tile: Tile) -> Array:
-    """The most MAC units that can share so much work evenly, as mappings without padding do."""
+    """The most MAC units that ``work`` divides among evenly, as mappings without padding divide it."""
     products = _even(tile)
     busy: Array = np.max(np.where(work[:, None] % products == 0, products, 1), axis=1)
     return busy
@@ -102,7 +108,7 @@ def busy_macs(work: Array, tile: Tile) -> Array:
 
 @cache
 def _even(tile: Tile) -> Array:
-    """Numbers of MAC units that factors of loops can keep busy: a factor for each fan-out within the tile."""
+    """Numbers of MAC units that loop factors can keep busy: products of one factor for each fan-out."""
     sides = [tile.macs]
     if tile.architecture is not None:
         levels = tile.architecture.levels

@@ -257,7 +257,7 @@ def test_a_layer_without_products_streams_through_the_tiles() -> None:
 def test_no_such_cost(change: dict[str, object]) -> None:
     cost = WholeChipCost((1.0, 1.0, 1.0, 1.0), 1, 0, 0, 0, 0.0)
     assert cost.energy_pj == 4.0
-    with pytest.raises(InputError, match="layer alone"):
+    with pytest.raises(InputError, match="layer on the whole chip"):
         replace(cost, **change)  # type: ignore[arg-type]
 
 

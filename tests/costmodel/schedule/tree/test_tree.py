@@ -220,8 +220,8 @@ def _grouped(flow: DataFlow) -> dict[int, tuple[int, int]]:
         parent = flow.positions[position.parent].node
         first, end = tiles[position.parent]
         if isinstance(parent, Cut) and parent.kind == "S":
-            first += sum(least_tiles(child) for child in parent.children[: position.place])
-            last = position.place == len(parent.children) - 1
+            first += sum(least_tiles(child) for child in parent.children[: position.rank])
+            last = position.rank == len(parent.children) - 1
             end = end if last else first + least_tiles(position.node)
         tiles[position.number] = first, end
     return tiles
