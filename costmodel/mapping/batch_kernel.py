@@ -179,7 +179,7 @@ def _tensor_cost(
         delivered = 0  # nothing fills the outermost level
         if level < outermost:
             words = counts.words[level, tensor]
-            delivered = delivered_words(tables, tensor, counts.tiles[level], words, counts.loops, level)
+            delivered = delivered_words(tables, tensor, counts.tiles[level], words, 1, counts.loops, level)
         reads, updates = sent(is_output, through, counts.partitions[level])
         fills = filled(is_output, delivered, counts.partitions[level])
         counts.read_demand[level] += reads / compute_cycles

@@ -58,13 +58,14 @@ def tile_words(tables: Tables, tensor: int, tile: Array) -> Int:
 
 @inlined
 def delivered_words(
-    tables: Tables, tensor: int, tile: Array, words: Words, loops: TemporalLoops, level: int
+    tables: Tables, tensor: int, tile: Array, whole: int, one: Words, loops: TemporalLoops, level: int
 ) -> Words:
     """Words delivered into the tile of one instance of ``level`` while all loops outside it run (item 3).
 
-    ``tile`` [dims] is what the instance covers and ``words`` is ``tile_words`` of it, as an integer or as a
-    floating-point number; the result is of the same type.
+    ``tile`` [dims] is what the instance covers and ``whole`` is ``tile_words`` of it. ``one`` is 1, or 1.0
+    where the deliveries can be more than a 64-bit integer counts; the result is of its type.
     """
+    words = one * whole
     loop, end = loops.starts[level + 1], loops.starts[loops.starts.shape[0] - 1]
     # Loops inside the first one that moves the tile cost nothing: the tile stays where it is.
     while loop < end and not tables.relevant[tensor, loops.dim[loop]]:
@@ -93,7 +94,7 @@ def delivered_words(
     axis = tables.axis_of[tensor, loops.dim[loop]]
     first = tables.step_of[tensor, loops.dim[loop]] * loops.stride[loop]
     length = extent(tables, tensor, axis, tile)
-    new_words = words // length * min(first, length)
+    new_words = one * (whole // length * min(first, length))
     extra, back, one_axis = (loops.bound[loop] - 1) * new_words, first, True
     for outer in range(loop + 1, end):
         dim, bound = loops.dim[outer], loops.bound[outer]

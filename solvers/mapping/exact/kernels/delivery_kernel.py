@@ -129,9 +129,9 @@ def _repeats(space: Space, nodes: Nodes, level: int, tensor: int) -> Int:
 def _charge(space: Space, assignment: Assignment, nodes: Nodes, level: int, tensor: int) -> None:
     """Add what is delivered into the tiles of ``level`` to the node's energy and demands."""
     model, outer = space.model, assignment.parent[level, tensor]
-    # As a floating-point number: large layers have more deliveries than 64-bit integers count.
-    tile = float(tile_words(model, tensor, nodes.tile))
-    words = delivered_words(model, tensor, nodes.tile, tile, nodes.loops, level)
+    tile = tile_words(model, tensor, nodes.tile)
+    # In floating point: large layers have more deliveries than 64-bit integers count.
+    words = delivered_words(model, tensor, nodes.tile, tile, 1.0, nodes.loops, level)
     asked = words  # of one instance of the parent: every multicast group on the way asks for it once
     for between in range(level + 1, outer + 1):
         asked *= nodes.groups[between, tensor]
