@@ -51,16 +51,10 @@ from numpy.typing import NDArray
 
 from costmodel.hardware.architecture import Architecture
 from costmodel.limits import cached
+from costmodel.mapping.rounding import ROUNDING
 from costmodel.mapping.sharing import allocations, fanouts_to, largest_product
 from costmodel.mapping.traffic import distinct_sums
 from costmodel.workload.network import Layer, Tensor
-
-ROUNDING = 1 - 1e-12
-"""Bounds are lowered by this factor, because the cost model adds floating-point numbers in another order.
-
-That changes a sum by about 1e-15 of it. The exact mapper lowers its floating-point counts by the same factor
-before it rounds them up; ``solvers.tolerance.SAME_COST`` is the same amount, for comparisons of costs."""
-
 
 Array = NDArray[np.float64]
 
