@@ -26,6 +26,7 @@ WALLS = {
     "ortools|highspy|cvxpy|clarabel|scipy": r"solvers/.+/.*",
     "sklearn": r"solvers/mapping/learned_annealing/.*",
     "onnx|google": r"costmodel/formats/onnx/.*",
+    "networkx": r"costmodel/schedule/layer_graph/.*",
     "numba": r"costmodel/(compiled|machine_code|.*_kernel)\.py",
     "pandas": r"results/.*|archsweep\.py",  # the face names the type of a table
     "pyarrow|plotly|moocore": r"results/.*",

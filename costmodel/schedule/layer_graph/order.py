@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 def local_layers_next(graph: LayerGraph) -> LayerGraph:
@@ -13,21 +17,27 @@ def local_layers_next(graph: LayerGraph) -> LayerGraph:
     So nn-dataflow orders them, whose vertices are a layer with weights and the local layers that follow it:
     schedulers that cut the order into segments can have both in one. All else stays in its order.
     """
-    order: list[int] = []
-    for number in range(len(graph.layers)):
+    import networkx as nx
+
+    reads = nx.DiGraph()
+    reads.add_nodes_from(range(len(graph.layers)))
+    for number, layer in enumerate(graph.layers):
+        reads.add_edges_from((producer, number) for producer in (*layer.producers, *layer.weight_producers))
+    order: dict[int, None] = {}  # as a list that knows what it holds
+    for number in reads:
         if number not in order:
-            _append(order, number, graph)
+            _append(order, number, graph, reads)
     positions = {number: position for position, number in enumerate(order)}
     return LayerGraph(graph.name, tuple(_moved(graph.layers[number], positions) for number in order))
 
 
-def _append(order: list[int], number: int, graph: LayerGraph) -> None:
-    """A layer, and what can follow it without weights of its own."""
-    order.append(number)
-    for consumer, layer in enumerate(graph.layers):
-        read = {*layer.producers, *layer.weight_producers}
-        if number in read and not layer.has_weights and consumer not in order and read <= set(order):
-            _append(order, consumer, graph)
+def _append(order: dict[int, None], number: int, graph: LayerGraph, reads: nx.DiGraph) -> None:
+    """A layer, and what can follow it without weights of its own, the first in the old order first."""
+    order[number] = None
+    for consumer in reads.successors(number):
+        ready = all(producer in order for producer in reads.predecessors(consumer))
+        if ready and not graph.layers[consumer].has_weights and consumer not in order:
+            _append(order, consumer, graph, reads)
 
 
 def _moved(layer: NetworkLayer, positions: dict[int, int]) -> NetworkLayer:
