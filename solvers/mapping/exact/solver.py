@@ -42,7 +42,7 @@ from solvers.mapping.space.starts import drawn, serial
 from solvers.outcome import Outcome, Status, noting_limits, proven, with_limits
 from solvers.tolerance import SAME_COST, sufficient_bound
 
-VERSION = "4"
+VERSION = "5"
 
 Array = NDArray[Any]
 MOST_VECTORS = 1_500_000
