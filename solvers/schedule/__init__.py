@@ -1,6 +1,7 @@
 """Solvers for a whole network on a tiled chip: which RA tree runs it with the least energy and delay.
 
-``problem.py`` has the problem, ``chip_model.py`` counts. ``set/`` anneals trees (SET), ``kapla/`` prunes
-chains of segments (KAPLA), ``layer_pipeline.py`` and ``layer_sequential.py`` are the patterns before them.
-``tiles/`` says what parts of layers cost on a tile, which all of them ask. Start with ``problem.py``.
+Start with ``problem.py``, which states the problem; ``chip_model.py`` counts what a tree costs. Four solvers
+look for trees: ``set/`` anneals them (SET), ``kapla/`` prunes and ranks chains of segments (KAPLA), and
+``layer_pipeline.py`` and ``layer_sequential.py`` anneal within the two patterns that are older than both.
+All four ask ``tiles/`` what a part of a layer costs on one tile.
 """

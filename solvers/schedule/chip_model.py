@@ -1,4 +1,4 @@
-"""Schedules counted by the chip model: what every scheduler is judged by."""
+"""The cost model of a chip in the form that schedule solvers need: counting trees, and bounding them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from solvers.schedule.tiles.cost_table import TabledTileCosts, limits_of
 
 @dataclass(frozen=True, eq=False)
 class ChipModel:
-    """A chip, and what a layer of the problem's network costs on its tiles."""
+    """A chip, and the costs on its tiles of the layers of one network: a ``problem.ScheduleModel``."""
 
     chip: Chip
     tile_costs: TileCosts
@@ -33,19 +33,23 @@ class ChipModel:
         return self.chip.tiles
 
     def evaluator(self, graph: LayerGraph, batch: int, objective: Objective) -> ChipEvaluator:
-        """For searches: remembers leaves and segments."""
+        """Counts trees for a search: it remembers leaves and segments, so a changed tree is cheap."""
         return ChipEvaluator(graph, self.chip, batch, self.tile_costs, objective.exponents)
 
     def judge(self, graph: LayerGraph, batch: int, objective: Objective) -> ChipEvaluator:
-        """For results: a new evaluator, which remembers nothing of any search."""
+        """Counts the answer: a new evaluator, so that no mistake in a search's memory reaches a result."""
         return self.evaluator(graph, batch, objective)
 
     def bound(
         self, graph: LayerGraph, batch: int, objective: Objective, in_time: InTime = always_in_time
     ) -> float | None:
-        """A proven lower bound on the objective of every tree; None where some layer cannot run at all."""
+        """A proven lower bound on the objective of every tree; None where some layer cannot run at all.
+
+        It is E^n D^m of the two bounds of :meth:`bounds`: no tree has less energy, and none fewer cycles.
+        """
         bounds = self.bounds(graph, batch, in_time)
-        # the table remembers its rows, so a later problem would not hear which limits they met
+        # A limit is reported when rows of the table are made, once. The table outlives this problem, so the
+        # limits behind its rows are reported again for every problem whose bound rests on them.
         for limit in limits_of(self.tile_costs):
             report(limit)
         return None if bounds is None else bounds.product(objective.exponents)
@@ -55,8 +59,9 @@ class ChipModel:
     ) -> ScheduleBounds | None:
         """Proven lower bounds on energy and cycles of every tree; None where some layer cannot run at all.
 
-        They rest on the costs of all leaves that there can be, on every number of tiles. Layers whose costs
-        are not all known when the time is up count with their operations, and the bounds are lower.
+        They take for each layer the least that any leaf of it costs, with any batch on any number of tiles.
+        That needs the costs of all leaves. A layer whose costs are not all known when the time is up counts
+        only with its operations on busy units, which makes the bounds lower but keeps them proven.
         """
         costs = self.tile_costs
         floors = _FloorsInTime(costs, in_time) if isinstance(costs, TabledTileCosts) else costs
@@ -66,7 +71,10 @@ class ChipModel:
 
 @dataclass(frozen=True)
 class _FloorsInTime:
-    """The floors of a table, which makes what it lacks as long as there is time."""
+    """A table of tile costs as the bounds see it: it computes rows that it lacks only while there is time.
+
+    It gives ``lower_bounds`` the ``floor`` without a clock that its protocol has.
+    """
 
     costs: TabledTileCosts
     in_time: InTime

@@ -1,4 +1,4 @@
-"""Cuts layers whose weights do not fit all tiles together into several layers of fewer outputs that do."""
+"""Cuts layers whose weights all tiles together cannot hold into several layers of fewer output channels."""
 
 from __future__ import annotations
 
@@ -13,21 +13,25 @@ from solvers.schedule.tiles.layer_parts import factorization_array, held_bytes
 
 
 def fitted(graph: LayerGraph, chip: Chip) -> LayerGraph:
-    """``graph`` with its too large layers cut along K, each into as few parts as fit the chip's buffers.
+    """``graph`` with its too large layers cut along K, each into the fewest parts that fit the buffers.
 
-    A leaf of an RA tree pins all its weights, so a layer that is too large makes every tree impossible: the
-    large products of AlexNet and VGG are so on a small chip. A part is named after its layer, ``fc6[0]``; it
-    reads all of the layer's inputs, and the layer's readers read all parts.
-    A graph that fits is returned as it is. Layers stay whole that no cut makes fit, that have activations as
-    weights, that only run on the whole chip, or of which some reader takes only some channels.
+    A leaf of an RA tree pins all its weights (SET, section 3.3.1), so one layer that is too large makes every
+    tree impossible. The large products of AlexNet and VGG are too large for a small chip. A part is named
+    after its layer, ``fc6[0]``. It reads all inputs of the layer, and the layer's readers read all parts.
+
+    A graph that fits is returned as it is. Some layers are never cut: those that do not fit even with one
+    output channel, those with activations as weights, those that run on the whole chip only, and those of
+    which some reader takes only some channels.
     """
     whole = _read_in_part(graph)
     parts = [[it] if number in whole else _parts(it, chip) for number, it in enumerate(graph.layers)]
     if max(map(len, parts)) == 1:
         return graph
+    # Layer i of the old graph becomes the layers first[i] to before first[i + 1] of the new one.
     first = np.cumsum([0, *map(len, parts)]).tolist()
 
     def moved(producers: tuple[int, ...]) -> tuple[int, ...]:
+        """The new numbers of producers: all parts of each."""
         return tuple(number for i in producers for number in range(first[i], first[i + 1]))
 
     layers = (
@@ -44,7 +48,10 @@ def fitted(graph: LayerGraph, chip: Chip) -> LayerGraph:
 
 
 def _read_in_part(graph: LayerGraph) -> set[int]:
-    """The numbers of layers of which some reader takes some but not all channels."""
+    """The numbers of layers of which some reader takes only some of the channels.
+
+    They stay whole: a reader of some channels would read some parts in part, and others not at all.
+    """
     reads = (one for layer in graph.layers for kind in graph.reads(layer) for one in kind)
     return {one.producer for one in reads if one.channels < graph.layers[one.producer].k}
 
@@ -52,9 +59,10 @@ def _read_in_part(graph: LayerGraph) -> set[int]:
 def _channels(
     graph: LayerGraph, layer: NetworkLayer, parts: Sequence[Sequence[NetworkLayer]]
 ) -> tuple[Channels, ...]:
-    """The channels that a layer reads of each producer, with producers in parts; () if it reads all.
+    """The ranges of channels that a layer reads of each producer in the new graph; () if it reads all.
 
-    A producer in parts is read whole, as :func:`fitted` leaves others uncut.
+    A producer that was cut is read whole, because :func:`fitted` cuts no other: all channels of every part.
+    A producer that was not cut keeps its range.
     """
     if not layer.channels:
         return ()
@@ -67,13 +75,15 @@ def _channels(
 
 
 def _parts(layer: NetworkLayer, chip: Chip) -> list[NetworkLayer]:
-    """The parts of a layer, as equal as they can be; just the layer where it fits or cannot be cut."""
+    """The parts of a layer, as equal as whole channels allow; just the layer where it fits or stays whole."""
     if layer.kind not in ("conv", "fc") or layer.weight_producers or layer.needs_whole_chip:
         return [layer]
     if _fits(layer, chip.tile, chip.tiles):
         return [layer]
+    # One output channel is the smallest part: where not even that fits, no cut helps.
     if not _fits(replace(layer, k=1), chip.tile, chip.tiles):
         return [layer]
+    # If the largest part fits, so do the others, which have at most as many channels.
     largest = ((count, replace(layer, k=-(-layer.k // count))) for count in range(2, layer.k + 1))
     fewest = next(count for count, part in largest if _fits(part, chip.tile, chip.tiles))
     return list(_cut(layer, fewest))
@@ -87,6 +97,6 @@ def _cut(layer: NetworkLayer, count: int) -> Iterator[NetworkLayer]:
 
 
 def _fits(layer: NetworkLayer, tile: Tile, tiles: int) -> bool:
-    """Whether some partition of one sample among all tiles fits their buffers."""
+    """Whether the layer can be a leaf: some partition of one sample among all tiles fits their buffers."""
     held = held_bytes(layer, -(-np.array(layer.sizes(1)) // factorization_array(tiles)))
     return bool((held <= tile.buffer.size_bytes - tile.output_stream_bytes).any())

@@ -1,4 +1,8 @@
-"""Layer-pipeline schedules (LP, section 3.4 of SET): segments whose layers run side by side as a pipeline."""
+"""Layer-pipeline schedules (LP, section 3.4 of SET): in a segment every layer has tiles of its own.
+
+The layers of a segment run at the same time as a pipeline; segments follow one another through DRAM. The
+search is that of ``set/``, kept within this pattern.
+"""
 
 from __future__ import annotations
 
@@ -16,5 +20,5 @@ DEFAULT = Params()
 
 @noting_limits
 def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) -> Outcome[ScheduleSolution]:
-    """The best tree of one annealing of ``problem`` over layer-pipeline trees."""
+    """The best tree that one annealing of ``problem`` finds among layer-pipeline trees."""
     return solve_by_annealing(problem, budget, params, ("layer_pipeline",))

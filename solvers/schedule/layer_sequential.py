@@ -1,4 +1,8 @@
-"""Layer-sequential schedules (LS, section 3.4 of SET): every layer has the whole chip, some hand on data."""
+"""Layer-sequential schedules (LS, section 3.4 of SET): every layer has the whole chip while it runs.
+
+The layers of a segment hand on their outputs on the chip; segments follow one another through DRAM. The
+search is that of ``set/``, kept within this pattern.
+"""
 
 from __future__ import annotations
 
@@ -16,5 +20,5 @@ DEFAULT = Params()
 
 @noting_limits
 def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) -> Outcome[ScheduleSolution]:
-    """The best tree of one annealing of ``problem`` over layer-sequential trees."""
+    """The best tree that one annealing of ``problem`` finds among layer-sequential trees."""
     return solve_by_annealing(problem, budget, params, ("layer_sequential",))

@@ -1,4 +1,4 @@
-"""What a schedule is to be good at: E^n D^m, energy and delay of a whole batch (section 4.1 of SET)."""
+"""The objective of a schedule: E^n D^m, energy and delay of a whole batch (section 4.1 of SET)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from solvers.checks import check, is_number
 from solvers.mapping.problem import Objective as TileObjective
 
 OBJECTIVES = ("energy", "cycles", "edp", "e2d", "ed2")
-"""Objectives by name; any other exponents can be written in the same way."""
+"""Names that are offered to users. Other exponents follow the same pattern: ``e2d0.5`` is E^2 D^0.5."""
 NAMES = {"energy": (1.0, 0.0), "cycles": (0.0, 1.0), "edp": (1.0, 1.0)}
 PRODUCT = re.compile(r"e(\d+(?:\.\d+)?)?d(\d+(?:\.\d+)?)?")
 MOST = 8
-"""Larger exponents would lead beyond what floating-point numbers reach."""
+"""The largest exponent. With larger ones, energies of large networks in pJ could overflow a float."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Objective:
 
     @staticmethod
     def named(name: str) -> Objective:
-        """From ``energy``, ``cycles``, ``edp``, or a product such as ``e2d`` or ``ed2``."""
+        """The objective called ``energy``, ``cycles``, ``edp``, or a product such as ``e2d`` or ``ed2``."""
         folded = name.casefold()
         if folded in NAMES:
             return Objective(*NAMES[folded])
@@ -43,16 +43,17 @@ class Objective:
 
     @property
     def exponents(self) -> tuple[float, float]:
-        """Of energy and of cycles, as the chip model takes them."""
+        """(n, m): the exponents of energy and of cycles, in the order in which the chip model takes them."""
         return self.energy_exponent, self.cycles_exponent
 
     @property
     def of_tiles(self) -> TileObjective:
-        """What mappings on a tile should minimise for this: the nearest product that mapping solvers know.
+        """What the mapping of a part on a tile minimises: the nearest objective that mapping solvers know.
 
-        A change of energy by one per cent counts n / (n + m) of what it counts together with one of cycles.
-        That is 1 for energy, 0 for cycles and 1/2 for their product; the nearest of the three is taken, and
-        halfway between two of them the product.
+        They know energy, cycles and the product of both. The weight of energy in E^n D^m is n / (n + m): one
+        per cent of energy changes the objective by n per cent, one per cent of both by n + m per cent. The
+        weight is 1 for energy, 1/2 for the product and 0 for cycles. The nearest of the three is taken;
+        halfway between two of them, at 3/4 and 1/4, the product.
         """
         weight = self.energy_exponent / (self.energy_exponent + self.cycles_exponent)
         if weight > 3 / 4:
@@ -60,8 +61,8 @@ class Objective:
         return "cycles" if weight < 1 / 4 else "edp"
 
     def value(self, energy_pj: float, cycles: float) -> float:
-        """The number itself; its unit is pJ^n cycles^m."""
-        # x ** 2.0 is one rounding, so that products of small powers come out as they are usually written
+        """E^n D^m in pJ^n cycles^m."""
+        # x ** 2.0 rounds once, as x * x does: small powers equal the products that a reader would write
         return float(energy_pj**self.energy_exponent * cycles**self.cycles_exponent)
 
     def __str__(self) -> str:

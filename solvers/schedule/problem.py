@@ -18,11 +18,12 @@ from solvers.schedule.objective import Objective
 from solvers.tolerance import contradicts
 
 RECOUNTED = 1e-9
-"""How far an energy may be from the one that is counted again, as a fraction: sums in another order."""
+"""How far an energy may be from that of a second count, as a fraction: sums in another order round
+differently. Cycles are whole numbers and must be equal."""
 
 
 class TreeCost(Protocol):
-    """What a tree costs; models say more."""
+    """What a tree costs for the whole batch. A model's own type may say more."""
 
     @property
     def energy_pj(self) -> float: ...
@@ -32,26 +33,26 @@ class TreeCost(Protocol):
 
 
 class TreeJudge(Protocol):
-    """Costs of trees of one network and batch."""
+    """Counts what trees of one network and batch cost."""
 
     def evaluate(self, tree: Node) -> TreeCost:
-        """Raises NotPossibleError for a tree that the hardware cannot run."""
+        """The cost of a tree. Raises NotPossibleError for a tree that the hardware cannot run."""
         ...
 
 
 class Evaluator(TreeJudge, Protocol):
-    """Remembers parts of trees, so that a changed tree is cheap."""
+    """A judge that remembers parts of trees, so that counting a tree again after a small change is cheap."""
 
     def segment(self, node: Node) -> object:
-        """Counts a child of a root T cut, which the trees with it then find counted.
+        """Counts one child of a root T cut, and remembers it for all trees that have this child.
 
-        Raises NotPossibleError as for trees.
+        Raises NotPossibleError where the hardware cannot run the child.
         """
         ...
 
 
 class ScheduleModel(Protocol):
-    """Hardware and how it is counted: a frozen value that can be sent to another process."""
+    """Hardware and how schedules on it are counted: a frozen value that can be sent to another process."""
 
     @property
     def name(self) -> str: ...
@@ -60,27 +61,30 @@ class ScheduleModel(Protocol):
     def tiles(self) -> int: ...
 
     def evaluator(self, graph: LayerGraph, batch: int, objective: Objective) -> Evaluator:
-        """For searches: a tree costs what has changed since the last ones."""
+        """Counts trees for a search: the time for a tree is that of the parts that are new in it."""
         ...
 
     def judge(self, graph: LayerGraph, batch: int, objective: Objective) -> TreeJudge:
-        """For results: counts every tree from nothing."""
+        """Counts answers: nothing that a search remembered enters the count."""
         ...
 
     def bound(
         self, graph: LayerGraph, batch: int, objective: Objective, in_time: InTime = always_in_time
     ) -> float | None:
-        """A proven lower bound on the objective of every tree; None: there is none.
+        """A proven lower bound on the objective of every tree; None where there is none.
 
-        It is lower where the time is up before all is counted that it rests on. What has been counted is
-        kept: asked again, it goes on from there.
+        Where ``in_time`` says that the time is up, the bound makes do with what is known by then, and is
+        lower. What was computed for it is kept, so a later call goes on from there.
         """
         ...
 
 
 @dataclass(frozen=True)
 class ScheduleProblem:
-    """Minimise ``objective`` over the RA trees of ``graph`` (of one sample) for ``batch`` samples."""
+    """Minimise ``objective`` over the RA trees that run ``batch`` samples of ``graph`` on ``model``.
+
+    The layers of ``graph`` are those of one sample.
+    """
 
     graph: LayerGraph
     model: ScheduleModel
@@ -103,7 +107,11 @@ class ScheduleProblem:
 
 @dataclass(frozen=True)
 class OperatorCount:
-    """What became of an operator's trees: ``invalid`` ones do not fit, ``better`` than the tree before."""
+    """What became of the trees that one annealing operator made, as numbers of trees.
+
+    ``tried`` are all of them. The hardware cannot run the ``invalid`` ones. The ``accepted`` ones became the
+    current tree; those of them that cost less than the tree before count as ``better``, too.
+    """
 
     operator: str
     tried: int = 0
@@ -114,9 +122,10 @@ class OperatorCount:
 
 @dataclass(frozen=True)
 class Phase:
-    """One annealing: its space, its rounds, and the (round, objective) of the current tree along the way.
+    """A record of one annealing.
 
-    ``best`` is the objective of the best tree, ``cpu_seconds`` those of the rounds.
+    ``name``: its space of trees. ``rounds``: how many were done. ``best``: the objective of its best tree.
+    ``trajectory``: (round, objective of the current tree) along the way. ``cpu_seconds``: of all rounds.
     """
 
     name: str
@@ -129,7 +138,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class ScheduleSolution:
-    """A tree, what the judge counts for it, and how it was found."""
+    """A tree, its cost as the judge counts it, and the annealings that found it (none for other solvers)."""
 
     tree: Node
     energy_pj: float
@@ -142,7 +151,10 @@ class ScheduleSolution:
 
 
 def violations(problem: ScheduleProblem, solution: ScheduleSolution) -> list[str]:
-    """Why ``solution`` is no answer; counts its tree again, from its text and from nothing."""
+    """Why ``solution`` does not answer ``problem``; empty if it does.
+
+    The tree is read from its text and counted by a judge, so the check trusts nothing of the solver.
+    """
     tree = parse_tree(solution.text)
     if reasons := tree_violations(tree, problem.graph.producers, problem.batch, problem.model.tiles):
         return reasons
@@ -160,11 +172,13 @@ def violations(problem: ScheduleProblem, solution: ScheduleSolution) -> list[str
 def answer(
     problem: ScheduleProblem, tree: Node, phases: tuple[Phase, ...], time: Deadline, note: str = ""
 ) -> Outcome[ScheduleSolution]:
-    """The outcome of a tree: written out, read again and counted by the judge, whatever time is left.
+    """The outcome of a solver that ends with ``tree``.
 
-    Its bound has only the time that is left after that.
+    The tree is written as text, read again and counted by the judge, even if the time is up: without a count
+    there is no answer. The bound gets only the time that is left after that.
 
-    Raises RuntimeError for a tree that is not valid or a bound above it: a bug must not become a result.
+    Raises RuntimeError for a tree that is not valid and for a bound above its objective: a bug must not
+    become a result.
     """
     read = parse_tree(format_tree(tree))
     if reasons := tree_violations(read, problem.graph.producers, problem.batch, problem.model.tiles):
@@ -189,7 +203,7 @@ def answer(
 
 
 def no_tree(problem: ScheduleProblem, note: str, time: Deadline) -> Outcome[ScheduleSolution]:
-    """Nothing found: that proves nothing."""
+    """The outcome of a solver that found no tree: UNKNOWN, as another solver may find one."""
     bound, watch = problem.bound(time.in_time), time.watch
     return Outcome(Status.UNKNOWN, None, None, bound, watch.cpu_seconds, watch.wall_seconds, note)
 

@@ -1,4 +1,8 @@
-"""What layers cost mapped on the whole chip: a table, and how to solve what it lacks."""
+"""What layers cost when each is mapped on the whole chip: a table that solves what it lacks.
+
+Such a layer is a segment of its own, with its mapping spread over all tiles and its data in DRAM. The other
+way to run a layer, cut among tiles with pinned weights, is in ``tiles/cost_table.py``.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +16,16 @@ from costmodel.schedule.whole_chip_cost import WholeChipCost, streamed_layer_cos
 from costmodel.workload.network import Layer
 
 NestShape = tuple[Any, ...]
-"""``Layer.shape``: what makes two loop nests the same problem."""
+"""``Layer.shape``: loop nests of equal shape are the same mapping problem and have the same cost."""
 
 
 @dataclass(frozen=True)
 class WholeChipCosts:
     """Costs of a network's layers, each mapped on the whole ``chip``: KAPLA's single-layer segments (IV-B).
 
-    ``known``: costs by the shape of the loop nest; None where no mapping was found. A nest that is not known
-    is asked of ``solve`` and remembered; without ``solve``, LookupError is raised. Layers without products
-    are streamed through the tiles and need no mapping.
+    ``known``: costs by the shape of the loop nest; None where a solver found no mapping. ``solve``: maps a
+    nest that is not ``known``; its answer is remembered. Without ``solve``, such a nest raises LookupError.
+    Layers without weights have no products to map: they are streamed through the tiles.
     """
 
     chip: Chip
@@ -30,7 +34,7 @@ class WholeChipCosts:
     _solved: dict[NestShape, WholeChipCost | None] = field(default_factory=dict)
 
     def cost(self, layer: NetworkLayer, batch: int) -> WholeChipCost | None:
-        """Of ``batch`` samples; None where no mapping was found."""
+        """The cost of ``batch`` samples of a layer; None where no mapping was found."""
         if not layer.has_weights:
             return streamed_layer_cost(self.chip, layer, batch)
         nest = layer.nest(batch)
@@ -44,7 +48,7 @@ class WholeChipCosts:
 
     @property
     def solves(self) -> int:
-        """How many costs were asked of ``solve`` so far."""
+        """How many nests ``solve`` was called for so far."""
         return len(self._solved)
 
     def knows(self, layer: NetworkLayer, batch: int) -> bool:
