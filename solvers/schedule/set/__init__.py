@@ -1,6 +1,7 @@
 """SET (ISCA 2023): resource-allocation trees by simulated annealing, the space of trees and its size.
 
-``solver.py`` is the door, ``annealing.py`` the search, ``operators.py`` the six moves (section 4.2),
-``space.py`` the trees that may be reached, ``size.py`` how many there are, and ``canonical.py`` the patterns
-that came before (LS and LP, section 3.4).
+Start with ``solver.py``. It anneals one space of trees or several (``search.py``), each with the six
+operators of section 4.2.1 (``annealing.py``, ``operators.py``, ``editing.py``). ``space.py`` says which trees
+belong to a space, and ``size.py`` how many there are. ``canonical.py`` builds the trees of older patterns (LS
+and LP, section 3.4). ``epochs.py`` and ``exchange.py`` let several seeds exchange their best trees.
 """

@@ -1,4 +1,9 @@
-"""Simulated annealing of RA trees (SET, section 4.2), in chunks that can be stopped, stored and resumed."""
+"""Simulated annealing of RA trees (SET, section 4.2).
+
+A round changes the current tree by one operator and keeps the change if the objective falls, or, with a
+probability that the temperature sets, even if it rises. An annealing can be stopped after any round, stored
+and resumed.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +22,19 @@ from solvers.schedule.problem import Evaluator, OperatorCount, TreeCost
 from solvers.schedule.set.operators import Current, Operators
 
 TRAJECTORY_POINTS = 200
-"""How many points of a phase's trajectory are kept."""
+"""About how many points of a phase's trajectory are kept, equally far apart."""
 MOST_DRAWS = 1000
-"""A round is lost when so many draws do not apply: the tree may be the only one of its space."""
+"""A round changes nothing if this many operators in a row do not apply: the tree may be the only one of its
+space."""
 
 
 @dataclass(frozen=True)
 class Cooling:
-    """T = initial (1 - x) / (1 + speed x) after a share x of the rounds; costs are compared relatively.
+    """The temperature after a fraction x of the rounds: T = initial (1 - x) / (1 + speed x) (section 4.2).
 
-    ``jump_at``: after that share the best tree becomes the current one (1: never), as in the released code.
-    The parameters that it is made from are checked where users set them.
+    It has no unit, because an increase of the objective is compared with the objective itself.
+    ``jump_at``: after this fraction of the rounds the best tree becomes the current one (1: never), as in the
+    released code. Values are not checked here but in ``params.py``, where users set them.
     """
 
     initial: float = 0.07
@@ -40,9 +47,11 @@ class Cooling:
 
 @dataclass(frozen=True)
 class AnnealingProgress:
-    """An annealing between two rounds, complete: continued from here it goes on as if it had not stopped.
+    """An annealing between two rounds, complete: from here it goes on as if it had never stopped.
 
-    ``random_state`` is that of :class:`random.Random`. ``counts`` are in the order of the operators' names.
+    ``tree``, ``value``: the current tree and its objective; ``best``, ``best_value``: the best so far.
+    ``round``: how many rounds are done. ``random_state``: that of :class:`random.Random`. ``counts``: of each
+    operator, in the order of the operators' names. ``trajectory``: (round, objective of the current tree).
     """
 
     tree: Node
@@ -58,7 +67,7 @@ class AnnealingProgress:
 
 @dataclass(frozen=True)
 class Annealing:
-    """What to anneal with: the operators of a space, evaluator, objective, number of rounds, cooling."""
+    """Everything about an annealing that stays the same while it runs."""
 
     operators: Operators
     evaluator: Evaluator
@@ -67,24 +76,25 @@ class Annealing:
     cooling: Cooling
 
     def begin(self, tree: Node, random: Random) -> AnnealingProgress:
-        """Raises NotPossibleError where the first tree is not possible."""
+        """The state before the first round. Raises NotPossibleError where the chip cannot run ``tree``."""
         value = self.value_of(tree)
         counts = tuple(OperatorCount(name) for name in self.operators.names)
         return AnnealingProgress(tree, value, tree, value, 0, random.getstate(), counts, ((0, value),))
 
     def value_of(self, tree: Node) -> float:
+        """The objective of a tree. Raises NotPossibleError where the chip cannot run it."""
         cost: TreeCost = self.evaluator.evaluate(tree)
         return self.objective.value(cost.energy_pj, cost.cycles)
 
     def advance(
         self, progress: AnnealingProgress, until: int, stop: Callable[[], bool] = lambda: False
     ) -> AnnealingProgress:
-        """Rounds up to number ``until``, or till ``stop`` says so."""
+        """The state after ``until`` rounds in all, or earlier if ``stop`` says so; it is asked each round."""
         return _Run(self, progress).until(min(until, self.rounds), stop)
 
 
 class _Run:
-    """The moving parts of :meth:`Annealing.advance`."""
+    """The variables of :meth:`Annealing.advance`: the progress in a form that rounds can change."""
 
     def __init__(self, annealing: Annealing, progress: AnnealingProgress) -> None:
         self._annealing, self._start = annealing, progress
@@ -99,10 +109,12 @@ class _Run:
         self._trajectory = list(progress.trajectory)
 
     def until(self, end: int, stop: Callable[[], bool]) -> AnnealingProgress:
+        """Rounds until ``end`` of them are done, and the progress then."""
         watch, annealing, done = Stopwatch(), self._annealing, self._start.round
         jump = round(annealing.cooling.jump_at * annealing.rounds)
         every = max(1, annealing.rounds // TRAJECTORY_POINTS)
         while done < end and not stop():
+            # jump_at = 1 never comes here, as the last round begins with done = rounds - 1
             if done == jump and done > 0:
                 self._current, self._value = Current(self._best), self._best_value
             self._round(annealing.cooling.temperature(done / annealing.rounds))
@@ -123,7 +135,10 @@ class _Run:
         )
 
     def _round(self, temperature: float) -> None:
-        """One tree that an operator makes, taken or left; draws that do not apply cost nothing."""
+        """One round: the first operator drawn that applies makes a tree, which is accepted or not.
+
+        Operators that do not apply are drawn again within the round, so that every round counts a tree.
+        """
         for _ in range(MOST_DRAWS):
             name, tree = self._annealing.operators.draw(self._current, self._random)
             if tree is not None:
@@ -147,5 +162,10 @@ class _Run:
             self._best, self._best_value = tree, value
 
     def _most_accepted(self, temperature: float) -> float:
-        """Accepting with probability exp(-increase / T) is accepting below a random limit."""
+        """The largest objective that this round accepts, drawn at random.
+
+        An increase d is accepted with probability exp(-d / (T value)). That is the probability that a uniform
+        u in (0, 1] is below it: d < -T value log u. So u is drawn first, and d compared with the right side.
+        """
+        # random() is in [0, 1), so 1 - random() is never 0, of which there is no logarithm
         return self._value * (1 - temperature * log(1 - self._random.random()))

@@ -1,4 +1,7 @@
-"""RA trees of the patterns before SET: layer-sequential and layer-pipeline (section 3.4, Fig. 3)."""
+"""RA trees of the two patterns before SET: layer-sequential and layer-pipeline (section 3.4, Fig. 3).
+
+Both run segments one after the other below a root T cut.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, Node
 
 @dataclass(frozen=True)
 class PatternSegment:
-    """Consecutive layers that run together, their samples in ``subbatches`` parts."""
+    """Consecutive layers that run together, their batch in ``subbatches`` equal parts."""
 
     layers: tuple[str, ...]
     subbatches: int = 1
@@ -26,19 +29,19 @@ class PatternSegment:
 def sequential_tree(order: Sequence[str], batch: int, subbatches: int = 1) -> Cut:
     """Every layer on the whole chip, one after the other: all leaves below a root T cut.
 
-    ``order`` is a topological order of the layers; InputError where ``subbatches`` do not divide ``batch``.
-    The released search starts from this tree, with the fewest sub-batches for which it is valid.
+    ``order`` is a topological order of the layers. The root's ``subbatches`` must divide ``batch``
+    (InputError). SET's search starts from this tree (section 4.2).
     """
     return layer_sequential([PatternSegment((layer,)) for layer in order], batch, subbatches)
 
 
 def layer_sequential(segments: Sequence[PatternSegment], batch: int, subbatches: int = 1) -> Cut:
-    """LS: a segment's layers take turns on the whole chip and pass data on without DRAM."""
+    """LS: the layers of a segment take turns on the whole chip and hand on data without DRAM."""
     return _segmented("T", segments, batch, subbatches)
 
 
 def layer_pipeline(segments: Sequence[PatternSegment], batch: int, subbatches: int = 1) -> Cut:
-    """LP: a segment's layers have tiles of their own and run as a pipeline."""
+    """LP: the layers of a segment have tiles of their own and run at the same time, as a pipeline."""
     return _segmented("S", segments, batch, subbatches)
 
 
@@ -48,7 +51,7 @@ def _segmented(kind: CutKind, segments: Sequence[PatternSegment], batch: int, su
 
 
 def _child(kind: CutKind, segment: PatternSegment, batch: int) -> Node:
-    """A segment of one layer is its leaf."""
+    """A segment as a child of the root: a leaf for one layer in one sub-batch, else a cut of ``kind``."""
     if len(segment.layers) == 1 and segment.subbatches == 1:
         return Leaf(segment.layers[0], batch)
     share = _divided(batch, segment.subbatches)
@@ -56,6 +59,7 @@ def _child(kind: CutKind, segment: PatternSegment, batch: int) -> Node:
 
 
 def _divided(batch: int, subbatches: int) -> int:
+    """Samples in each of the sub-batches of ``batch``."""
     if subbatches < 1 or batch % subbatches:
         raise InputError("RA tree", f"a divisor of {batch}", subbatches, key="subbatches")
     return batch // subbatches

@@ -1,4 +1,8 @@
-"""Changes of frozen RA trees that keep them valid: replace, retype, and give other batches."""
+"""Changes of frozen RA trees that keep batches consistent: replace nodes, retype cuts, give other batches.
+
+Every function returns a new tree that shares the untouched parts of the old one, so an evaluator that
+remembers nodes finds them again.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +13,18 @@ from costmodel.schedule.tree.tree import Cut, CutKind, Leaf, Node
 
 
 class Step(NamedTuple):
-    """A cut on the way from the root to a node, and at which place of its children the way goes on."""
+    """A cut on the way from the root to a node; ``place`` is the index of the child where the way goes on."""
 
     cut: Cut
     place: int
 
 
 Path = tuple[Step, ...]
-"""The way from the root to a node; empty: the root itself."""
+"""The way from the root down to a node: all cuts above it, the root first. Empty for the root itself."""
 
 
 def paths_of(tree: Node) -> list[Path]:
-    """The ways to all leaves, from left to right."""
+    """The paths to all leaves, from left to right: in the order in which layers are computed."""
     found: list[Path] = []
     _add_paths(tree, (), found)
     return found
@@ -35,22 +39,24 @@ def _add_paths(node: Node, path: Path, found: list[Path]) -> None:
 
 
 def rebuilt(path: Path, node: Node) -> Node:
-    """The whole tree with ``node`` at the end of ``path``."""
+    """The whole tree with ``node`` in the position to which ``path`` leads: all cuts above it are new."""
     for cut, place in reversed(path):
         node = spliced(cut, place, place + 1, node)
     return node
 
 
 def spliced(cut: Cut, first: int, end: int, *nodes: Node) -> Cut:
-    """The cut with ``nodes`` in place of its children from ``first`` to before ``end``."""
+    """The cut with its children ``first`` to before ``end`` replaced by ``nodes``, however many these are."""
     children = (*cut.children[:first], *nodes, *cut.children[end:])
     return Cut(cut.kind, cut.batch, cut.subbatches, children)
 
 
 def with_batch(node: Node, batch: int) -> Node:
-    """The node for other samples at a time; its parts stay as they are as far as they still divide them.
+    """The node for ``batch`` samples at a time.
 
-    More samples are more sub-batches. Fewer take sub-batches away, and then samples from each.
+    A cut keeps the size of its sub-batches where that divides ``batch``, and changes their number: 8 samples
+    in 4 sub-batches of 2 become 4 samples in 2 of 2. Else a sub-batch gets the greatest common divisor of its
+    old size and ``batch``, and all nodes below change with it: 1 sample becomes one sub-batch of 1.
     """
     if batch == node.batch:
         return node
@@ -63,13 +69,16 @@ def with_batch(node: Node, batch: int) -> Node:
 
 
 def with_subbatches(cut: Cut, subbatches: int) -> Cut:
-    """The cut with its samples in another number of parts, which must divide them."""
+    """The cut with its batch in ``subbatches`` equal parts, which must divide it."""
     share = cut.batch // subbatches
     return Cut(cut.kind, cut.batch, subbatches, tuple(with_batch(child, share) for child in cut.children))
 
 
 def alternating(node: Node, kind: CutKind) -> Node:
-    """The node with ``kind`` if it is a cut, and below it S and T cuts in turns."""
+    """The node with its top cut of ``kind`` and every cut below of the other kind than its parent.
+
+    A leaf stays as it is, and so does a node whose kinds alternate already.
+    """
     if isinstance(node, Leaf):
         return node
     other: CutKind = "T" if kind == "S" else "S"

@@ -1,4 +1,9 @@
-"""One epoch of one seed's search: what it found, and where the next one goes on from."""
+"""One epoch of one seed's search: what it finds, and the state from which the next epoch goes on.
+
+Several seeds search at the same time, each in epochs of equally many rounds. Between two epochs they exchange
+their best trees (``exchange.py``). Each epoch of each seed is a solve of its own, so that a cluster can run
+them side by side.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +21,17 @@ from solvers.schedule.set.solving import stop_for_answer
 
 @dataclass(frozen=True)
 class EpochOf:
-    """Epoch ``number`` of ``count``, of the seed at ``place`` among those that exchange their best trees."""
+    """Epoch ``number``, from 0, of ``count`` epochs.
+
+    ``place``: the index, from 0, of its seed among those that exchange their best trees.
+    """
 
     number: int
     count: int
     place: int
 
     def rounds(self, total: int) -> int:
-        """Its share of the ``total`` rounds of the search."""
+        """How many of the ``total`` rounds of the search are in this epoch."""
         return rounds_of_epoch(total, self.number, self.count)
 
 
@@ -34,14 +42,16 @@ def solve_epoch(
     epoch: EpochOf,
     before: Sequence[SearchState],
 ) -> tuple[Outcome[ScheduleSolution], SearchState | None]:
-    """The best tree so far and the state after the epoch; None where the problem has no first tree.
+    """The best tree so far, and the state after the epoch; None where no first tree was found.
 
-    ``before``: the states of all seeds after the epoch before, which are exchanged first; none for the first.
-    The epoch has its share of the budget's wall seconds.
+    ``before``: the states of all seeds after the epoch before; empty for the first epoch. Every seed makes
+    the exchange itself, from the same states, so all come to the same result without a further task.
+    The epoch has 1 / ``epoch.count`` of the budget's wall seconds.
     """
     deadline, search = Deadline(budget.wall_seconds / epoch.count), TreeSearch(problem, plan)
     state: SearchState | None = None
 
+    # Within a function, so that limits reached while searching come into the outcome's note.
     @noting_limits
     def searched() -> Outcome[ScheduleSolution]:
         nonlocal state

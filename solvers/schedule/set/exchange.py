@@ -1,4 +1,4 @@
-"""Seeds that exchange their best trees between the epochs of their searches."""
+"""How seeds exchange their best trees between the epochs of their searches."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from solvers.schedule.set.search import AnnealingPlan, SearchState
 
 
 def rounds_of_epoch(total: int, number: int, epochs: int) -> int:
-    """The share that epoch ``number``, from 0, has of all rounds: as equal as whole numbers can be."""
+    """How many of ``total`` rounds epoch ``number``, from 0, has: as equal as whole numbers can be.
+
+    Epoch i ends with round floor(total (i + 1) / epochs), so the epochs have ``total`` rounds together.
+    """
     return total * (number + 1) // epochs - total * number // epochs
 
 
 def exchanged(states: Sequence[SearchState], plan: AnnealingPlan) -> list[SearchState]:
-    """Restarts: the worse half of the seeds, by their best trees, goes on from the best tree of all.
+    """The states after an exchange: the worse half of the seeds goes on from the best tree of all.
 
-    Only once all are in the last phase: trees of one space may not belong to another.
+    A restarted seed keeps its round, and so its temperature. It also keeps its random numbers, so it goes
+    another way than the seed whose tree it has. Nothing is exchanged before all seeds are in the last phase:
+    a tree of one phase's space may not belong to another's.
     """
     if any(len(state.done) < len(plan.spaces) - 1 for state in states):
         return list(states)

@@ -1,4 +1,9 @@
-"""The six operators that change an RA tree (SET, section 4.2.1 and Fig. 7), within a space of trees."""
+"""The six operators that change an RA tree (SET, section 4.2.1 and Fig. 7), within a space of trees.
+
+An operator starts at a random leaf. It makes a tree of the same space in which layers stay in a topological
+order, but which need not fit the chip; the evaluator finds that out. Trees are frozen, so a changed tree
+shares all untouched parts with the one before.
+"""
 
 from __future__ import annotations
 
@@ -23,22 +28,24 @@ from solvers.schedule.set.editing import (
 from solvers.schedule.set.space import TreeSpace
 
 OPERATORS = ("swap", "move", "group", "ungroup", "more_subbatches", "fewer_subbatches")
-"""OP1 to OP6 of Fig. 7: exchange neighbouring leaves, move a leaf into a neighbouring cut or out of its own,
-put consecutive children below a new cut, dissolve a cut, and change a cut's number of sub-batches."""
+"""OP1 to OP6 of Fig. 7: exchange neighbouring leaves; move a leaf into a neighbouring cut or out of its own;
+put consecutive children below a new cut; dissolve a cut; raise, or lower, a cut's number of sub-batches."""
 
 WEIGHTS: Mapping[str, Mapping[str, float]] = {
     "paper": dict.fromkeys(OPERATORS, 1.0),
     "released": dict(zip(OPERATORS, (20, 40, 20, 20, 20, 20), strict=True)),
 }
-"""How often each operator is drawn: the paper names no weights, the released code these."""
+"""How often each operator is drawn, relative to the others. The paper names no weights, so all are equal
+there; the released code moves leaves twice as often as it does anything else."""
 
 ROOT_SUBBATCHES = 0.1
-"""The root's sub-batches change with this probability times the leaf's depth, as in the released code."""
+"""Where OP5 or OP6 has drawn the root, it goes on with this probability times the number of cuts above the
+leaf, as in the released code. A change of the root's sub-batches changes every segment of the schedule."""
 
 
 @dataclass(frozen=True)
 class Current:
-    """The tree of an annealing with the ways to its leaves, which all operators start from."""
+    """The current tree of an annealing, with the path to each leaf (``editing.Path``), found only once."""
 
     tree: Node
 
@@ -48,10 +55,11 @@ class Current:
 
 
 class Operators:
-    """Draws changed trees of one space; a draw that does not apply gives None."""
+    """Draws an operator of one space and applies it; the result is None if it does not apply."""
 
     def __init__(self, space: TreeSpace, weights: Mapping[str, float]) -> None:
         self._space, self._producers = space, space.producers
+        # a tree of the patterns has the root and one level of cuts below it (section 3.4)
         self._deepest = 2 if space.name.startswith("layer_") else space.deepest
         self.names = [name for name in OPERATORS if weights.get(name, 0) > 0 and _applies(name, space)]
         if not self.names:
@@ -69,13 +77,21 @@ class Operators:
         }
 
     def draw(self, current: Current, random: Random) -> tuple[str, Node | None]:
-        """An operator and what it makes of the tree at a random leaf."""
+        """A random operator's name, and the tree that it makes at a random leaf; None if it does not apply.
+
+        A leaf is drawn before the operator, and operators take its number, from the left.
+        """
         number = random.randrange(len(current.paths))
         name = random.choices(self.names, self._weights)[0]
         return name, self._make[name](current, number, random)
 
     def _swap(self, current: Current, number: int, random: Random) -> Node | None:
-        """OP1: neighbours in the order of layers trade places, unless one reads the other's outputs."""
+        """OP1: two leaves that are neighbours in the order of layers are exchanged.
+
+        It does not apply if the second reads the outputs of the first. Neighbours cannot depend on each other
+        by way of a third layer, which would have to stand between them. Each layer takes the batch of its new
+        position.
+        """
         after = number + 1 if random.random() < 0.5 else number
         if not 0 < after < len(current.paths):
             return None
@@ -86,9 +102,14 @@ class Operators:
         return _with_both(left, Leaf(second.layer, first.batch), right, Leaf(first.layer, second.batch))
 
     def _move(self, current: Current, number: int, random: Random) -> Node | None:
-        """OP2: a leaf goes into the cut beside it, or, from an end of its own cut, out of that."""
+        """OP2: a leaf moves one step to the left or right: into the cut beside it, or out of its own cut.
+
+        It leaves its cut where it is the first or last child and steps outwards. The order of layers stays as
+        it is: a leaf enters a cut at the near end.
+        """
         path, step = current.paths[number], -1 if random.random() < 0.5 else 1
         parent, place = path[-1]
+        # with fewer children, the leaf would leave behind a cut of one child, which no search makes
         if len(parent.children) < 3:
             return None
         beside = place + step
@@ -103,6 +124,8 @@ class Operators:
         return rebuilt(path[:-1], spliced(parent, pair, pair + 2, spliced(neighbour, end, end, leaf)))
 
     def _moved_out(self, path: Path, step: int) -> Node | None:
+        """The leaf at the end of ``path`` as a sibling of its cut, before it (step -1) or after it (1)."""
+        # the root has no siblings
         if len(path) < 2:
             return None
         (parent, place), (above, at) = path[-1], path[-2]
@@ -111,9 +134,11 @@ class Operators:
         return rebuilt(path[:-2], spliced(above, at, at + 1, *pair))
 
     def _group(self, current: Current, number: int, random: Random) -> Node | None:
-        """OP3: consecutive children, a leaf at one end, come below a new cut.
+        """OP3: consecutive children of the leaf's cut come below a new cut, which takes their position.
 
-        Where all of the root's children are drawn in the paper's space, the new cut takes the root's place.
+        The leaf is at one end of the group, a random child at the other. A group of all children would leave
+        the parent with one child, so it does not apply, except at the root in the paper's space: there the
+        new cut replaces the root. Only so does a search come to trees whose root is an S cut.
         """
         path = current.paths[number]
         parent, place = path[-1]
@@ -127,23 +152,29 @@ class Operators:
         if high - low == count:
             return self._new_root(parent, random) if free and len(path) == 1 else None
         children = parent.children[low:high]
+        # len(path) cuts are above the new one; then come the new one and those below it
         if self._deepest and len(path) + 1 + max(map(depth, children)) > self._deepest:
             return None
         grouped = self._new_cut(parent, children, len(path), random)
         return rebuilt(path[:-1], spliced(parent, low, high, grouped))
 
     def _new_root(self, root: Cut, random: Random) -> Node:
+        """The same children below a root of random kind and sub-batches."""
         kind: CutKind = random.choice(("S", "T"))
         return with_subbatches(
             Cut(kind, root.batch, root.subbatches, root.children), self._parts(root.batch, random)
         )
 
     def _new_cut(self, parent: Cut, children: tuple[Node, ...], level: int, random: Random) -> Cut:
+        """A cut of ``children`` with random kind and sub-batches; ``level`` cuts are above it.
+
+        In the narrower spaces, the kinds of cuts below it change so that S and T still alternate.
+        """
         kind = self._new_kind(parent, level, random)
         share = parent.batch // parent.subbatches
         cut = Cut(kind, share, 1, children)
         if self._space.name != "paper":
-            # a pipeline begins with as many sub-batches as there are samples
+            # here a new pipeline begins with one sample a sub-batch, a new T cut with all samples in one
             cut = with_subbatches(cut, share) if kind == "S" else cut
             retyped = alternating(cut, kind)
             assert isinstance(retyped, Cut)
@@ -151,6 +182,10 @@ class Operators:
         return with_subbatches(cut, self._parts(share, random))
 
     def _new_kind(self, parent: Cut, level: int, random: Random) -> CutKind:
+        """The kind of a new cut below ``parent``: random where the space leaves a choice.
+
+        In the released space kinds alternate except between the root and its children.
+        """
         if self._space.name == "layer_sequential":
             return "T"
         if self._space.name == "layer_pipeline":
@@ -160,17 +195,21 @@ class Operators:
         return "T" if parent.kind == "S" else "S"
 
     def _parts(self, batch: int, random: Random) -> int:
-        """A number of sub-batches: often one or as many as there are samples, else any."""
+        """A random number of sub-batches: 1 or one a sample in 2 of 5 cases each, else any divisor."""
         share = random.random()
         return 1 if share < 0.4 else batch if share < 0.8 else random.choice(divisors(batch))
 
     def _ungroup(self, current: Current, number: int, random: Random) -> Node | None:
-        """OP4: a cut other than the root is dissolved; its children become its parent's."""
+        """OP4: the leaf's cut is dissolved, unless it is the root; its children become its parent's.
+
+        Each child then has the cut's batch, as it no longer runs by sub-batches of the cut.
+        """
         path = current.paths[number]
         if len(path) < 2:
             return None
         (cut, _), (above, place) = path[-1], path[-2]
         children = tuple(with_batch(child, cut.batch) for child in cut.children)
+        # below the root's children, kinds alternate: the children are now one level higher, so they change
         if self._space.name != "paper" and len(path) > 2:
             other: CutKind = "S" if above.kind == "T" else "T"
             children = tuple(alternating(child, other) for child in children)
@@ -195,7 +234,10 @@ class Operators:
         return rebuilt(path[:-1], with_subbatches(cut, cut.subbatches // factor)) if factor > 1 else None
 
     def _subbatched(self, current: Current, number: int, random: Random) -> Path | None:
-        """The way to a random cut above the leaf; to the root only seldom."""
+        """The path to a random cut above the leaf, that cut included; None mostly if it is the root.
+
+        The cut is the last step's; OP5 and OP6 change it.
+        """
         path = current.paths[number]
         level = random.randrange(len(path))
         if level == 0 and random.random() >= ROOT_SUBBATCHES * len(path):
@@ -203,7 +245,11 @@ class Operators:
         return path[: level + 1]
 
     def _factor(self, number: int, random: Random) -> int:
-        """A divisor of ``number`` above 1, a product of random primes; the released code knows only two."""
+        """The factor by which OP5 or OP6 changes a number of sub-batches: a random divisor of ``number``.
+
+        It is above 1 wherever ``number`` is: a product of random prime factors, one and, with probability 1/2
+        each time, another. In the released space it is 2, or 1 for an odd number.
+        """
         if self._space.name == "released":
             return 2 if number % 2 == 0 else 1
         factor = 1
@@ -216,7 +262,11 @@ class Operators:
 
 
 def _applies(operator: str, space: TreeSpace) -> bool:
-    """Whether an operator can ever do something: one sample has no parts, and a chain only one order."""
+    """Whether an operator applies to any tree of the space at all.
+
+    A batch of one sample has no other numbers of sub-batches. Layers of which each reads the one before have
+    one order, so that no two can be exchanged.
+    """
     if operator in ("more_subbatches", "fewer_subbatches"):
         return space.batch > 1
     if operator == "swap":
@@ -225,6 +275,7 @@ def _applies(operator: str, space: TreeSpace) -> bool:
 
 
 def _leaf(path: Path) -> Leaf:
+    """The leaf to which a path leads."""
     cut, place = path[-1]
     leaf = cut.children[place]
     assert isinstance(leaf, Leaf)
@@ -232,7 +283,11 @@ def _leaf(path: Path) -> Leaf:
 
 
 def _with_both(left: Path, first: Leaf, right: Path, second: Leaf) -> Node:
-    """The tree with two leaves replaced."""
+    """The tree with the leaf at the end of ``left`` replaced by ``first``, that of ``right`` by ``second``.
+
+    The paths go the same way down to some cut. That cut gets two new children, one on each path, and
+    everything above it is rebuilt once.
+    """
     common = 0
     while left[common].place == right[common].place:
         common += 1

@@ -1,4 +1,7 @@
-"""What can be set about the annealing of RA trees: each one trick, each with one switch."""
+"""The parameters of the annealing of RA trees. Each switches or scales one thing.
+
+Where the released code of SET differs from its paper, a parameter chooses between the two.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,10 @@ WHERE = "annealing"
 class PatternParams:
     """For the narrower spaces of layer-sequential and layer-pipeline trees.
 
-    ``beta``: rounds a layer of the network. ``weights``: how often operators are drawn, equally as in the
-    paper or as in the released code. ``initial_temperature``, ``cooling_speed``: T0 and alpha of section 4.2.
-    ``jump_at``: the best tree becomes the current one after that share of the rounds (1: never).
+    ``beta``: the number of rounds divided by the number of layers (section 4.2). ``weights``: how often each
+    operator is drawn; "paper" draws all equally often, "released" as the released code does.
+    ``initial_temperature``, ``cooling_speed``: T0 and alpha of section 4.2. ``jump_at``: after this fraction
+    of the rounds the search goes back to its best tree (1: never).
     """
 
     beta: float = 100.0
@@ -46,16 +50,16 @@ class PatternParams:
 
     @property
     def cooling(self) -> Cooling:
-        """That of the annealing whose space was asked for."""
+        """The cooling of the last annealing, over the space that the user asked for."""
         return Cooling(self.initial_temperature, self.cooling_speed, self.jump_at)
 
     @property
     def pattern_cooling(self) -> Cooling:
-        """That of annealings which only find its first tree."""
+        """The cooling of the annealings before it, which only find its first tree."""
         return self.cooling
 
     def rounds(self, layers: int) -> int:
-        """Rounds of one annealing: N = beta L."""
+        """Rounds of one annealing of a network of L ``layers``: N = beta L (section 4.2)."""
         return max(1, round(self.beta * layers))
 
 
@@ -63,11 +67,11 @@ class PatternParams:
 class SetParams(PatternParams):
     """For the whole space.
 
-    ``space``: every tree of the paper, or those that the released code reaches. ``deepest``: cuts above a
-    leaf at most (0: any number). ``start``: from all layers one after the other as in the paper, or, as the
-    released code does, from the better of an annealed layer-pipeline and an annealed layer-sequential tree.
-    ``initial_temperature`` is more than the paper's 0.07, with which this space's searches get stuck early;
-    ``pattern_temperature`` is that of the annealings which find the first tree.
+    ``space``: "paper" is every valid tree, "released" those that the released code reaches. ``deepest``: the
+    most cuts above a leaf (0: any number). ``start``: the first tree. "sequential" is all layers one after
+    the other, as in the paper; "patterns" is the better of an annealed layer-pipeline and an annealed
+    layer-sequential tree, as in the released code. ``pattern_temperature``: T0 of these two annealings.
+    ``initial_temperature`` is more than the paper's 0.07, with which searches of this space get stuck early.
     """
 
     initial_temperature: float = 0.2

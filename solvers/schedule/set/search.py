@@ -1,4 +1,7 @@
-"""One seed's search for an RA tree: annealings one after the other; it can be stored and resumed."""
+"""One seed's search for an RA tree: one annealing after the other, each of which is a phase.
+
+A search is a chain of states. Each state is plain data, so a search can be stored, sent and resumed anywhere.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,10 @@ from solvers.schedule.set.space import SpaceName, TreeSpace
 
 @dataclass(frozen=True)
 class AnnealingPlan:
-    """The ``spaces`` that are annealed one after the other; the last one starts from the best tree so far.
+    """Which ``spaces`` are annealed one after the other, each for ``rounds`` rounds.
 
-    All others start from the layers one after the other. ``deepest`` limits the last one's trees.
+    The last annealing starts from the best tree that the others found. The others start from all layers one
+    after the other. ``deepest`` limits the cuts above a leaf in the last space; 0 is no limit.
     """
 
     spaces: tuple[SpaceName, ...]
@@ -35,9 +39,10 @@ class AnnealingPlan:
 
 @dataclass(frozen=True)
 class SearchState:
-    """A search between two rounds: phases that are done, their best trees, and the one under way.
+    """A search between two rounds.
 
-    ``first`` is the tree that phases start from.
+    ``first``: the tree from which all phases but the last start. ``done``: the phases that have ended.
+    ``found``: the best tree of each of them. ``progress``: the phase under way.
     """
 
     first: Node
@@ -49,7 +54,7 @@ class SearchState:
     def best(self) -> tuple[float, Node]:
         """The least objective of all phases, and its tree."""
         values = [(phase.best, tree) for phase, tree in zip(self.done, self.found, strict=True)]
-        # a phase that has just begun adds nothing that is not there already
+        # before its first round, the phase under way has only the tree it starts from: no better than these
         return min([*values, (self.progress.best_value, self.progress.best)], key=lambda one: one[0])
 
     def to_json(self) -> dict[str, Any]:
@@ -71,6 +76,7 @@ class SearchState:
 
     @staticmethod
     def from_json(content: dict[str, Any]) -> SearchState:
+        """The state that :meth:`to_json` has written. JSON has no tuples, so lists become tuples again."""
         progress = content["progress"]
         version, numbers, _ = progress["random_state"]
         return SearchState(
@@ -100,7 +106,7 @@ def _points(content: list[Any]) -> tuple[tuple[int, float], ...]:
 
 
 class TreeSearch:
-    """Runs searches of one problem by one plan; states come in and go out, so any of them can be resumed."""
+    """Runs searches of one problem by one plan. It takes a state and returns a later one; it keeps none."""
 
     def __init__(
         self, problem: ScheduleProblem, plan: AnnealingPlan, evaluator: Evaluator | None = None
@@ -113,6 +119,7 @@ class TreeSearch:
         return [self._annealing(number) for number in range(len(self._plan.spaces))]
 
     def _annealing(self, number: int) -> Annealing:
+        """The annealing of space ``number``; only the last has the plan's depth and its own cooling."""
         problem, plan, last = self._problem, self._plan, len(self._plan.spaces) - 1
         deepest = plan.deepest if number == last else 0
         name = plan.spaces[number]
@@ -122,15 +129,19 @@ class TreeSearch:
         return Annealing(operators, self._evaluator, problem.objective, plan.rounds, cooling)
 
     def begin(self, seed: int, check_time: Callable[[], None] = lambda: None) -> SearchState:
-        """Raises NotPossibleError where not even one layer after the other is possible.
+        """The state before the first round, with the first tree counted.
 
-        ``check_time`` is called between layers, and what it raises ends the search for a first tree.
+        ``check_time`` is called before each layer of that tree; what it raises ends the search.
+        Raises NotPossibleError where the chip cannot even run one layer after the other.
         """
         first = self._first_tree(check_time)
         return SearchState(first, (), (), self._annealings[0].begin(first, Random(seed)))
 
     def _first_tree(self, check_time: Callable[[], None]) -> Node:
-        """All layers one after the other, with the fewest sub-batches that are possible."""
+        """All layers one after the other, in the fewest sub-batches with which the chip can run them.
+
+        More sub-batches have fewer samples each, which need less of the buffers.
+        """
         batch, layers = self._problem.batch, [layer.name for layer in self._problem.graph.layers]
         reason = ""
         for subbatches in divisors(batch):
@@ -148,17 +159,21 @@ class TreeSearch:
         raise NotPossibleError(f"no layer after the other, even sample by sample: {reason}")
 
     def count_again(self, state: SearchState) -> None:
-        """Count the tree of a state that another process has made: its neighbours then cost what differs."""
+        """Count the current tree of a state that comes from another process.
+
+        The evaluator then remembers its parts, so that counting its neighbours takes only what differs.
+        """
         self._evaluator.evaluate(state.progress.tree)
 
     def finished(self, state: SearchState) -> bool:
+        """Whether all rounds of the last phase are done."""
         last = len(state.done) == len(self._plan.spaces) - 1
         return last and state.progress.round >= self._plan.rounds
 
     def advance(
         self, state: SearchState, rounds: int, stop: Callable[[], bool] = lambda: False
     ) -> SearchState:
-        """So many rounds more, or fewer where the search ends or ``stop`` says so."""
+        """The state ``rounds`` rounds later, or earlier where the search ends or ``stop`` says so."""
         while rounds > 0 and not stop() and not self.finished(state):
             if state.progress.round >= self._plan.rounds:
                 state = self._next_phase(state)
@@ -170,6 +185,7 @@ class TreeSearch:
         return state
 
     def _next_phase(self, state: SearchState) -> SearchState:
+        """The state at the start of the next phase, which goes on with the same random numbers."""
         done, found = (*state.done, self._phase(state)), (*state.found, state.progress.best)
         last = len(done) == len(self._plan.spaces) - 1
         start = state.best[1] if last else state.first
@@ -178,6 +194,7 @@ class TreeSearch:
         return SearchState(state.first, done, found, self._annealings[len(done)].begin(start, random))
 
     def _phase(self, state: SearchState) -> Phase:
+        """The record of the phase under way."""
         progress = state.progress
         return Phase(
             self._plan.spaces[len(state.done)],

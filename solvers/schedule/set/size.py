@@ -1,8 +1,12 @@
-"""How many RA trees there are (section 3.2), exactly.
+"""How many RA trees there are (section 3.2 of SET), exactly.
 
-Counted are trees whose cuts have at least two children: with cuts of one child there would be no end of them.
-For one order of n layers and one batch the paper's O((5 + 2 sqrt 6)^n) is the growth of :func:`tree_count`;
-orders and sub-batches multiply it.
+Only trees whose cuts have at least two children are counted: cuts of one child could be stacked without end.
+For n layers in one order and a batch of one sample, :func:`tree_count` grows as (5 + 2 sqrt 6)^n, as in the
+paper. Other orders of the layers and larger batches multiply that.
+
+The counts follow one recursion: a tree of n leaves is a leaf (n = 1) or a cut, which is a sequence of two or
+more trees with n leaves together. A cut of b samples in sb sub-batches has children of b / sb samples, so a
+sum over the divisors of b is a sum over its numbers of sub-batches, too.
 """
 
 from __future__ import annotations
@@ -15,13 +19,13 @@ from solvers.divisors import divisors
 from solvers.schedule.set.space import SpaceName
 
 GROWTH = 5 + 2 * 6**0.5
-"""What a layer more multiplies the number of trees with, in the limit."""
+"""The number of trees grows by this factor for each further layer, in the limit of many layers."""
 
 
 def tree_count(layers: int, batch: int = 1, space: SpaceName = "paper") -> int:
     """Trees over ``layers`` leaves in one order, with every choice of cut kinds and sub-batches.
 
-    ``batch`` 1 counts structures alone. Validity on a chip (tiles, buffers) is not considered.
+    With a ``batch`` of 1 that is the number of structures. Trees count whether or not they fit a chip.
     """
     if layers < 1 or batch < 1:
         raise InputError("RA trees", "at least one layer and one sample", (layers, batch))
@@ -30,7 +34,7 @@ def tree_count(layers: int, batch: int = 1, space: SpaceName = "paper") -> int:
 
 
 def _all_trees(layers: int, batch: int) -> int:
-    """Leaves, or cuts of two kinds over sequences of trees for a divisor of the batch."""
+    """The paper's space: every cut is of either kind and has any number of sub-batches."""
 
     @cache
     def trees(count: int, samples: int) -> int:
@@ -43,41 +47,55 @@ def _all_trees(layers: int, batch: int) -> int:
 
 
 def _released_trees(layers: int, batch: int) -> int:
-    """A root T cut over layers, S cuts and T cuts; below, kinds alternate; parts are powers of two."""
+    """The released code's space: a root T cut, whose children are layers and cuts of either kind.
+
+    Below those, kinds alternate. Numbers of sub-batches are powers of two.
+    """
 
     @cache
     def below(count: int, samples: int) -> int:
-        """A child whose kind its parent settles."""
+        """Trees below a cut other than the root: the parent's kind decides the kind of their top cut."""
         if count == 1:
             return 1
         return sum(settled(count, share, 2) for share in _halvings(samples))
 
     settled = _sequences(below)
+    # the root's children: the top cut of each is of either kind
     free = _sequences(lambda count, samples: below(count, samples) * (1 if count == 1 else 2))
     return sum(free(layers, share, min(2, layers)) for share in _halvings(batch))
 
 
 def _segmented_trees(layers: int, batch: int) -> int:
-    """A root T cut over segments: 2^(n - 1) of them, times the sub-batches of the root and of each cut."""
+    """A pattern's space: a root T cut over segments, which are layers or cuts of layers (section 3.4).
+
+    There are 2^(n - 1) ways to slice n layers into segments. Each counts once for every choice of sub-batches
+    of the root and of the cuts.
+    """
     total = 0
     for share in divisors(batch):
         choices = len(divisors(share))
-        # a segment of one layer is a leaf; of two or more a cut, for each of its sub-batches
+        # ways[i] counts chains of segments over the first i layers, by their last segment: a leaf over the
+        # last layer, or a cut over two or more layers, with each of its numbers of sub-batches
         ways = [1] + [0] * layers
         for end in range(1, layers + 1):
             ways[end] = ways[end - 1] + choices * sum(ways[: end - 1])
-        # the root has two children or more, unless there is but one layer
+        # the one segment of all layers does not count, as the root would have one child; unless it is a leaf
         total += ways[layers] - (choices if layers > 1 else 0)
     return total
 
 
 def _sequences(trees: Callable[[int, int], int]) -> Callable[[int, int, int], int]:
-    """Sequences of at least ``least`` (0 to 2) trees with ``count`` leaves in all."""
+    """A function that counts sequences of at least ``least`` (0 to 2) trees with ``count`` leaves in all.
+
+    ``trees(count, samples)`` counts single trees. A sequence is its first tree, of any size, and the sequence
+    of the others.
+    """
 
     @cache
     def sequences(count: int, samples: int, least: int) -> int:
         if count == 0:
             return int(least <= 0)
+        # the first tree may have all leaves only where no second tree has to follow
         first = range(1, count + (least < 2))
         return sum(
             trees(size, samples) * sequences(count - size, samples, max(least - 1, 0)) for size in first
@@ -88,7 +106,7 @@ def _sequences(trees: Callable[[int, int], int]) -> Callable[[int, int, int], in
 
 @cache
 def _halvings(number: int) -> tuple[int, ...]:
-    """What is left of ``number`` samples in 1, 2, 4, ... equal parts."""
+    """Samples in each of 1, 2, 4, ... equal parts of ``number`` samples: as often as it can be halved."""
     found = [number]
     while found[-1] % 2 == 0:
         found.append(found[-1] // 2)

@@ -18,10 +18,10 @@ PATTERNS: tuple[SpaceName, ...] = ("layer_pipeline", "layer_sequential")
 
 @noting_limits
 def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) -> Outcome[ScheduleSolution]:
-    """The best tree of one seed's annealings of ``problem``."""
+    """The best tree that the annealings of one seed find for ``problem``."""
     return solve_by_annealing(problem, budget, params, spaces_of(params), params.deepest)
 
 
 def spaces_of(params: Params) -> tuple[SpaceName, ...]:
-    """The spaces that are annealed, one after the other."""
+    """The spaces that are annealed one after the other, the two patterns first if ``start`` asks for them."""
     return (*(PATTERNS if params.start == "patterns" else ()), params.space)

@@ -1,4 +1,4 @@
-"""How a search becomes an answer: within a budget, its tree counted again from its text."""
+"""From a search to an answer within a budget: the search stops early enough to count and bound its tree."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from solvers.schedule.set.search import AnnealingPlan, TreeSearch
 from solvers.schedule.set.space import SpaceName
 
 MOST_FOR_RECOUNT = 0.25
-"""The share of a solve's time that is kept for counting its answer again, at most."""
+"""At most this fraction of a solve's time is kept for counting its answer again."""
 SHARE_OF_BOUND = 0.25
-"""The share of what is left after the first tree that the bound may take before the search."""
+"""The bound may take this fraction of the time that is left after the first tree, before the search."""
 
 
 def solve_by_annealing(
@@ -27,7 +27,8 @@ def solve_by_annealing(
 ) -> Outcome[ScheduleSolution]:
     """Anneal ``spaces`` one after the other for one seed; the best tree of all of them is the answer.
 
-    ``budget.iterations`` limits the rounds of all phases together.
+    Each space is one phase, and all phases have equally many rounds. ``budget.iterations`` limits their sum.
+    ``deepest`` limits the cuts above a leaf in the last space; 0 is no limit.
     """
     deadline = Deadline(budget.wall_seconds)
     rounds = params.rounds(len(problem.graph.layers))
@@ -47,10 +48,11 @@ def solve_by_annealing(
 
 
 def stop_for_answer(problem: ScheduleProblem, deadline: Deadline) -> Callable[[], bool]:
-    """When a search has to stop so that its answer is counted and bounded by the ``deadline``.
+    """A function that says when a search has to stop, so that its answer is counted before the ``deadline``.
 
-    To be called once the search has counted its first tree: the judge, who remembers nothing either, takes
-    about as long for the last one. The bound is prepared here, as its costs of leaves are the search's, too.
+    Call this when the search has just counted its first tree. That took about as long as the judge will take
+    for the answer, as neither has anything to remember, and that much time is kept. The bound is prepared
+    here, before the search and not after it, because the search needs the same costs of leaves.
     """
     recount = min(deadline.watch.wall_seconds, deadline.wall_seconds * MOST_FOR_RECOUNT)
     problem.bound(Deadline(deadline.left * SHARE_OF_BOUND).in_time)

@@ -1,4 +1,4 @@
-"""The spaces of RA trees: the paper's, all of section 3.1, and the narrower ones that its code searches."""
+"""The spaces of RA trees: all of SET's section 3.1, and the narrower ones that its released code searches."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ SPACES: dict[SpaceName, str] = {
 
 @dataclass(frozen=True)
 class TreeSpace:
-    """Trees of a network (its layers' ``producers``) for ``batch`` samples on ``tiles``, by SPACES' rule.
+    """The trees that run ``batch`` samples of a network on ``tiles`` tiles and keep the rule of one space.
 
-    ``deepest`` limits the cuts above a leaf; 0: no limit.
+    ``producers``: for each layer of the network the layers whose outputs it reads. ``name``: whose rule in
+    SPACES. ``deepest``: the most cuts above a leaf; 0: no limit.
     """
 
     producers: Producers
@@ -41,7 +42,7 @@ class TreeSpace:
         check_counts("RA trees", self, {"batch": 1, "tiles": 1, "deepest": 0})
 
     def violations(self, tree: Node) -> list[str]:
-        """Why ``tree`` is not in this space, invalid or against its rule; empty if it is."""
+        """Why ``tree`` is not in this space: invalid, too deep or against the rule; empty if it is in it."""
         reasons = violations(tree, self.producers, self.batch, self.tiles)
         if self.deepest and depth(tree) > self.deepest:
             reasons.append(f"cuts are {depth(tree)} deep, at most {self.deepest} are allowed")
@@ -50,6 +51,7 @@ class TreeSpace:
         return reasons
 
     def _rule_violations(self, tree: Node) -> list[str]:
+        """What is against the rule of a space other than the paper's, as SPACES states it."""
         if isinstance(tree, Leaf) or tree.kind != "T":
             return ["the root is not a T cut"]
         reasons = _single_children(tree)
@@ -67,7 +69,7 @@ class TreeSpace:
 
 
 def _single_children(node: Node) -> list[str]:
-    """The searches never make a cut of one child."""
+    """The cuts of one child: valid trees may have them, but the searches never make any."""
     if isinstance(node, Leaf):
         return []
     own = [f"{_name(node)} has one child"] if len(node.children) == 1 else []
@@ -75,6 +77,7 @@ def _single_children(node: Node) -> list[str]:
 
 
 def _not_alternating(node: Node) -> list[str]:
+    """The cuts below ``node`` that are of the same kind as their parent."""
     if isinstance(node, Leaf):
         return []
     own = [
@@ -86,6 +89,7 @@ def _not_alternating(node: Node) -> list[str]:
 
 
 def _not_powers(node: Node) -> list[str]:
+    """The cuts of which the number of sub-batches is no power of two."""
     if isinstance(node, Leaf):
         return []
     own = [] if node.subbatches.bit_count() == 1 else [f"{_name(node)}: sub-batches are no power of two"]
