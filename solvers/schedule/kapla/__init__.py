@@ -1,4 +1,14 @@
-"""KAPLA's inter-layer scheduling (Li and Gao, 2023): pruned and prioritised chains of segments."""
+"""KAPLA's inter-layer scheduling (Li and Gao, 2023, section IV-B): chains of segments, pruned and ranked.
+
+A segment is a run of consecutive layers that has the whole chip while it runs, a scheme is a segment with a
+number of sub-batches, and a chain of schemes covers all layers. ``solver.py`` is the whole search. Its steps:
+
+- ``segments.py`` slices the network, and ``regions.py`` gives the layers of a segment their tiles;
+- ``estimate.py`` bounds from below what a scheme holds and costs, from the least of each layer
+  (``floors.py``) and of a layer on some tiles (``leaf_floors.py``);
+- ``candidates.py`` and ``pareto.py`` prune by that, and ``chains.py`` ranks what is left;
+- ``costing.py`` has the chip model count the schemes of the best chains.
+"""
 
 from solvers.schedule.kapla.params import Params
 from solvers.schedule.kapla.solver import VERSION, solve

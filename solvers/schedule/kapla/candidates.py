@@ -1,4 +1,4 @@
-"""The schemes worth looking at: pruned before anything is solved, costed in full where they are promising."""
+"""The schemes worth looking at: pruned by estimates, and costed in full where they are promising."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from solvers.schedule.kapla.segments import Scheme, Segment, Slicing
 
 @dataclass(frozen=True)
 class Pruned:
-    """The schemes that are left, with their estimates, and how many there were after each pass."""
+    """The schemes that pruning left, with their estimates, and how many there were after each of its steps.
+
+    ``segments``: segments looked at. ``sliced``: their schemes. ``fitting``: how many of these may fit the
+    buffers. ``drawn``: how many of those the random choice kept. ``schemes``: those of them that no other
+    dominates.
+    """
 
     schemes: Mapping[Scheme, SchemeEstimate]
     segments: int
@@ -24,11 +29,11 @@ class Pruned:
     fitting: int
     drawn: int
     complete: bool = True
-    """Whether all segments were looked at, or the time was up before."""
+    """False if the time was up before all segments were looked at."""
 
     @property
     def note(self) -> str:
-        """Counts as ``name=number``: a row of Table VI."""
+        """The counts as ``name=number``, as Table VI of the paper shows how much each step prunes."""
         counts = {
             "segments": self.segments,
             "schemes": self.sliced,
@@ -43,9 +48,10 @@ class Pruned:
 def pruned_schemes(
     slicing: Slicing, estimates: Estimates, seed: int, in_time: InTime = always_in_time
 ) -> Pruned:
-    """Conservative validity pruning, random choice (all stay with probability 1), Pareto pruning.
+    """The schemes left after three steps: conservative validity pruning, random choice, Pareto pruning.
 
-    When ``in_time()`` says that the time is up, the segments not looked at yet are left out.
+    The first and the last are section IV-B's. All schemes stay in the second with probability 1. When
+    ``in_time`` says that the time is up, the segments not looked at yet are left out.
     """
     params = slicing.params
     fitting: dict[Scheme, SchemeEstimate] = {}
@@ -74,16 +80,17 @@ def pruned_schemes(
 def _drawn(
     schemes: Mapping[Scheme, SchemeEstimate], probability: float, seed: int
 ) -> dict[Scheme, SchemeEstimate]:
-    """Each scheme with this probability."""
+    """The schemes that are kept, each with ``probability``, independently of the others."""
     random = Random(seed)
     return {scheme: least for scheme, least in schemes.items() if random.random() < probability}
 
 
 @dataclass
 class Candidates:
-    """The schemes of ``slicing``, ``pruned``, more and more of them costed in full.
+    """The schemes of ``slicing`` that were not ``pruned``, of which more and more are costed in full.
 
-    Layers by themselves with the whole batch are in every choice, whatever was pruned.
+    Single layers in one sub-batch are always costed, even if pruned: they may run mapped on the whole chip,
+    and no estimate speaks of that.
     """
 
     slicing: Slicing
@@ -92,11 +99,11 @@ class Candidates:
     _costed: set[Scheme] = field(default_factory=set)
 
     def cost_likely(self, limit: CostingLimit) -> None:
-        """Cost the last schemes of the best chains; then rank chains anew with what that showed, and again.
+        """Cost the last schemes of the best chains in full, rank chains again with these costs, and so on.
 
-        It ends when no scheme of theirs is new, with the rounds, or with the limit, at which a ranking under
-        way is given up. Optimistic costs make
-        schemes look better than they are, and some do not fit after all: those give way to others.
+        Estimates are optimistic: a scheme may cost more than estimated, or not fit at all. When that is
+        known, other schemes take its position in the best chains. The loop ends when the best chains have no
+        new scheme, after the parameters' ``rounds``, or at the ``limit``, which also breaks off a ranking.
         """
         layers = range(len(self.slicing.problem.graph.layers))
         self._cost([Scheme(self.slicing.single(number), 1) for number in layers], limit)
@@ -112,7 +119,10 @@ class Candidates:
         self._costed.update(schemes)
 
     def _likely(self, limit: CostingLimit) -> list[Scheme]:
-        """Schemes not yet costed in full; all of them if chains are not ranked, none if time is up."""
+        """The schemes to cost next: the last ones of the best chains that are not costed yet.
+
+        With ``chains`` 0 of the parameters these are all that are not costed. None are left if time is up.
+        """
         chosen, problem = list(self.pruned.schemes), self.slicing.problem
         if most := self.slicing.params.chains:
             layers = len(problem.graph.layers)
@@ -120,7 +130,10 @@ class Candidates:
         return [scheme for scheme in chosen if scheme not in self._costed]
 
     def _costs(self) -> dict[Segment, dict[int, BatchCost]]:
-        """Of every scheme what is known: counted in full, else estimated; none if it is not possible."""
+        """The best known cost of every scheme: counted in full, else estimated.
+
+        A scheme that was counted and found impossible has none, and so is in no chain.
+        """
         costs = {segment: dict(found) for segment, found in self.costing.found.items()}
         for (segment, subbatches), estimate in self.pruned.schemes.items():
             if (segment, subbatches) not in self._costed:

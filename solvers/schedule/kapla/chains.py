@@ -1,4 +1,8 @@
-"""Chains of segments from the first layer to the last, by dynamic programming over where they end."""
+"""Chains of schemes from the first layer to the last, by dynamic programming over the layer where they end.
+
+A chain up to layer ``end`` is a chain up to some earlier layer, followed by one scheme from there to ``end``.
+Numbers such as ``end`` count layers: index i of a list of chains has the chains that cover layers 0 to i - 1.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,11 @@ NOTHING = BatchCost(0.0, 0.0)
 
 @dataclass(frozen=True)
 class Chain:
-    """Schemes one after the other, and their costs together."""
+    """Schemes one after the other, and the sum of their costs.
+
+    It is a linked list from its ``last`` scheme back to the empty chain, so that chains with the same
+    beginning share it.
+    """
 
     cost: BatchCost
     last: Scheme | None = None
@@ -25,7 +33,7 @@ class Chain:
 
     @property
     def schemes(self) -> list[Scheme]:
-        """All of them, the first layers' first."""
+        """All schemes, in the order of their layers."""
         found: list[Scheme] = []
         chain: Chain | None = self
         while chain is not None and chain.last is not None:
@@ -41,11 +49,12 @@ def likely_schemes(
     most: int,
     in_time: InTime = always_in_time,
 ) -> list[Scheme]:
-    """The schemes with which the ``most`` best chains (k_S) to each layer end.
+    """The last schemes of the ``most`` best chains (k_S of section IV-B) up to each of the ``layers``.
 
-    Section IV-B: for each layer, in topological order, the chains that end with it are those that end before
-    one of the segments, followed by that. They are ranked by what they cost together. None when the time is
-    up before the last layer is reached: the chains to a middle one say nothing about the whole network.
+    Up to each layer, in topological order, only the ``most`` chains of least objective are kept and extended.
+    Unless the objective is a sum, such as energy, that may miss the best chain; :func:`best_chain` does not.
+    The result is empty when the time is up before the last layer: chains up to a layer in the middle say
+    nothing about the whole network.
     """
     ending = _by_end(costs)
     best: list[list[Chain]] = [[Chain(NOTHING)]]
@@ -63,11 +72,17 @@ def likely_schemes(
 def best_chain(
     costs: Mapping[Segment, Mapping[int, BatchCost]], layers: int, objective: Objective
 ) -> Chain | None:
-    """The chain of least objective, of all chains of the segments with each of their sub-batches; exactly.
+    """The chain of least objective among all chains of these schemes, exactly; None if none reaches the end.
 
-    E^n D^m has convex upper level sets, so that over all chains' (E, D) it is least at a corner of their
-    convex hull. A corner is best for some weighted sum of E and D; the chain up to each layer then is best
-    for the same weights. So up to each layer only corners have to be kept. None: no chain reaches the end.
+    A chain up to a layer is a point (D, E), the sum of its schemes' points. The objective E^n D^m of a sum is
+    no sum of objectives, so keeping only the best chain up to each layer would not be exact. Keeping the
+    corners of the points' convex hull, on the side of small D and E, is exact:
+
+    - The points where E^n D^m is at least some value form a convex set. If all corners of a hull are in it,
+      so is every other point. So the objective is least at a corner.
+    - A corner at the last layer has the least a E + b D for some weights a, b > 0. That is a sum over its
+      schemes, so its beginning up to any layer has the least a E + b D of all chains up to there, and a
+      corner there has as little.
     """
     ending = _by_end(costs)
     corners: list[list[Chain]] = [[Chain(NOTHING)]]
@@ -77,7 +92,7 @@ def best_chain(
 
 
 class Link(NamedTuple):
-    """A chain and what follows it: most are only compared, and never become a chain."""
+    """A chain and one scheme that may follow it. Most links are only compared and never become a chain."""
 
     before: Chain
     scheme: Scheme
@@ -88,6 +103,7 @@ class Link(NamedTuple):
         return Chain(self.before.cost + self.cost, self.scheme, self.before)
 
     def value(self, objective: Objective) -> float:
+        """The objective of the chain with the scheme."""
         before = self.before.cost
         return objective.value(before.energy_pj + self.cost.energy_pj, before.cycles + self.cost.cycles)
 
@@ -97,7 +113,10 @@ def _links(
     costs: Mapping[Segment, Mapping[int, BatchCost]],
     before: Sequence[Sequence[Chain]],
 ) -> Iterator[Link]:
-    """The chains ``before`` each of the segments, and it with each of its sub-batches."""
+    """Every way to extend a chain by one of ``segments``, with each number of sub-batches that has a cost.
+
+    ``before[i]`` are the chains that cover the first i layers.
+    """
     for segment in segments:
         for subbatches, cost in costs[segment].items():
             scheme = Scheme(segment, subbatches)
@@ -105,7 +124,12 @@ def _links(
 
 
 def _corners(chains: Iterable[Chain]) -> list[Chain]:
-    """The lower left corners of the convex hull of costs, fewest cycles first."""
+    """The chains at the lower left corners of the convex hull of (cycles, energy), fewest cycles first.
+
+    Chains come by rising cycles (Andrew's monotone chain). One that takes no less energy than the last
+    corner is dominated. Any other becomes a corner; the corners just before it are removed while they are not
+    below the line from their own predecessor to it.
+    """
     hull: list[Chain] = []
     for chain in sorted(chains, key=lambda chain: (chain.cost.cycles, chain.cost.energy_pj)):
         if hull and chain.cost.energy_pj >= hull[-1].cost.energy_pj:
@@ -117,13 +141,17 @@ def _corners(chains: Iterable[Chain]) -> list[Chain]:
 
 
 def _turns(one: BatchCost, middle: BatchCost, other: BatchCost) -> bool:
-    """Whether ``middle`` is below the line from ``one`` to ``other``."""
+    """Whether ``middle`` is below the line from ``one`` to ``other``, where cycles rise and energy falls.
+
+    It is the comparison of two slopes, multiplied out so that nothing is divided.
+    """
     across = (middle.cycles - one.cycles) * (other.energy_pj - one.energy_pj)
     down = (middle.energy_pj - one.energy_pj) * (other.cycles - one.cycles)
     return down < across
 
 
 def _by_end(segments: Iterable[Segment]) -> dict[int, list[Segment]]:
+    """The segments by the layer before which they end."""
     found: dict[int, list[Segment]] = {}
     for segment in segments:
         found.setdefault(segment.end, []).append(segment)

@@ -1,4 +1,4 @@
-"""Segments costed in full: each layer's best partition and placement on its tiles, by the chip model."""
+"""Schemes costed in full: the chip model counts them, with each layer's best partition and placement."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from solvers.schedule.tiles.cost_table import need
 
 @dataclass
 class CostingLimit:
-    """How long segments may be costed, and how many (None: no limit): ``count`` of them were.
+    """How many schemes may be costed, and until when. Unlike most values here it changes: ``count`` goes up.
 
-    ``kept``: the last wall seconds before the deadline, in which the answer has to be counted again.
+    ``most``: the most schemes; None is no limit. ``kept``: wall seconds before the deadline that costing
+    leaves for counting the answer again. ``count``: schemes costed so far.
     """
 
     deadline: Deadline
@@ -43,7 +44,11 @@ class CostingLimit:
 
 
 class Costing:
-    """The schemes costed so far, by segment and sub-batches; those not possible are not in ``found``."""
+    """The schemes costed so far.
+
+    ``found``: their costs by segment and number of sub-batches, without those that the chip cannot run.
+    ``reason``: why the last one of those cannot run, for a note where no chain exists.
+    """
 
     def __init__(self, regions: Regions, evaluator: ChipEvaluator, tile_costs: TileCosts) -> None:
         self._regions, self._evaluator, self._tile_costs = regions, evaluator, tile_costs
@@ -54,9 +59,11 @@ class Costing:
         self.reason = "too few were costed"
 
     def cost(self, wanted: Sequence[Scheme], limit: CostingLimit) -> None:
-        """Cost one after the other, none twice, as far as the limit goes.
+        """Cost the ``wanted`` schemes one after the other, none twice, up to the ``limit``.
 
-        What they need is asked for at once, so that it can be solved side by side.
+        The tile costs that all of them need are requested first and together. If this process cannot solve
+        some of them, TileCostsNeeded is raised before anything is costed, so that they are solved side by
+        side.
         """
         new = [scheme for scheme in dict.fromkeys(wanted) if scheme not in self._known]
         need(self._tile_costs, (request for scheme in new for request in self._regions.requests(scheme)))
@@ -80,7 +87,7 @@ class Costing:
 
     @property
     def note(self) -> str:
-        """Counts as ``name=number``."""
+        """How many schemes were costed and how many of them are possible, as ``name=number``."""
         possible = sum(map(len, self.found.values()))
         end = "" if self._complete else ", no more in time"
         return f"costed={len(self._known)} possible={possible}{end}"

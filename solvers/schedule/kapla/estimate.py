@@ -1,4 +1,10 @@
-"""Segments before their layers are solved: whether their data can fit, and the least that they may cost."""
+"""Estimates of schemes before their layers are mapped: whether their data may fit, and their least cost.
+
+Both are one-sided. A scheme that the chip can run with pinned weights is never refused, and it costs no less
+than estimated as long as the least that its layers take (:class:`.floors.LayerFloor`) is right. So schemes
+that look bad are bad, and those that look good are worth a full count. Mappings of a single layer on the
+whole chip are not estimated; schemes that allow them are always costed (``candidates.py``).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +24,7 @@ from solvers.schedule.kapla.segments import Scheme, Segment, Slicing
 
 @dataclass(frozen=True)
 class BatchCost:
-    """Energy and cycles of a segment or chain for the whole batch."""
+    """Energy and cycles of a scheme or chain for the batch of one pass."""
 
     energy_pj: float
     cycles: float
@@ -28,7 +34,11 @@ class BatchCost:
 
 
 class SegmentAccesses(NamedTuple):
-    """Bytes that a segment moves at least: of each layer from and to DRAM and into buffers; over the NoC."""
+    """The bytes that a scheme moves at least, for the batch of one pass.
+
+    ``read``, ``written``: of each layer, from and to DRAM. ``filled``: of each layer, into the buffers of its
+    tiles. ``sent``: of all layers, over the NoC between tiles.
+    """
 
     read: tuple[int, ...]
     written: tuple[int, ...]
@@ -37,7 +47,7 @@ class SegmentAccesses(NamedTuple):
 
     @property
     def counts(self) -> tuple[float, ...]:
-        """All of them, as Pareto pruning compares them."""
+        """All numbers in one row, as Pareto pruning compares them: 3 for each layer, and 1."""
         return (*self.read, *self.written, *self.filled, self.sent)
 
 
@@ -52,7 +62,7 @@ class SchemeEstimate(NamedTuple):
 class Estimates:
     """Conservative validity and optimistic costs (section IV-B) of the schemes of ``slicing`` on ``chip``.
 
-    ``floors``: of every layer. ``regions``: which layers have which tiles.
+    ``floors``: the least of every layer, by its number. ``regions``: how many tiles each layer has.
     """
 
     slicing: Slicing
@@ -69,14 +79,16 @@ class Estimates:
         return LeafFloors(self.slicing.problem.graph, self.chip, self.floors)
 
     def may_fit(self, scheme: Scheme) -> bool:
-        """Whether the least data that has to be on tiles at once fits the buffers of those tiles together.
+        """Whether the chip may be able to run the scheme with pinned weights; False is certain, True is not.
 
-        What is held when is the chip model's (``costmodel.schedule.buffers``). Cutting K repeats inputs,
-        cutting anything else repeats weights (:meth:`LayerFloor.held_bytes`); uneven parts and halos only
-        take more.
-        And each layer for itself has a partition that fits. So no valid segment is refused.
+        Three conditions, each of which every valid scheme meets: the weights that stay fit all buffers
+        together; each layer has a partition of which one part fits one buffer; and the least data that a
+        region holds at a time fits its buffers together. What is held at a time follows from the chip model
+        (``costmodel.schedule.buffers``). The third takes no account of uneven parts and halos, which only
+        need more.
         """
         segment, size = scheme.segment, self.chip.tile.buffer.size_bytes
+        # the condition that is quickest to check comes first: long networks have very many schemes
         if not self._weights_fit(scheme):
             return False
         together = segment.kind == "turns"
@@ -87,7 +99,10 @@ class Estimates:
         )
 
     def _weights_fit(self, scheme: Scheme) -> bool:
-        """Whether the weights that stay, those of all layers but for turns without sub-batches, fit."""
+        """Whether the weights of all layers, which stay on the chip, fit all buffers together.
+
+        With turns in one sub-batch each layer runs once, so its weights come and go with it.
+        """
         segment = scheme.segment
         if segment.kind == "turns" and scheme.subbatches == 1:
             return True
@@ -96,20 +111,27 @@ class Estimates:
 
     @cached_property
     def _weights_before(self) -> list[int]:
+        """Bytes of weights of the first 0, 1, 2 ... layers: a prefix sum, one longer than the layers."""
         sums = [0]
         for floor in self.floors:
             sums.append(sums[-1] + floor.weights)
         return sums
 
     def _leaf(self, number: int, tiles: int, subbatches: int) -> LeafFloor | None:
+        """The least of layer ``number`` in a scheme, on ``tiles`` tiles; None if no partition of it fits."""
         return self._leaves.of(PlacedLeaf(number, self.slicing.batch // subbatches, tiles, subbatches))
 
     def _held(self, region: Region, subbatches: int, together: bool) -> int:
-        """Bytes that the tiles of a region hold at least.
+        """Bytes that the tiles of a region hold at least at the time when they hold the most.
 
-        A layer alone: its weights and inputs, and the next inputs with more than one sub-batch. Layers in
-        turn: those of a layer, and of the next one too where the region is a segment (``together``); with
-        more than one sub-batch the weights of all, which stay.
+        - One layer: its weights, and the inputs of a sub-batch; with more than one sub-batch also the inputs
+          of the next, which arrive meanwhile.
+        - Layers in turn that are the whole segment (``together``): weights and inputs of the current layer
+          and of the next, which arrive meanwhile.
+        - Layers in turn that are one region of a pipeline: weights and inputs of the current layer. Those of
+          the next may arrive meanwhile, too, but leaving that out is safe.
+
+        With more than one sub-batch, layers come back, so the weights of all of them stay throughout.
         """
         batch = self.slicing.batch // subbatches
         layers = [self.floors[number] for number in region.layers]
@@ -117,26 +139,34 @@ class Estimates:
             return layers[0].held_bytes(batch * (2 if subbatches > 1 else 1), region.tiles)
         held = [layer.held_bytes(batch, region.tiles) for layer in layers]
         pinned = [layer.weights if subbatches > 1 else 0 for layer in layers]
+        # what a layer holds only in its turn; the pinned weights of all layers come on top
         free = [one - own for one, own in zip(held, pinned, strict=True)]
         return sum(pinned) + max(map(sum, pairwise(free)) if together else free)
 
     def least(self, segment: Segment, subbatches: Sequence[int]) -> Iterator[tuple[int, SchemeEstimate]]:
-        """What the segment costs with so many sub-batches if every byte moves as little as can be.
+        """Pairs of a number of ``subbatches`` and the least that the segment costs with it.
 
-        DRAM and NoC move each byte once, buffers take in what the best way to cut each layer needs, and the
-        most even way to cut it keeps all PEs busy. No cost is below if the floors of layers hold.
+        It assumes the best of everything at once: DRAM and NoC move each byte once, buffers take in what the
+        best partition of each layer needs, and the most even partition keeps all PEs busy. These may be
+        different partitions, so the scheme costs no less if the floors of its layers are right.
         """
         flow = self.slicing.flow(segment, self._wiring)
         read, written, sent = self._moved(segment, flow)
         transfers_pj = self._transfers_pj(sum(read.values()), sum(written.values()), sent)
+        # cycles in which DRAM does nothing but serve this layer, for the whole batch
         busy = {number: (read[number] + written[number]) / self.chip.dram.bytes_per_cycle for number in read}
         for parts in subbatches:
             leaves = dict(self._of_leaves(Scheme(segment, parts)))
+            # The cycles of the slowest region over all sub-batches. A layer takes the longer of computing and
+            # DRAM, since one overlaps the other; layers of a region follow one another.
             slowest = max(
                 sum(max(parts * leaves[number].cycles, busy[number]) for number in region.layers)
                 for region in self.regions.of(segment)
             )
             cycles = slowest
+            # A pipeline runs for as many periods of slowest / parts as it has sub-batches, and one for each
+            # stage before the last (fill and drain). Its layers use DRAM at the same time, so it takes no
+            # less than the sum of their cycles there.
             if segment.kind != "turns":
                 cycles = max((1 + max(flow.stages[0]) / parts) * slowest, sum(busy.values()))
             energy_pj = transfers_pj + sum(leaf.energy_pj for leaf in leaves.values())
@@ -145,21 +175,28 @@ class Estimates:
             yield parts, SchemeEstimate(BatchCost(energy_pj, cycles), accesses)
 
     def _of_leaves(self, scheme: Scheme) -> Iterator[tuple[int, LeafFloor]]:
-        """The floors of a scheme's leaves, of all partitions where none fits."""
+        """The least of each layer in a scheme, by its number.
+
+        Where no partition of a layer fits, which only happens without pruning, it is that of :meth:`_unfit`.
+        """
         for region in self.regions.of(scheme.segment):
             for number in region.layers:
                 leaf = self._leaf(number, region.tiles, scheme.subbatches)
                 yield number, leaf or self._unfit(number, region.tiles, scheme.subbatches)
 
     def _unfit(self, number: int, tiles: int, subbatches: int) -> LeafFloor:
-        """A layer that fits no buffer: what no way to cut it would take less of."""
+        """The least of a layer of which no partition fits: that of a partition without repeated data."""
         floor, batch = self.floors[number], self.slicing.batch
         energy_pj = batch * floor.energy_pj + floor.weights_pj
         filled, cycles = batch * floor.input_bytes + floor.weights, batch * floor.tile_cycles / tiles
         return LeafFloor(energy_pj, filled, cycles / subbatches)
 
     def _moved(self, segment: Segment, flow: SegmentFlow) -> tuple[dict[int, int], dict[int, int], int]:
-        """Bytes for the whole batch: of every layer from and to DRAM, and of all to other tiles."""
+        """Bytes of each layer read from DRAM, of each written to it, and of all sent between tiles.
+
+        An input comes from DRAM, from the tiles of another region, or from those of its own region. Only the
+        second must cross a link: a tile of the same region may hold what it needs already.
+        """
         batch, sent = self.slicing.batch, 0
         read: dict[int, int] = {}
         written: dict[int, int] = {}
@@ -174,7 +211,7 @@ class Estimates:
         return read, written, sent
 
     def _transfers_pj(self, read: int, written: int, sent: int) -> float:
-        """What so many bytes take in DRAM and on links."""
+        """The energy (pJ) of these bytes in DRAM and on links; ``sent`` bytes cross one link at least."""
         dram, hop_pj = self.chip.dram, self.chip.noc.hop_pj_per_byte
         away_pj = self._hops_to_dram * hop_pj
         energy_pj = read * (dram.read_pj_per_byte + away_pj) + written * (dram.write_pj_per_byte + away_pj)
@@ -182,7 +219,10 @@ class Estimates:
 
     @cached_property
     def _hops_to_dram(self) -> float:
-        """Hops of a byte between DRAM, over all ports alike, and the tile that is nearest to them."""
+        """The mean number of hops from all DRAM ports to a tile, for the tile where it is least.
+
+        The chip model divides every transfer evenly among the ports, and so the mean is over all of them.
+        """
         ports = self.chip.ports
         return min(
             sum(abs(column - port_column) + abs(row - port_row) for port_column, port_row in ports)

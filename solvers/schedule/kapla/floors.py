@@ -1,4 +1,4 @@
-"""What no schedule of a layer can do without: bytes, energy and cycles, whatever partition and mapping."""
+"""The least bytes, energy and cycles of a layer in any schedule, whatever its partition and mapping."""
 
 from __future__ import annotations
 
@@ -13,11 +13,16 @@ from solvers.divisors import divisors
 class LayerFloor:
     """The least that one sample of a layer takes.
 
-    ``inputs``: bytes of them by the producing layer (None: the network's input); ``weights``: bytes, once for
-    all samples; ``outputs``: bytes; ``energy_pj`` without weights, NoC and DRAM, ``inside_pj`` of it from the
-    tiles' buffers inwards; ``weights_pj``: of bringing the weights into buffers; ``tile_cycles``: cycles by
-    tiles; ``repeats``: whether tiles with different outputs K need the same inputs, and others the same
-    weights.
+    ``inputs``: the bytes of inputs that windows touch, each with the layer that produces them (None: the
+    network's input).
+    ``weights``: bytes of pinned weights, once for all samples; 0 for a layer without.
+    ``outputs``: bytes of outputs.
+    ``energy_pj``: of computing, of writing the inputs into buffers and of reading the outputs out of them.
+    ``inside_pj``: the part of it that is spent from the tiles' buffers inwards.
+    ``weights_pj``: of writing the weights into buffers, once for all samples; not in ``energy_pj``.
+    ``tile_cycles``: cycles that the sample takes on one tile; n tiles take a fraction 1/n of it at best.
+    ``repeats``: whether a partition repeats data. Tiles with different output channels K then need the same
+    inputs, and tiles with the same ones the same weights.
     """
 
     inputs: tuple[tuple[int | None, int], ...]
@@ -31,15 +36,21 @@ class LayerFloor:
 
     @property
     def input_bytes(self) -> int:
+        """Bytes of inputs from all producers."""
         return sum(count for _, count in self.inputs)
 
     @staticmethod
     def of(graph: LayerGraph, number: int, chip: Chip) -> LayerFloor:
-        """All PEs busy, every byte into a buffer once and out of it once: no partition takes less."""
+        """The least of layer ``number``: all PEs busy, every byte into a buffer once or out of it once.
+
+        No partition and no mapping takes less.
+        """
         layer, tile = graph.layers[number], chip.tile
         inputs = _inputs(graph, layer)
+        # activations as weights are not pinned: they arrive as inputs do, and count among those
         pinned = layer.has_weights and not layer.weight_producers
-        outputs = 0 if layer.part == "update" else layer.k * layer.h * layer.w  # an update's are of a batch
+        # an update computes its outputs once a batch, so a sample has none
+        outputs = 0 if layer.part == "update" else layer.k * layer.h * layer.w
         weights = _weights(layer) if pinned else 0
         operation_pj = tile.mac_pj if layer.has_weights else tile.vector_operation_pj
         rate = tile.macs if layer.has_weights else tile.vector_units
@@ -57,7 +68,11 @@ class LayerFloor:
         )
 
     def raised(self, inside_pj: float, tile_cycles: float) -> LayerFloor:
-        """The same with what a sample was found to take within a tile, energy and cycles, if that is more."""
+        """The same layer with more energy inside tiles and more cycles, where these arguments are more.
+
+        They come from a mapping of one sample on one tile. The result is a closer estimate, but not proven:
+        parts of a layer may have mappings that are better than the whole layer's.
+        """
         more_pj = max(0.0, inside_pj - self.inside_pj)
         return replace(
             self,
@@ -67,9 +82,10 @@ class LayerFloor:
         )
 
     def held_bytes(self, samples: int, tiles: int) -> int:
-        """Bytes of inputs and weights that all tiles together hold at least for so many samples' inputs.
+        """Bytes that ``tiles`` tiles hold at least: the inputs of ``samples`` samples, and the weights.
 
-        With K cut into d parts and all else into tiles / d, inputs are there d and weights tiles / d times.
+        Cut K into d parts and everything else into tiles / d. Then each input is held by d tiles, one for
+        each part of K, and each weight by tiles / d. The least is over all divisors d of ``tiles``.
         """
         inputs = samples * self.input_bytes
         if not self.repeats:
@@ -78,9 +94,10 @@ class LayerFloor:
 
 
 def _inputs(graph: LayerGraph, layer: NetworkLayer) -> tuple[tuple[int | None, int], ...]:
-    """Bytes that all windows touch together, by producer."""
+    """Bytes of inputs that the windows of all outputs touch, by producer; each byte counts once."""
     rows = _touched(layer.h, layer.r, layer.stride_h, layer.pad_h, layer.input_h)
     columns = _touched(layer.w, layer.s, layer.stride_w, layer.pad_w, layer.input_w)
+    # a transpose and a layer that scatters read every input: their outputs have no windows of inputs
     if layer.kind == "transpose" or layer.scatters:
         rows, columns = layer.input_h, layer.input_w
     inputs, weights = graph.reads(layer)
@@ -88,15 +105,21 @@ def _inputs(graph: LayerGraph, layer: NetworkLayer) -> tuple[tuple[int | None, i
     if layer.external_c:
         found.append((None, layer.external_c * rows * columns))
     found += [(one.producer, one.channels * rows * columns) for one in inputs]
+    # activations as weights: each channel of their producer has the weights of one output channel
     of_channel = layer.compulsory_bytes(1).weights // layer.k
     return (*found, *((one.producer, one.channels * of_channel) for one in weights))
 
 
 def _weights(layer: NetworkLayer) -> int:
+    """Bytes of weights: K filters over the input channels of one group, one byte each."""
     return layer.k * layer.group_c * layer.r * layer.s
 
 
 def _touched(size: int, window: int, stride: int, padding: int, available: int) -> int:
-    """Rows that the windows of ``size`` outputs touch: without padding, and without the holes of strides."""
+    """Rows (or columns) of inputs that the windows of ``size`` outputs touch, at least 1.
+
+    Rows of padding do not count, nor rows between windows that a stride skips. Windows that overlap or
+    touch cover one stretch of rows; other windows have rows of their own.
+    """
     rows = (size - 1) * stride + window if window >= stride else size * window
     return max(1, min(available, rows - 2 * padding))

@@ -1,4 +1,4 @@
-"""The least that a leaf takes, a layer's samples on some tiles, over all ways to cut it among them."""
+"""The least that a leaf takes, some samples of a layer on some tiles, over all its partitions among them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ Array = NDArray[Any]
 
 
 class LeafFloor(NamedTuple):
-    """Each the least over all partitions: pJ without NoC and DRAM and bytes into buffers, over all runs;
-    cycles of one run."""
+    """The least that a leaf takes. Each number is the least over all partitions, whichever that is.
+
+    ``energy_pj``: of all runs together, without NoC and DRAM. ``filled_bytes``: into the buffers of all
+    tiles, of all runs together. ``cycles``: of one run.
+    """
 
     energy_pj: float
     filled_bytes: float
@@ -29,7 +32,7 @@ class LeafFloor(NamedTuple):
 
 
 class PlacedLeaf(NamedTuple):
-    """``batch`` samples of a layer (number) on ``tiles`` tiles, ``runs`` times with the same weights."""
+    """``batch`` samples of a layer (number) on ``tiles`` tiles, run ``runs`` times with weights that stay."""
 
     layer: int
     batch: int
@@ -39,7 +42,11 @@ class PlacedLeaf(NamedTuple):
 
 @dataclass(frozen=True)
 class LeafFloors:
-    """Floors of the leaves of ``graph`` on ``chip``, from the ``layers``' for a sample."""
+    """The least of leaves of ``graph`` on ``chip``, each computed once.
+
+    ``layers``: the least of one sample of every layer. Layers of equal shape have equal leaves, which are
+    computed for the first of them only.
+    """
 
     graph: LayerGraph
     chip: Chip
@@ -51,36 +58,45 @@ class LeafFloors:
         object.__setattr__(self, "_same", same_shapes(self.graph))
 
     def of(self, leaf: PlacedLeaf) -> LeafFloor | None:
-        """None if no partition fits the buffers."""
+        """The least of a leaf; None if no partition of it fits the buffers."""
         if leaf not in self._known:
             same = leaf._replace(layer=self._same[leaf.layer])
             self._known[leaf] = self._least(leaf) if same == leaf else self.of(same)
         return self._known[leaf]
 
     def _least(self, leaf: PlacedLeaf) -> LeafFloor | None:
-        """Parts are as equal as they can be; where a dim has fewer parts than asked for, tiles stay idle.
+        """The least of each number over all partitions [n, 4]: parts of K, samples, rows and columns.
 
-        Cutting K brings inputs to more tiles, cutting anything else weights; halos only add to that.
+        Parts are as equal as they can be. A dim that is smaller than its number of parts leaves tiles idle.
+        Bytes into buffers leave out halos, which would only add to them.
         """
         layer, floor, buffer = self.graph.layers[leaf.layer], self.layers[leaf.layer], self.chip.tile.buffer
         sizes, parts = np.array(layer.sizes(leaf.batch)), factorization_array(leaf.tiles)
         largest = -(-sizes // parts)
+        # the least that the largest part may hold, so that no partition is refused wrongly
         held = least_inputs(layer, largest) + held_weights(layer, largest)
         fits = held <= buffer.size_bytes - self.chip.tile.output_stream_bytes
         if not fits.any():
             return None
         used, largest = np.minimum(parts, sizes)[fits], largest[fits]
         inputs, weights = self._filled(leaf, used)
+        # ``once``: the energy if every byte came into one buffer only. ``again``: the bytes that come into
+        # further buffers, because the partition repeats them.
         once = leaf.runs * leaf.batch * floor.energy_pj + floor.weights_pj
         again = inputs + weights - leaf.runs * leaf.batch * floor.input_bytes - floor.weights
         return LeafFloor(
             once + float(again.min()) * buffer.write_pj_per_byte,
             float((inputs + weights).min()),
+            # the largest part's outputs, as a fraction of a sample's, times what a sample takes on one tile
             float(largest.prod(axis=1).min()) * floor.tile_cycles / (layer.k * layer.h * layer.w),
         )
 
     def _filled(self, leaf: PlacedLeaf, used: Array) -> tuple[Array, Array]:
-        """Bytes of inputs and of pinned weights [n] that all tiles take in over all runs."""
+        """Bytes of inputs [n] and of pinned weights [n] that all tiles together take in over all runs.
+
+        ``used`` [n, 4]: into how many parts each partition really cuts K, samples, rows and columns. Parts of
+        K repeat the inputs, all other parts the weights (:meth:`LayerFloor.held_bytes`).
+        """
         floor = self.layers[leaf.layer]
         inputs = np.full(len(used), leaf.runs * leaf.batch * floor.input_bytes)
         weights = np.full(len(used), floor.weights)

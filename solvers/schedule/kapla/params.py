@@ -1,4 +1,4 @@
-"""What can be set in KAPLA's segment search: which segments there are, how many chains are looked into."""
+"""The parameters of KAPLA's segment search: which segments there are, and how many are costed in full."""
 
 from __future__ import annotations
 
@@ -9,24 +9,27 @@ from solvers.checks import check, check_counts, check_switches, is_number
 
 @dataclass(frozen=True)
 class Params:
-    """KAPLA's knobs.
+    """How KAPLA searches. A scheme is a segment with a number of sub-batches.
 
-    ``chains`` (k_S of section IV-B): of the chains that end with a layer so many, the best by their
-    optimistic costs, give their last segments to be costed in full; 0 costs all that may fit, ``pareto`` or
-    not, which makes the answer the best chain that there is. ``rounds``: how often chains are ranked, each
-    time with what has been costed by then; 1 is the paper's, 0 goes on until no segment is new.
-    ``most_layers``: of a segment; 0 is no limit.
-    ``spatial``: segments may be pipelines, a region of tiles for each layer; ``grouped``: also ones in which
-    layers without weights take turns with the layer before them, in its region. ``temporal``: the layers of a
-    segment may take turns on all tiles and hand on data without DRAM.
-    A chain may run in several passes, for a part of the batch each, loading all weights each time.
-    ``all_passes`` false takes the fewest passes for which there is a chain; true tries every number.
-    ``prune`` false looks at segments whose data cannot fit the buffers, too, for comparison. ``pareto``: of
-    segments of the same layers, with their sub-batches, those go that have as many accesses of every tensor
-    as another one or more, where that one takes at most this share of the time; 1 is plain Pareto pruning, 0
-    none.
-    ``probability``: each segment with its sub-batches is kept with it, drawn from the seed, as in a random
-    search; single layers with the whole batch always are.
+    Which schemes there are:
+    ``most_layers``: the most layers of a segment; 0 is no limit. ``spatial``: the layers of a segment may run
+    as a pipeline, each on a region of tiles of its own. ``grouped``: pipelines, too, in which a layer without
+    weights takes turns with the layer before it, in the same region. ``temporal``: the layers of a segment
+    may take turns on all tiles and hand on data without DRAM. ``all_passes``: a chain may run in several
+    passes, each for a part of the batch, and each loads all weights again. False takes the fewest passes with
+    which there is a chain; true tries every number.
+
+    Which of them are pruned:
+    ``prune``: drops schemes whose data cannot fit the buffers; false keeps them, for comparison. ``pareto``:
+    drops a scheme if another one of the same layers has no more accesses of any tensor and at most this
+    fraction of its cycles; 1 is plain Pareto pruning, 0 none. ``probability``: keeps each scheme with this
+    probability, drawn from the seed, as in a random search; single layers with the whole batch always stay.
+
+    Which are costed in full:
+    ``chains`` (k_S of section IV-B): up to each layer chains are ranked by their optimistic costs, and the
+    last schemes of this many of the best are costed. 0 costs all that may fit and ignores ``pareto``, which
+    makes the answer the best chain that there is. ``rounds``: how often chains are ranked, each time with the
+    costs known by then; 1 is the paper's, 0 goes on until the best chains have no new scheme.
     """
 
     chains: int = 4

@@ -1,4 +1,4 @@
-"""Pareto pruning: of the ways to run the same layers those that no other beats in access counts and time."""
+"""Pareto pruning: among the schemes of the same layers, keeps those that no other dominates."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from solvers.schedule.kapla.segments import Scheme
 def undominated(
     estimates: Mapping[Scheme, SchemeEstimate], margin: float, in_time: InTime = always_in_time
 ) -> dict[Scheme, SchemeEstimate]:
-    """The schemes that no other of the same layers equals in accesses of all tensors in clearly less time.
+    """The schemes that no other scheme of the same layers dominates (section IV-B's second pass of pruning).
 
-    Section IV-B's second pass of pruning. Counts are of each layer's reads and writes of DRAM and of what its
-    tiles take into their buffers, and of NoC traffic. Clearly less time is ``margin`` of the other's, for
-    all numbers are optimistic; with 1 equal time does for fewer accesses, and of equals the first stays.
-    Schemes that were not compared when the time is up all stay.
+    One scheme dominates another if it has no more accesses of any kind and takes at most ``margin`` times the
+    other's cycles. The kinds of accesses are those of :class:`.estimate.SegmentAccesses`. The paper compares
+    accesses only; with cycles as well, a faster scheme with more accesses stays. A ``margin`` below 1 asks
+    for clearly fewer cycles, because all these numbers are estimates. With 1, equal cycles do, and of equal
+    schemes the first stays. When the time is up, all schemes not compared by then stay.
     """
     by_layers = sorted(estimates, key=_layers)
     kept: dict[Scheme, SchemeEstimate] = {}
@@ -39,11 +40,14 @@ def undominated(
 
 
 def _layers(scheme: Scheme) -> tuple[int, int]:
+    """The layers of a scheme, as what schemes are grouped by."""
     return scheme.segment.end, scheme.segment.first
 
 
 def _dominated(place: int, accesses: NDArray[Any], cycles: NDArray[Any], margin: float) -> bool:
-    """Whether another row of ``accesses`` [n, m] and ``cycles`` [n] is no worse than this one, and better."""
+    """Whether another scheme dominates number ``place`` of n: ``accesses`` [n, m] and ``cycles`` [n]."""
+    # with a margin of 1, the scheme itself and its equals are among these
     none_more = (accesses <= accesses[place]).all(axis=1) & (cycles <= margin * cycles[place])
+    # of equal rows, only an earlier one dominates: so exactly the first of them stays
     better = (accesses < accesses[place]).any(axis=1) | (cycles < cycles[place])
     return bool((none_more & (better | (np.arange(len(cycles)) < place))).any())

@@ -1,4 +1,4 @@
-"""The tiles of a segment's layers, and so what has to be known of each layer to cost the segment."""
+"""How many tiles each layer of a segment has, and so which tile costs the segment needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from solvers.schedule.tiles.layer_parts import Request
 
 
 class Region(NamedTuple):
-    """Layers (numbers) that take turns on so many tiles."""
+    """Layers (numbers) that take turns on ``tiles`` tiles of their own."""
 
     layers: tuple[int, ...]
     tiles: int
@@ -20,9 +20,10 @@ class Region(NamedTuple):
 
 @dataclass(frozen=True)
 class Regions:
-    """The regions of the segments of ``slicing``, which share tiles as in the chip model.
+    """The regions of the segments of ``slicing``, with as many tiles as the chip model gives them.
 
-    ``normalized``: cycles of a layer (its number) for a sample on one tile; not asked for one region.
+    ``normalized``: the cycles of a layer (by its number) for one sample on one tile, in proportion to which
+    regions get tiles (SET, section 3.3.2). A segment of one region has all tiles, and does not call it.
     """
 
     slicing: Slicing
@@ -30,7 +31,7 @@ class Regions:
     _known: dict[Segment, tuple[Region, ...]] = field(default_factory=dict)
 
     def of(self, segment: Segment) -> tuple[Region, ...]:
-        """The regions of a segment, first layers first."""
+        """The regions of a segment, in the order of their layers."""
         if segment not in self._known:
             self._known[segment] = self._shared(segment)
         return self._known[segment]
@@ -39,13 +40,18 @@ class Regions:
         regions, model = self.slicing.regions(segment), self.slicing.problem.model
         if len(regions) == 1:
             return (Region(tuple(regions[0]), model.tiles),)
+        # a region needs at least one tile; fill and drain are the whole pipeline's and do not favour a region
         cycles = [sum(self.normalized(number) for number in region) for region in regions]
         tiles = allocate(model.tiles, cycles, [1] * len(regions))
         assert tiles is not None  # there are no pipelines of more regions than tiles
         return tuple(Region(tuple(region), count) for region, count in zip(regions, tiles, strict=True))
 
     def requests(self, scheme: Scheme) -> Iterator[Request]:
-        """What has to be known before the scheme is costed, one a layer; a segment of one may run alone."""
+        """The tile costs that have to be known before the scheme is costed: those of each layer on its tiles.
+
+        A single layer in one sub-batch may also be mapped on the whole chip, so that cost is requested, too,
+        as ``tiles`` 0.
+        """
         segment, batch = scheme.segment, self.slicing.batch // scheme.subbatches
         if len(segment) == 1 and scheme.subbatches == 1:
             yield Request(segment.first, batch, 0)

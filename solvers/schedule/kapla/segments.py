@@ -1,4 +1,14 @@
-"""Segments: consecutive layers that have the chip to themselves, as pipelines or taking turns."""
+"""Segments: consecutive layers that have the whole chip while they run, as a pipeline or taking turns.
+
+A scheme, a segment with a number of sub-batches, becomes a child of the schedule's root T cut. For layers
+a, b, c with 4 samples in 2 sub-batches, where b has no weights:
+
+    turns:  T 4/2        pipeline:  S 4/2        grouped:  S 4/2
+            +- a 2                  +- a 2                 +- T 2/1
+            +- b 2                  +- b 2                 |  +- a 2
+            +- c 2                  +- c 2                 |  +- b 2
+                                                           +- c 2
+"""
 
 from __future__ import annotations
 
@@ -15,13 +25,14 @@ from solvers.schedule.kapla.params import Params
 from solvers.schedule.problem import ScheduleProblem
 
 Kind = Literal["turns", "pipeline", "grouped"]
-"""All layers take turns on all tiles; each has tiles of its own; layers without weights share those of the
-layer before them, with which they take turns."""
+"""How the layers of a segment use the tiles. "turns": all layers take turns on all tiles. "pipeline": each
+layer has tiles of its own. "grouped": a pipeline in which a layer without weights takes turns with the layer
+before it, on the same tiles."""
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Layers ``first`` to before ``end`` (section III-A: segment slicing), run together as ``kind`` says."""
+    """Layers ``first`` to before ``end`` (numbers), which run together as ``kind`` says (section III-A)."""
 
     first: int
     end: int
@@ -32,7 +43,7 @@ class Segment:
 
 
 class Scheme(NamedTuple):
-    """A segment, and into how many sub-batches its batch falls."""
+    """A segment with the number of sub-batches into which its batch falls."""
 
     segment: Segment
     subbatches: int
@@ -40,9 +51,10 @@ class Scheme(NamedTuple):
 
 @dataclass(frozen=True)
 class Slicing:
-    """All segments of ``problem`` that ``params`` allow, and their nodes.
+    """All segments of ``problem`` that ``params`` allow, and the RA trees that they make.
 
-    The whole chain runs ``passes`` times, for a part of the batch each, and loads all weights each time.
+    The whole chain runs ``passes`` times, each time for an equal part of the batch, and loads all weights
+    each time. Passes are the sub-batches of the root.
     """
 
     problem: ScheduleProblem
@@ -51,25 +63,30 @@ class Slicing:
 
     @property
     def batch(self) -> int:
-        """Samples of a pass, and so of its segments."""
+        """Samples of one pass: the batch of each of its segments."""
         return self.problem.batch // self.passes
 
     def segments(self) -> Iterator[Segment]:
-        """In the order of their last layers; a layer that only runs alone is in no segment with others."""
+        """All segments, by their last layers, and those of one last layer from the shortest to the longest.
+
+        A layer that needs the whole chip is a segment of its own and in no other.
+        """
         layers = self.problem.graph.layers
         most = self.params.most_layers or len(layers)
         for end in range(1, len(layers) + 1):
             yield self.single(end - 1)
             for first in range(end - 2, max(0, end - most) - 1, -1):
+                # every longer segment with this end would have the layer in it, too
                 if layers[first].needs_whole_chip or layers[end - 1].needs_whole_chip:
                     break
                 yield from self._kinds(first, end)
 
     def single(self, layer: int) -> Segment:
-        """The segment of one layer, which takes its turn by itself."""
+        """The segment of one layer. With one layer all kinds would be the same, so there is only "turns"."""
         return Segment(layer, layer + 1, "turns")
 
     def _kinds(self, first: int, end: int) -> Iterator[Segment]:
+        """The segments of two or more layers, one for each kind that is allowed and has enough tiles."""
         params, tiles = self.params, self.problem.model.tiles
         if params.temporal:
             yield Segment(first, end, "turns")
@@ -77,23 +94,24 @@ class Slicing:
             yield Segment(first, end, "pipeline")
         if params.spatial and params.grouped:
             regions = self._grouped_regions(first, end)
+            # one region would be "turns", a region for each layer a "pipeline"
             if 1 < regions < end - first and regions <= tiles:
                 yield Segment(first, end, "grouped")
 
     def _grouped_regions(self, first: int, end: int) -> int:
-        """How many regions a grouped segment has: one of its first layer, one of each later one with weights.
+        """How many regions a grouped segment has: its first layer begins one, and so does each with weights.
 
-        Counted without making them: long networks have tens of thousands of segments to ask this of.
+        It is counted without making the regions, since long networks have tens of thousands of segments.
         """
         return 1 + self._with_weights[end] - self._with_weights[first + 1]
 
     @cached_property
     def _with_weights(self) -> tuple[int, ...]:
-        """Of the first 0, 1, 2 ... layers, how many have weights."""
+        """How many of the first 0, 1, 2 ... layers have weights: a prefix sum, one longer than the layers."""
         return tuple(accumulate((layer.has_weights for layer in self.problem.graph.layers), initial=0))
 
     def regions(self, segment: Segment) -> list[list[int]]:
-        """The layers (numbers) that share tiles, region by region."""
+        """The layers (numbers) of each region; the layers of one region take turns on its tiles."""
         numbers = range(segment.first, segment.end)
         if segment.kind == "turns":
             return [list(numbers)]
@@ -106,18 +124,19 @@ class Slicing:
         return found
 
     def subbatches(self, segment: Segment) -> tuple[int, ...]:
-        """Into how many equal parts a segment's batch may fall: how finely neighbours hand on data.
+        """All numbers of sub-batches of a segment: how finely a layer hands on its data to the next.
 
-        The chip model hands on whole samples, for a layer needs all channels that the one before makes. So
-        granularities match where all layers of a segment work on equally many samples at a time, and these
-        are all ways of it. A layer that only runs alone takes the whole batch.
+        KAPLA wants layers whose forwarding granularities match (section III-A). The chip model forwards whole
+        samples, because a layer needs all channels that the one before it makes. So granularities match where
+        all layers of a segment work on equally many samples at a time, and every divisor of the batch is one
+        such number. A layer that needs the whole chip takes the whole batch.
         """
         if self.problem.graph.layers[segment.first].needs_whole_chip:
             return (1,)
         return divisors(self.batch)
 
     def node(self, scheme: Scheme) -> Node:
-        """The segment as a child of the root, its data handed on in so many parts by all its layers."""
+        """The scheme as a child of the root T cut; see the picture above."""
         segment, subbatches = scheme
         batch, share = self.batch, self.batch // subbatches
         names = [layer.name for layer in self.problem.graph.layers]
@@ -130,10 +149,13 @@ class Slicing:
         return Cut("S", batch, subbatches, tuple(children))
 
     def flow(self, segment: Segment, wiring: Wiring) -> SegmentFlow:
-        """What goes over the NoC and what to DRAM; that does not depend on sub-batches."""
+        """Which data of a segment goes over the NoC and which to DRAM.
+
+        That does not depend on the number of sub-batches. Any would do: here it is one for each sample.
+        """
         return SegmentFlow(self.node(Scheme(segment, self.batch)), wiring)
 
     def tree(self, chain: Iterable[Scheme]) -> Cut:
-        """The schedule of a chain of segments with their sub-batches."""
+        """The schedule of a chain: its schemes, one after the other, below a root T cut."""
         children = tuple(self.node(scheme) for scheme in chain)
         return Cut("T", self.problem.batch, self.passes, children)

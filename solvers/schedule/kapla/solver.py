@@ -1,4 +1,7 @@
-"""KAPLA's segment search end to end: slice, prune, prioritise, cost what is left in full, chain it up."""
+"""KAPLA's inter-layer search (section IV-B): slice, prune, prioritise, cost in full, take the best chain.
+
+A scheme is a segment with a number of sub-batches; a chain is a sequence of schemes that covers all layers.
+"""
 
 from __future__ import annotations
 
@@ -29,22 +32,27 @@ from solvers.schedule.tiles.layer_parts import Request
 VERSION = "5"
 DEFAULT = Params()
 SHARE_OF_BOUND = 0.25
-"""The share of the time that the bound may take before the search."""
+"""The bound may take this fraction of the time for costing, before the search."""
 
 
 @noting_limits
 def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) -> Outcome[ScheduleSolution]:
-    """The best chain of the segments that are worth costing in full (section IV-B), as a tree.
+    """The best chain of the schemes that are worth costing in full (section IV-B), as a tree.
 
-    One layer after the other is the first chain, and the answer where the time is up before there is a
-    better one. Then single layers are costed: they are in every choice. What is not known about layers on
-    tiles or alone is asked for once a round of candidates: TileCostsNeeded where it cannot be solved in this
-    process; asked again with more known, the solver gets further and ends with the same answer. The seed
-    matters only where segments are drawn. ``budget.iterations`` is the most segments, counted with their
-    sub-batches, that are costed in full, by the first chain and again by the search; ``evaluations`` is how
-    many the search did.
-    Raises InputError for another model than the chip's: segments must cost the same whatever is around them;
-    and for layers that only run alone where that is not offered.
+    The first chain is one layer after the other. It is the answer where the time is up before there is a
+    better one. Then each number of passes is searched, or only the fewest with a chain (``all_passes``).
+
+    Schemes need the costs of layers on tiles or on the whole chip. Those that a step needs are requested
+    together. Where this process cannot solve them, TileCostsNeeded is raised; the caller has them solved and
+    calls again. With more known, the solver gets further each time, and its answer is the one that it finds
+    where all costs are known from the start.
+
+    ``budget.iterations`` is the most schemes that the search costs in full, and also the most that the first
+    chain does; ``evaluations`` of the outcome counts those of the search. The seed matters only with a
+    ``probability`` below 1.
+
+    Raises InputError for a model other than the chip model, as a segment must cost the same whatever is
+    around it; and for layers that need the whole chip where mappings on it are not offered.
     """
     model = _checked(problem)
     deadline = Deadline(budget.wall_seconds)
@@ -52,10 +60,10 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
     need(model.tile_costs, (Request(number, 1, 1) for number in layers))
     evaluator = model.evaluator(problem.graph, problem.batch, problem.objective)
     first = _one_by_one(Slicing(problem, params), model, evaluator, CostingLimit(deadline, budget.iterations))
-    # The judge, who remembers nothing, takes about as long for the answer as the first chain took.
+    # The judge remembers nothing, so it takes about as long for the answer as the first chain has taken.
     kept = min(deadline.watch.wall_seconds, deadline.wall_seconds * MOST_FOR_RECOUNT)
     limit = CostingLimit(deadline, budget.iterations, kept)
-    # The bound is prepared before the time is spent: its costs of leaves are those of segments, too.
+    # The bound is prepared now and not in the end, because the search needs the same costs of leaves.
     problem.bound(Deadline(limit.left * SHARE_OF_BOUND).in_time)
     found = []
     for passes in divisors(problem.batch):
@@ -65,7 +73,9 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
         if found[-1].chain and not params.all_passes:
             break
     best = min([*found, first], key=lambda one: one.objective)
-    if best.chain is None:  # more passes need less room: what stops the most stops all
+    if best.chain is None:
+        # More passes have fewer samples each, which take less of the buffers. So the reason why the last
+        # search, that with the most passes, found no chain is the reason for all.
         reason = f"no chain of segments runs all layers: {(found or [first])[-1].note}"
         return no_tree(problem, reason, deadline)
     outcome = answer(problem, best.slicing.tree(best.chain.schemes), (), deadline, best.note)
@@ -73,7 +83,7 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
 
 
 def _checked(problem: ScheduleProblem) -> ChipModel:
-    """The chip model of a problem that chains of segments can solve."""
+    """The chip model of a problem. InputError where KAPLA's search cannot solve the problem."""
     model = problem.model
     if not isinstance(model, ChipModel):
         remedy = "Take the chip model, or one of set, layer_sequential, layer_pipeline"
@@ -90,7 +100,7 @@ def _checked(problem: ScheduleProblem) -> ChipModel:
 
 @dataclass(frozen=True)
 class Searched:
-    """The best chain of one number of passes, and what was looked at for it."""
+    """The best chain of one number of passes; ``note``: how many schemes were looked at for it."""
 
     slicing: Slicing
     chain: Chain | None
@@ -98,7 +108,7 @@ class Searched:
 
     @property
     def objective(self) -> float:
-        """Of the whole batch; infinite without a chain."""
+        """The objective of the whole batch, all passes together; infinite without a chain."""
         if self.chain is None:
             return inf
         cost, passes = self.chain.cost, self.slicing.passes
@@ -108,10 +118,10 @@ class Searched:
 def _one_by_one(
     slicing: Slicing, model: ChipModel, evaluator: ChipEvaluator, limit: CostingLimit
 ) -> Searched:
-    """Every layer by itself, in as few sub-batches as are possible: the first chain, with no preparation.
+    """The first chain: every layer as a segment of its own, in the fewest sub-batches that are possible.
 
-    It is costed apart from the search, whose rankings and counts do not depend on it; the evaluator remembers
-    its segments.
+    It needs no estimates, so it is there soon. Its costs and counts are kept apart from the search's, which
+    must not depend on them; but the evaluator remembers its segments.
     """
     layers = [slicing.single(number) for number in range(len(slicing.problem.graph.layers))]
     costing = Costing(Regions(slicing, model.tile_costs.normalized_cycles), evaluator, model.tile_costs)
@@ -130,7 +140,7 @@ def _one_by_one(
 def _searched(
     slicing: Slicing, model: ChipModel, evaluator: ChipEvaluator, limit: CostingLimit, seed: int
 ) -> Searched:
-    """Prune, prioritise and cost the segments of one number of passes; chain up what is possible."""
+    """The best chain of one number of passes: prune and rank its schemes, cost the likely ones in full."""
     problem, costs = slicing.problem, model.tile_costs
     layers = range(len(problem.graph.layers))
     normalized = [costs.normalized_cycles(number) for number in layers]
@@ -138,10 +148,11 @@ def _searched(
     floors = [_floor(problem, number, model) for number in layers]
     facts = (problem.graph, problem.batch, model.chip, *floors, *normalized)
     estimates = Estimates(slicing, model.chip, floors, regions)
-    # The rest of the time is for costing: without that there is no chain at all.
+    # Pruning may take half of the time. The rest is for costing, without which there is no chain at all.
     deadline = Deadline(limit.left / 2)
     key = (*facts, slicing.passes, slicing.params)
     pruned = _pruned(_Pruning(key, seed, slicing, estimates, deadline))
+    # what was cut short by the clock must not be remembered as the answer to this question
     if not pruned.complete:
         _pruned.cache_clear()
     costing = Costing(regions, evaluator, costs)
@@ -153,7 +164,7 @@ def _searched(
 
 @dataclass(frozen=True)
 class _Pruning:
-    """What pruning starts from; it is the same where the ``facts`` and the seed are."""
+    """The arguments of pruning. Two are equal, and have the same result, if ``facts`` and seeds are equal."""
 
     facts: tuple[Any, ...]
     seed: int
@@ -164,12 +175,16 @@ class _Pruning:
 
 @lru_cache(maxsize=2)
 def _pruned(asked: _Pruning) -> Pruned:
-    """Once for all rounds of a schedule that asks for costs: they begin anew, often in the same process."""
+    """The schemes that pruning leaves, remembered between calls of the solver.
+
+    A solver that has raised TileCostsNeeded is called again from the start, often in the same process, and
+    would prune the same schemes again.
+    """
     return pruned_schemes(asked.slicing, asked.estimates, asked.seed, asked.deadline.in_time)
 
 
 def _floor(problem: ScheduleProblem, number: int, model: ChipModel) -> LayerFloor:
-    """What a layer takes at least, raised to what a sample takes on one tile, where that has a mapping."""
+    """The least that a layer takes, raised to what one sample costs on one tile if that has a mapping."""
     floor, costs = LayerFloor.of(problem.graph, number, model.chip), model.tile_costs
     rows = costs.rows(number, 1, 1)
     if not len(rows.parts):
