@@ -1,15 +1,16 @@
 """What a segment costs: a sub-tree that has the whole chip to itself while it runs.
 
-Each child of a root T cut is a segment; a root that is no T cut is the only one. A segment's weights are
-loaded and stay in the tiles' buffers (they are pinned) for each of its batches, and only DRAM connects it to
-other segments (SET, section 3.3.1). So its cost does not depend on the rest of the tree.
+Each child of a root T cut is a segment. A root that is a leaf or an S cut is the only segment. For each of
+its batches a segment loads its weights once and keeps them in the tiles' buffers: they are pinned. Only DRAM
+connects it to other segments (SET, section 3.3.1). So its cost does not depend on the rest of the tree.
 
-The cost is found in two passes. From the leaves up, every node gets its normalized processing time and the
-tiles that it needs at least (``_planned``). From the top down, S cuts divide their tiles by these, leaves are
-searched on the tiles that they got, and costs are added up on the way back (``_node``).
+The cost is found in two passes. The first goes from the leaves up and gives every node its normalized
+processing time (its cycles on a single tile) and the least number of tiles that it needs (``_planned``). The
+second goes from the top down: S cuts divide their tiles among their children by these two numbers, every leaf
+is searched on the tiles that it got, and the costs are added up on the way back (``_node``).
 
-A segment of a single leaf can run in another way: its loop nest mapped on the whole chip as one stack of
-levels, with nothing pinned (``whole_chip_cost.py``). The better of the two counts.
+A segment of a single leaf has a second way to run: its loop nest is mapped on the whole chip as one stack of
+levels, with nothing pinned (``whole_chip_cost.py``). The segment costs what the better way costs.
 """
 
 from __future__ import annotations
@@ -34,18 +35,22 @@ from costmodel.schedule.whole_chip_cost import WholeChipCost
 
 Array = NDArray[Any]
 ENERGY_PARTS = ("tiles", "transfers", "noc", "dram")
-"""Energy within tiles, of transfers between their buffers and the NoC, on links, and in DRAM."""
+"""The four parts of energy: within tiles, transfers between tiles' buffers and the NoC, links, DRAM."""
 
 
 @dataclass(frozen=True)
 class NodeCost:
     """What a node of a segment costs.
 
-    ``cycles`` is the time of one batch of the node itself; all other numbers are for one batch of its
-    segment. ``parts_pj`` [4]: energy by ENERGY_PARTS. ``busy``: tiles times cycles in which they compute.
-    ``links`` [X * Y * 4]: bytes times DRAM ports on each link. ``held``: bytes in the tiles' buffers. A leaf
-    on tiles has its partition and placement in ``leaf``. A leaf mapped on the whole chip has its costs in
-    ``whole_chip`` instead; its ``links`` are empty [0] and its ``held`` zero, for the mapping says both.
+    ``cycles`` is the time of one batch of the node itself. All other numbers are for one batch of its
+    segment, in which the node may run several times. ``parts_pj`` [4]: energy (pJ) by ENERGY_PARTS. ``busy``:
+    tile-cycles, summed over tiles, in which tiles compute. ``links`` [X * Y * 4]: bytes on each link, times
+    the number of DRAM ports; this keeps whole numbers where a transfer is divided among all ports. ``held``:
+    bytes in the tiles' buffers.
+
+    A leaf on tiles has its partition and placement in ``leaf``. A leaf mapped on the whole chip has its costs
+    in ``whole_chip`` instead; its ``links`` are empty [0] and its ``held`` is zero, because its mapping has
+    already accounted for links and buffers.
     """
 
     node: Node
@@ -69,10 +74,11 @@ class NodeCost:
 
 @dataclass(frozen=True)
 class _Planned:
-    """A node with what is known before it has tiles.
+    """A node with what is known of it before it has tiles.
 
-    ``cycles``: its normalized processing time, that of one tile; ``least_tiles``: tiles that it needs;
-    ``stages`` [children] of an S cut: the pipeline stage in which each child starts.
+    ``cycles``: its normalized processing time, as if one tile did all of its work. ``least_tiles``: the
+    fewest tiles on which it can run. ``stages`` [children] of an S cut: the pipeline stage, counted from 0,
+    in which each child starts.
     """
 
     node: Node
@@ -83,7 +89,10 @@ class _Planned:
 
 
 class SegmentEvaluation:
-    """Evaluates one segment with the data flow ``flow``; ``normalized``: cycles of a layer on one tile."""
+    """Evaluates one segment whose data flow is ``flow``.
+
+    ``normalized`` gives the cycles that one sample of a layer, by its number, takes on one tile.
+    """
 
     def __init__(
         self,
@@ -98,7 +107,7 @@ class SegmentEvaluation:
         self._placements: dict[int, Placement] = {}
 
     def cost(self, segment: Node) -> NodeCost:
-        """What the segment costs; NotPossibleError when buffers, tiles or PEs do not suffice."""
+        """What the segment costs; NotPossibleError where it does not fit the buffers, tiles or PEs."""
         self._batch = segment.batch
         if isinstance(segment, Leaf):
             return self._cheapest(segment)
@@ -111,7 +120,8 @@ class SegmentEvaluation:
     def _cheapest(self, leaf: Leaf) -> NodeCost:
         """A segment of one layer: with pinned weights or mapped on the whole chip, the better by E^n D^m.
 
-        What only runs on the whole chip, or does not fit with pinned weights, has no choice.
+        A layer that needs the whole chip is only mapped there. So is one that does not fit with pinned
+        weights; then the reason is raised only if the whole chip has no mapping for it either.
         """
         on_chip = self._on_whole_chip(leaf)
         if self._graph.layers[self._graph.index[leaf.layer]].needs_whole_chip:
@@ -129,7 +139,7 @@ class SegmentEvaluation:
         return pinned if on_chip is None else min(pinned, on_chip, key=self._objective)
 
     def _on_whole_chip(self, leaf: Leaf) -> NodeCost | None:
-        """The leaf mapped on the whole chip; None where the tile costs do not offer that."""
+        """The leaf mapped on the whole chip; None where tile costs do not offer that or have no mapping."""
         cost = self._search.tile_costs.on_whole_chip(self._graph.index[leaf.layer], leaf.batch)
         if cost is None:
             return None
@@ -155,9 +165,13 @@ class SegmentEvaluation:
     def _planned(self, node: Node, cuts: Iterator[Sequence[int]]) -> _Planned:
         """The node's normalized processing time and least tiles, from its leaves up (SET, section 3.3.2).
 
-        A T cut takes its children's time together. An S cut does too, as if one tile ran them in turn, but
-        fill and drain keep tiles waiting: with sb sub-batches and s stages before the last, sb + s periods
-        pass for sb periods of work. ``cuts``: the stages of the cuts that come next, from the top and left.
+        A T cut takes the sum of its children's times. An S cut does too, as if one tile ran them in turn, but
+        fill and drain make tiles wait: with sb sub-batches and s stages before the last one, sb + s periods
+        pass for sb periods of work, so the sum is multiplied by (sb + s) / sb. A T cut needs as many tiles as
+        its most demanding child, an S cut as all its children together.
+
+        ``cuts`` yields the stages of each cut, in the order in which this function meets them: a cut before
+        its children, children from left to right.
         """
         if isinstance(node, Leaf):
             return _Planned(node, self._normalized(self._graph.index[node.layer]), 1)
@@ -171,10 +185,11 @@ class SegmentEvaluation:
         return _Planned(node, cycles, least, children, stages)
 
     def _node(self, planned: _Planned, first: int, tiles: int, once: bool) -> NodeCost:
-        """What a node costs on ``tiles`` tiles from ``first`` on.
+        """What a node costs on the tiles numbered ``first`` to ``first + tiles - 1``.
 
-        ``once``: the node runs a single time while the segment's weights are pinned, because no cut above it
-        has several sub-batches. Then its weights need not stay (see :func:`.buffers.cut_in_time`).
+        ``once``: no cut above the node has several sub-batches, so the node runs a single time while the
+        segment's weights are pinned. Then no later run needs its weights, and they may leave the buffers
+        (see :func:`.buffers.cut_in_time`).
         """
         node = planned.node
         if isinstance(node, Leaf):
@@ -192,7 +207,7 @@ class SegmentEvaluation:
         return self._cut(node, children, cycles, held)
 
     def _side_by_side(self, planned: _Planned, first: int, tiles: int, once: bool) -> list[NodeCost]:
-        """The children of an S cut, each on tiles of its own, from the first to the last in a row."""
+        """The costs of an S cut's children: each gets the next tiles by number, from left to right."""
         weights = [child.cycles for child in planned.children]
         given = allocate(tiles, weights, [child.least_tiles for child in planned.children])
         if given is None:
@@ -207,10 +222,11 @@ class SegmentEvaluation:
         return costs
 
     def _cut(self, cut: Cut, children: Sequence[NodeCost], cycles: int, held: Held) -> NodeCost:
-        """Adds up the children; an S cut takes no less time than DRAM and the busiest link need for it.
+        """The sum of the children; an S cut takes at least the time that DRAM and the busiest link need.
 
-        Its children use links and DRAM at the same time, so each of them may be fast enough and all together
-        not. The children of a T cut follow one another and have waited for their own data.
+        The children of an S cut use links and DRAM at the same time: these may be fast enough for each child
+        and too slow for all. The children of a T cut follow one another, and each has waited for its own
+        data.
         """
         links = np.sum([child.links for child in children], axis=0)
         read = sum(child.dram_read_bytes for child in children)
@@ -235,7 +251,10 @@ class SegmentEvaluation:
         )
 
     def _leaf(self, leaf: Leaf, first: int, tiles: int) -> NodeCost:
-        """The cheapest way for a leaf with pinned weights; later leaves learn where its outputs are."""
+        """The cheapest partition and placement of a leaf whose weights are pinned.
+
+        The placement is remembered: consumers, which are evaluated later, fetch its outputs from there.
+        """
         layer, flow = self._graph.index[leaf.layer], self._flow
         runs = self._batch // leaf.batch
         producers = {number: self._placements[number] for number in flow.sources.get(layer, ())}
@@ -264,7 +283,7 @@ class SegmentEvaluation:
         )
 
     def _parts_pj(self, cost: LeafCost) -> tuple[float, float, float, float]:
-        """Energy by ENERGY_PARTS; links count bytes times ports, so their sum is divided by the ports."""
+        """Energy (pJ) by ENERGY_PARTS; links count bytes times ports, so their sum is divided by the ports."""
         noc, dram = self._chip.noc, self._chip.dram
         hop_bytes = int(cost.links.sum()) / len(self._chip.ports)
         dram_pj = cost.dram_read_bytes * dram.read_pj_per_byte
@@ -272,8 +291,10 @@ class SegmentEvaluation:
         return cost.tiles_pj, cost.transfers_pj, hop_bytes * noc.hop_pj_per_byte, dram_pj
 
     def _leaf_held(self, layer: int, cost: LeafCost, producers: Mapping[int, Placement]) -> Held:
-        """What a leaf holds, by where it comes from: pinned weights, DRAM, or a producer some cuts further
-        up.
+        """What a leaf holds, by where it comes from: pinned weights, inputs from DRAM, inputs of producers.
+
+        ``arriving`` sorts the inputs of producers by how many cuts lie between producer and consumer, because
+        a producer further up sends its data earlier: see :class:`.buffers.Held`.
         """
         weights = from_dram = np.zeros(self._chip.tiles, np.int64)
         arriving: list[Array] = []
@@ -289,14 +310,17 @@ class SegmentEvaluation:
         return leaf_held(weights, from_dram, tuple(arriving), self._chip.tile.output_stream_bytes)
 
     def _check(self, where: str, held: Held) -> None:
-        """NotPossibleError where the fullest tile has to hold more than its buffer."""
+        """NotPossibleError where the fullest tile has to hold more bytes than its buffer can."""
         most, size = held.most, self._chip.tile.buffer.size_bytes
         if most > size:
             raise NotPossibleError(f"{where}: a tile has to hold {most:,} bytes and has {size:,}")
 
 
 def _pipelined(planned: _Planned, cut: Cut, slowest: int) -> int:
-    """The slowest child's time for every sub-batch, and for every stage before the last one begins."""
+    """Cycles of an S cut: one period a sub-batch and one more for each stage before the last one.
+
+    A period is the time of the slowest child, which the others wait for.
+    """
     return (cut.subbatches + max(planned.stages)) * slowest
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class NvdlaBuffer:
-    """A buffer of a tile: its size and what an access costs."""
+    """A buffer of a tile: its capacity, and the energy of reading or writing a byte."""
 
     size_bytes: int
     read_pj_per_byte: float
@@ -16,10 +16,13 @@ class NvdlaBuffer:
 
 @dataclass(frozen=True)
 class NvdlaTile:
-    """The tile of the paper's section 5.1: a grid of PEs, each of ``lanes`` vectors of ``vector`` int8 MACs.
+    """The tile of SET's section 5.1: ``grid`` x ``grid`` PEs, each of ``lanes`` lanes of ``vector`` int8 MACs.
 
-    ``activation``, ``weight`` and ``output`` are the buffers of a PE (those for weights: of a lane),
-    ``output_shared`` collects outputs, ``shared`` is the global buffer.
+    A lane computes one output channel: its MACs multiply ``vector`` input channels and add them up. Every PE
+    has a buffer ``activation`` and a buffer ``output`` (partial sums), every lane a buffer ``weight``.
+    ``output_shared`` collects the outputs of all PEs; ``shared`` is the global buffer, whose reads are
+    limited by ``shared_bytes_per_cycle``. ``output_stream_bytes`` of it are kept free for outputs that leave
+    the tile. ``vector_units`` run layers without weights, one operation a cycle each.
     """
 
     vector: int = 8

@@ -1,7 +1,7 @@
-"""How one tile computes its share of a layer, as the released program's ``polar`` mapper finds it.
+"""How one tile computes its part of a layer, as the ``polar`` mapper of the released SET program finds it.
 
-Every spatial split of the PE grid with every block of outputs is tried for one loop order; the cheapest for
-the objective is taken (section 4.2.2, "intra-tile dataflow exploration").
+The loop order is fixed. The mapper tries every spatial split of the PE grid with every useful block of
+outputs, and takes the nest that is cheapest by the objective (SET, section 4.2.2, on intra-tile dataflow).
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from costmodel.schedule.nvdla_tile.hardware import NvdlaBuffer, NvdlaTile
 
 @dataclass(frozen=True)
 class NvdlaCost:
-    """Energies (pJ) and cycles of a tile for its share; ``shared_pj`` is the global buffer's part."""
+    """Energies (pJ) and cycles of one tile for its part of a layer.
+
+    ``energy_pj`` is the total; the other energies are its parts, ``shared_pj`` that of the global buffer.
+    """
 
     energy_pj: float
     cycles: int
@@ -29,7 +32,10 @@ class NvdlaCost:
 
 @dataclass(frozen=True)
 class OutputPart:
-    """A tile's part of a layer: outputs ``k`` x ``h`` x ``w`` for ``b`` samples (largest of all tiles)."""
+    """A tile's part of a layer: outputs ``k`` x ``h`` x ``w`` for ``b`` samples.
+
+    Where tiles have uneven parts this is the largest, which the other tiles wait for.
+    """
 
     k: int
     h: int
@@ -38,13 +44,13 @@ class OutputPart:
 
     @staticmethod
     def of(layer: NetworkLayer, parts: tuple[int, int, int, int], batch: int) -> OutputPart:
-        """``parts``: into how many the dims K, B, H and W are cut."""
+        """The largest part when K, B, H and W are cut into ``parts`` [4] parts."""
         k, b, h, w = (-(-size // part) for size, part in zip(layer.sizes(batch), parts, strict=True))
         return OutputPart(k, h, w, b)
 
 
 class NvdlaMapper:
-    """Costs of tile shares for one objective, remembered: most shares come up again and again."""
+    """Costs of tile parts for one objective; equal parts, of which a search meets many, are mapped once."""
 
     def __init__(self, tile: NvdlaTile, exponent: int) -> None:
         self._tile, self._exponent = tile, exponent
@@ -52,7 +58,7 @@ class NvdlaMapper:
         self._numbers = _numbers(tile)
 
     def cost(self, layer: NetworkLayer, share: OutputPart) -> NvdlaCost | None:
-        """The cost of ``share``; None where no loop nest fits the buffers of a PE."""
+        """The cost of the part ``share``; None where no loop nest fits the buffers of a PE."""
         if not layer.has_weights:
             return self._without_weights(layer, share)
         work = _workload(layer, share)
@@ -61,13 +67,13 @@ class NvdlaMapper:
         return self._known[work]
 
     def _without_weights(self, layer: NetworkLayer, share: OutputPart) -> NvdlaCost:
-        """Pooling and element-wise layers run on the tile's vector units."""
+        """Pooling and element-wise layers run on the tile's vector units; only operations are counted."""
         operations = share.k * share.h * share.w * layer.operands * layer.r * layer.s * share.b
         energy = operations * self._tile.vector_operation_pj
         return NvdlaCost(energy, -(-operations // self._tile.vector_units), 0.0, 0.0, 0.0, energy)
 
     def searched(self, work: tuple[int, ...]) -> NvdlaCost | None:
-        """The cheapest nest of a workload as in :class:`.mapper_values.TileWork`; None: none fits."""
+        """The cheapest nest of ``work``, numbers of a :class:`.mapper_values.TileWork`; None: none fits."""
         from costmodel.schedule.nvdla_tile.mapper_kernel import best_nest
         from costmodel.schedule.nvdla_tile.mapper_values import NestProblem, TileWork
 
@@ -80,7 +86,10 @@ class NvdlaMapper:
 
 
 def _workload(layer: NetworkLayer, share: OutputPart) -> tuple[int, ...]:
-    """C, K, H, W, R, S, strides, samples, groups; with activations as weights every sample is a group."""
+    """The numbers of a :class:`.mapper_values.TileWork`.
+
+    Where a layer's weights are activations, every sample has its own, so every sample is a group.
+    """
     c, k, b, groups = layer.c, share.k, share.b, 1
     if layer.kind == "groupconv":
         groups, c = -(-k // layer.group_k), layer.group_c

@@ -1,7 +1,16 @@
 """The compiled half of :mod:`.mapper`: the cheapest loop nest of one workload on one tile.
 
-The released program computes in unsigned integers of 32 and 64 bits and relies on their wrap-around where a
-stride exceeds its filter: ``_low32`` and ``_unsigned`` keep that, so that the same nests lose here and there.
+All counts are those of the released SET program (section 4.2.2), so that its tables can be reproduced. It
+computes in unsigned integers of 32 and 64 bits. Where a stride exceeds its filter, overlaps are negative and
+these integers wrap around to huge counts, which make such nests lose. ``_low32`` and ``_unsigned`` repeat the
+wrap-around, so that the same nests lose here.
+
+The nest of one PE, from the outside in; a block is what fits the PE's buffers (``OutputBlock``):
+
+    groups > blocks along K > samples and blocks along H > blocks along W > within a block
+
+So the weights of a block stay while all its positions pass, and activations are fetched again for each block
+along K. Passing weights or activations on among PEs changes how often the global buffer is read.
 """
 
 from __future__ import annotations
@@ -34,16 +43,18 @@ SPLITS = np.array([[C, K], [C, B], [B, K], [C, W], [H, K], [H, W]])
 """The two dims that the rows and columns of the PE grid are split along, in the order tried."""
 
 ENERGY, CYCLES, SHARED, BUFFERS, BUS, MACS = 0, 1, 2, 3, 4, 5
-"""Where ``best`` holds the energies (pJ) and cycles of the cheapest nest."""
+"""Positions in ``best`` [6]: total energy and cycles of the cheapest nest, then its energy by part (pJ)."""
 
 
 @inlined
 def _low32(value: Int) -> Int:
+    """The value as an unsigned integer of 32 bits: a negative one becomes huge."""
     return value & 0xFFFFFFFF
 
 
 @inlined
 def _unsigned(value: Int) -> Real:
+    """The value as an unsigned integer of 64 bits, made a float: a negative one gains 2^64."""
     return float(value) if value >= 0 else float(value) + 18446744073709551616.0
 
 
@@ -54,7 +65,10 @@ def _ceil(value: Int, divisor: Int) -> Int:
 
 @inlined
 def objective_value(energy: Real, cycles: Real, exponent: Int) -> Real:
-    """E^k D for k > 0, E D^-k for k < -1, E for -1, D for 0."""
+    """The objective of an energy E and a delay D, by SET's ``exponent`` k.
+
+    E^k D for k > 0, D for 0, E for -1, E D^-k for k < -1.
+    """
     if exponent == 1:
         return energy * cycles
     if exponent == 0:
@@ -68,7 +82,14 @@ def objective_value(energy: Real, cycles: Real, exponent: Int) -> Real:
 
 @entry
 def best_nest(problem: NestProblem, best: Array) -> None:
-    """Fill ``best`` [6] with the cheapest loop nest; its energy is infinite where none fits."""
+    """Fill ``best`` [6] with the cheapest loop nest; its energy is infinite where none fits.
+
+    For every split of the PE grid, a block holds as many output channels as the weight buffers allow
+    (``most_k``). Its columns ``w`` go down from the widest block that fits, and each width takes the most
+    rows ``h`` that then fit: ``positions`` input positions fit the activation buffer, as a PE keeps all its
+    input channels of each. A narrower block with the same number of rows is skipped: the wider one has fewer
+    rounds.
+    """
     tile, work = problem.tile, problem.work
     best[:] = 0.0
     best[ENERGY] = np.inf
@@ -92,6 +113,7 @@ def best_nest(problem: NestProblem, best: Array) -> None:
 
 @inlined
 def _spread(tile: TileNumbers, work: TileWork, split: Int) -> Spread:
+    """The PE grid split along the two dims of ``SPLITS[split]``, ``grid`` PEs along each."""
     first, second = SPLITS[split, 0], SPLITS[split, 1]
     c, k, h, w, b = 1, 1, 1, 1, 1
     for dim in (first, second):
@@ -102,7 +124,8 @@ def _spread(tile: TileNumbers, work: TileWork, split: Int) -> Spread:
         b *= tile.grid if dim == B else 1
     side_by_side, rounds = 1, work.groups
     if work.groups > 1:
-        # no group fits beside another when one fills the vectors: then the released program counts 0 of them
+        # 0 where one group has more channels than a vector or than lanes. The released program then counts no
+        # words in _fits_bus and _cycles, so no bandwidth limits such a layer; kept, to count as it does
         side_by_side = min(tile.vector // work.c, tile.lanes // work.k)
         if side_by_side > 1:
             side_by_side = min(side_by_side, work.groups)
@@ -127,7 +150,13 @@ def _spread(tile: TileNumbers, work: TileWork, split: Int) -> Spread:
 
 @inlined
 def _try_sharing(problem: NestProblem, spread: Spread, block: OutputBlock, best: Array) -> None:
-    """The variants of neighbours' sharing that can be worth anything for these loop counts."""
+    """Try the ways of passing data on that can save something for these loop counts.
+
+    The variants: 0 passes nothing on; 1 weights; 2 weights and activations; 3 activations, with the second
+    weight buffer; 4 weights and activations, with it. The conditions are the released program's. A variant is
+    used if several PEs hold different blocks of what is passed on (``shared_k`` or ``shared_w`` above 1), and
+    if loops outside would otherwise fetch the same data again.
+    """
     rounds_k, rounds_w = _ceil(spread.vectors_k, block.k), _ceil(spread.w, block.w)
     shared_k = min(rounds_k, spread.pe_h * spread.pe_w * spread.pe_b)
     shared_w = min(rounds_w, spread.pe_k)
@@ -152,6 +181,8 @@ def _try_sharing(problem: NestProblem, spread: Spread, block: OutputBlock, best:
 
 @inlined
 def _rounds(spread: Spread, block: OutputBlock, sharing: Sharing) -> Rounds:
+    """How many blocks follow one another: see :class:`.mapper_values.Rounds`."""
+    # PEs along H, W and B work with the same weights; PEs along K read the same activations
     k, w, h = _ceil(spread.vectors_k, block.k), _ceil(spread.w, block.w), _ceil(spread.h, block.h)
     share_w, share_a = spread.pe_h * spread.pe_w * spread.pe_b, spread.pe_k
     shared_k, shared_w = min(k, share_w), min(w, share_a)
@@ -164,13 +195,17 @@ def _rounds(spread: Spread, block: OutputBlock, sharing: Sharing) -> Rounds:
 
 @inlined
 def _strip(work: TileWork, spread: Spread, rows: Int) -> Int:
-    """Input rows with overlaps for ``rows`` rounds, times channels and samples; without strides, as is."""
+    """Input rows, times channels and samples, when the tile's rows are cut into ``rows`` blocks a PE.
+
+    Each cut adds the rows by which windows overlap. ``work.h`` stands for the input rows: that is exact for
+    stride 1 with padding that keeps the size. The released program takes it for larger strides, too.
+    """
     return (work.h + (work.r - work.stride_h) * (rows * spread.pe_h - 1)) * work.c * work.b
 
 
 @inlined
 def _across(work: TileWork, spread: Spread, rounds: Int) -> Int:
-    """Input columns with their overlaps."""
+    """Input columns, with overlaps, when the tile's columns are cut into ``rounds`` blocks a PE."""
     return work.w + (work.s - work.stride_w) * (rounds * spread.pe_w - 1)
 
 
@@ -178,6 +213,17 @@ def _across(work: TileWork, spread: Spread, rounds: Int) -> Int:
 def _activations(
     work: TileWork, spread: Spread, block: OutputBlock, sharing: Sharing, rounds: Rounds
 ) -> BufferAccesses:
+    """Bytes of activations that the nest moves.
+
+    ``strip`` x ``columns`` are the inputs that are written to buffers in one round along K. Where a PE has a
+    single block along W, blocks along H follow one another directly and the buffer keeps the rows that both
+    need: then only the cuts between PEs add overlaps. A read serves all lanes of a PE, so the buffers are
+    read once for each vector of output channels.
+
+    With sharing, what PEs write beyond the reads of the global buffer has come over the bus (``passed``), and
+    was read from a neighbour's buffer for that. ``last`` corrects the reads for an incomplete last round, in
+    which ``rounds.w % share_a`` blocks are left and some PEs have nothing to pass on.
+    """
     strip = _low32(_strip(work, spread, 1 if rounds.w == 1 else rounds.h))
     columns = _low32(_across(work, spread, rounds.outer_w if sharing.activations else 1))
     rows = 1 if rounds.outer_w == 1 else rounds.h
@@ -201,6 +247,12 @@ def _activations(
 def _weights(
     problem: NestProblem, spread: Spread, block: OutputBlock, sharing: Sharing, rounds: Rounds
 ) -> BufferAccesses:
+    """Bytes of weights that the nest moves.
+
+    ``fetches`` says how often the weights enter the PEs' buffers. Once if nothing is passed on: a block stays
+    while all positions pass. Weights that go round come back for every block of positions. ``last`` corrects
+    the reads for an incomplete last round along K, as in :func:`_activations`.
+    """
     tile, work = problem.tile, problem.work
     size = work.r * work.s * work.c * work.k
     fetches = 1
@@ -223,6 +275,7 @@ def _weights(
 
 @inlined
 def _operations(work: TileWork) -> Int:
+    """MACs of one group."""
     return work.c * work.k * work.r * work.s * work.h * work.w * work.b
 
 
@@ -230,7 +283,11 @@ def _operations(work: TileWork) -> Int:
 def _fits_bus(
     problem: NestProblem, spread: Spread, block: OutputBlock, sharing: Sharing, shared_k: Int
 ) -> bool:
-    """Whether neighbours can pass on their blocks while they compute."""
+    """Whether the bus is fast enough to pass the blocks on while the PEs compute.
+
+    A block of weights must arrive within the cycles of one block. A block of activations has longer where
+    weights go round inside it: as many times longer as there are blocks of weights.
+    """
     tile, work = problem.tile, problem.work
     cycles = work.r * work.s * spread.vectors_c * block.k * block.h * block.w
     if sharing.weights:
@@ -247,6 +304,7 @@ def _fits_bus(
 
 @inlined
 def _cycles(problem: NestProblem, spread: Spread, shared_read: Int, second_read: Int) -> Int:
+    """Cycles of one round of groups: the longest of computing and of reading each of the two buffers."""
     tile, work = problem.tile, problem.work
     cycles = spread.vectors_c * spread.vectors_k * spread.h * spread.w * spread.b * work.r * work.s
     cycles = max(cycles, _ceil(shared_read * spread.side_by_side, tile.shared_bytes_per_cycle))
@@ -255,7 +313,10 @@ def _cycles(problem: NestProblem, spread: Spread, shared_read: Int, second_read:
 
 @inlined
 def _try(problem: NestProblem, spread: Spread, block: OutputBlock, sharing: Sharing, best: Array) -> None:
-    """Energy and cycles of one nest; keep it if it is cheaper than ``best``."""
+    """Count the energy and cycles of one nest; keep it if it is cheaper than ``best``.
+
+    Of equally cheap nests the first stays, as in the released program.
+    """
     tile, work, exponent = problem.tile, problem.work, problem.exponent
     rounds = _rounds(spread, block, sharing)
     if not _fits_bus(problem, spread, block, sharing, rounds.shared_k):
@@ -263,6 +324,8 @@ def _try(problem: NestProblem, spread: Spread, block: OutputBlock, sharing: Shar
     a = _activations(work, spread, block, sharing, rounds)
     w = _weights(problem, spread, block, sharing, rounds)
     operations, outputs = _operations(work), work.h * work.w * work.k * work.b
+    # every vector of input channels adds to a partial sum: one read and one write of the PE's output buffer.
+    # At the end each PE along C reads its sums once more and hands them to the shared output buffer
     partial = operations // work.c * spread.vectors_c * spread.pe_c
     buffers_pj = (
         _unsigned(a.read) * tile.activation_pj[0]

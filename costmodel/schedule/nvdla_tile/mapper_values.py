@@ -6,7 +6,13 @@ from typing import NamedTuple
 
 
 class TileNumbers(NamedTuple):
-    """A :class:`.hardware.NvdlaTile` as plain numbers: sizes are bytes a vector lane, energies pJ a byte."""
+    """A :class:`.hardware.NvdlaTile` as plain numbers.
+
+    The three buffer sizes count vectors. Activations: vectors of ``vector`` input channels at one position.
+    Weights: such vectors for one output channel and filter position, in the buffer of one lane. Outputs:
+    vectors of ``lanes`` output channels at one position. Energies are in pJ, those of buffers a byte and as
+    (read, write).
+    """
 
     vector: int
     lanes: int
@@ -27,7 +33,10 @@ class TileNumbers(NamedTuple):
 
 
 class TileWork(NamedTuple):
-    """One tile's share of a layer: ``groups`` times C x K x H x W x R x S for ``b`` samples."""
+    """One tile's part of a layer: ``groups`` times C x K x H x W x R x S for ``b`` samples.
+
+    ``c`` and ``k`` are channels of one group; ``h`` and ``w`` are rows and columns of outputs.
+    """
 
     c: int
     k: int
@@ -42,7 +51,7 @@ class TileWork(NamedTuple):
 
 
 class NestProblem(NamedTuple):
-    """A workload for a tile, and the objective's exponent."""
+    """A workload for a tile, and the objective's exponent (see :func:`.mapper_kernel.objective_value`)."""
 
     tile: TileNumbers
     work: TileWork
@@ -50,7 +59,13 @@ class NestProblem(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """PEs along every dim, and what is left for the loops of one PE."""
+    """How the PE grid is split among the dims, and what is left for the loops of one PE.
+
+    ``pe_*``: PEs along each dim. ``vectors_c``, ``vectors_k``: vectors of input and of output channels that
+    one PE computes, counted up to full vectors; ``each_c``, ``each_k``: the channels themselves. ``h``,
+    ``w``, ``b``: output rows, columns and samples of one PE. ``side_by_side``: groups that a PE computes at
+    the same time in its MACs; ``group_rounds``: how many times it computes so that all groups are done.
+    """
 
     pe_c: int
     pe_k: int
@@ -69,7 +84,11 @@ class Spread(NamedTuple):
 
 
 class OutputBlock(NamedTuple):
-    """What a PE holds at once: ``k`` vectors of outputs for ``h`` x ``w`` positions."""
+    """What a PE works on between two fetches.
+
+    Its weight buffers hold ``k`` vectors of output channels, its activation buffer the inputs for ``h`` x
+    ``w`` output positions, its output buffer the partial sums of these for one vector of output channels.
+    """
 
     k: int
     h: int
@@ -77,10 +96,13 @@ class OutputBlock(NamedTuple):
 
 
 class Rounds(NamedTuple):
-    """How often blocks follow one another along K, W and H, and outside of what neighbours share.
+    """How many blocks follow one another in time, within a PE and outside of what neighbours pass on.
 
-    ``shared_k`` blocks of weights go round the ``share_w`` PEs that need the same weights (``share_a`` for
-    activations); ``all`` and ``outer`` are the rounds over positions and samples.
+    ``k``, ``w``, ``h``: blocks of one PE along each dim. ``share_w`` PEs need the same weights, ``share_a``
+    PEs the same activations. PEs that pass weights on hold ``shared_k`` different blocks among them, so that
+    only ``outer_k`` rounds along K are fetched from the global buffer; ``outer_w`` is the same for
+    activations along W. ``all`` counts a PE's blocks over positions and samples, ``outer`` only those that
+    are fetched from the global buffer.
     """
 
     k: int
@@ -96,9 +118,10 @@ class Rounds(NamedTuple):
 
 
 class BufferAccesses(NamedTuple):
-    """Bytes read from and written to the PEs' buffers, passed over the bus, read from the global buffer.
+    """Bytes of one tensor that a nest moves, on all PEs together.
 
-    ``second_read``: from the second weight buffer.
+    ``read`` and ``write``: from and to the PEs' buffers; ``passed``: over the bus between PEs;
+    ``shared_read``: from the global buffer; ``second_read``: from the second weight buffer.
     """
 
     read: int
@@ -109,7 +132,12 @@ class BufferAccesses(NamedTuple):
 
 
 class Sharing(NamedTuple):
-    """Neighbours pass on weights or activations over the bus; a second weight buffer (of no size) is used."""
+    """Which of weights and activations neighbours pass on over the bus, and whether weights are kept nearer.
+
+    ``second_weights``: a second weight buffer stands between the global buffer and the PEs, so that the
+    global buffer is read once. The released program gives it neither a capacity nor an energy; it only takes
+    cycles.
+    """
 
     weights: bool
     activations: bool

@@ -1,4 +1,8 @@
-"""The tile cost table (SET, section 4.2.2): what layers cost on tiles, from tile parts known or solved."""
+"""The tile cost table (SET, section 4.2.2): what layers cost on tiles, from the costs of their tile parts.
+
+A schedule asks for a row by layer, samples and number of tiles; the row lists the partitions that pruning
+leaves, with energy and cycles each. A part's cost is either known beforehand or solved when it is asked for.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ from solvers.schedule.tiles.mapper import TileMapper, TilePartCost, architecture
 from solvers.schedule.whole_chip_costs import WholeChipCosts
 
 TilePartCosts = Mapping[TilePart, TilePartCost | None]
-"""The cost of each part; None where no mapping on the tile was found, or there is none."""
+"""The cost of each part; None where the solver found no mapping on the tile, or proved that there is none."""
 
 
 class MissingTilePartError(LookupError):
@@ -36,7 +40,7 @@ class MissingTilePartError(LookupError):
 
 
 class TileCostsNeeded(Exception):  # noqa: N818 - a question, not an error
-    """A schedule cannot go on before ``requests`` are answered; who runs it solves them and asks again."""
+    """A schedule cannot go on before ``requests`` are answered: its caller solves them and starts it again."""
 
     def __init__(self, requests: tuple[Request, ...]) -> None:
         super().__init__(requests)
@@ -47,11 +51,13 @@ class TileCostsNeeded(Exception):  # noqa: N818 - a question, not an error
 class TabledTileCosts:
     """Tile costs of ``graph`` from a table of tile parts; a :class:`costmodel.schedule.tile_cost.TileCosts`.
 
-    Every tile is charged as the one with the largest part, as in SET's evaluator. A part that is not in
-    ``known`` is asked of ``solve`` and remembered; without ``solve``, MissingTilePartError is raised, or
-    TileCostsNeeded by :meth:`need`. ``whole_chip``: what layers cost mapped on the whole chip; None: not
-    offered. ``solve_floors``: whether :meth:`floor` may solve all parts that it lacks, which suits solvers
-    that take microseconds; else it falls back on the work alone.
+    Every tile is charged as the one with the largest part, as in SET's evaluator.
+
+    ``known``: costs that other processes have solved. ``solve``: solves a part that is not known, in this
+    process; the answer is remembered. Without it, an unknown part raises MissingTilePartError, and
+    :meth:`need` raises TileCostsNeeded. ``whole_chip``: costs of layers mapped on the whole chip; None where
+    that is not offered. ``solve_floors``: :meth:`floor` may solve all parts that it lacks, which suits
+    solvers that take microseconds; otherwise it falls back on a bound from the number of operations.
     """
 
     graph: LayerGraph
@@ -70,7 +76,11 @@ class TabledTileCosts:
         return self._rows[key]
 
     def normalized_cycles(self, layer: int) -> float:
-        """Cycles of one sample on one tile; where that has no mapping, with all MAC units busy."""
+        """Cycles of one sample of a layer on one tile.
+
+        They only say how many tiles a layer deserves. So where no mapping on one tile is known, the cycles
+        with all MAC units busy serve as well.
+        """
         it = self.graph.layers[layer]
         if not it.has_weights:
             return it.operations / self.tile.vector_units
@@ -89,11 +99,10 @@ class TabledTileCosts:
         return None if self.whole_chip is None else self.whole_chip.cost(self.graph.layers[layer], batch)
 
     def need(self, requests: Iterable[Request]) -> None:
-        """Raises TileCostsNeeded for the ``requests`` that are not known and cannot be solved in this
-        process.
+        """Raises TileCostsNeeded for those ``requests`` that are unknown and that this process cannot solve.
 
-        What this process can solve is solved later, when its cost is asked for. Equal layers are requested
-        once.
+        What this process can solve is solved later, when a row needs it. Requests of layers with equal costs
+        are merged into one.
         """
         distinct = dict.fromkeys(request._replace(layer=self._same(request)) for request in requests)
         if missing := tuple(request for request in distinct if not self._answered(request)):
@@ -102,11 +111,12 @@ class TabledTileCosts:
     def floor(
         self, layer: int, batches: Sequence[int], tiles: int, in_time: InTime = always_in_time
     ) -> TileFloor:
-        """The least energy and tile-cycles a sample over all rows: every schedule picks from these.
+        """The least energy and tile-cycles a sample of a layer, over all its rows.
 
-        If some rows of some layer are unknown and cannot be made in time, the bound is what the layer's
-        operations take with all MAC units busy. Such a bound is not remembered, so that a later call with
-        more known, or more time, finds a better one.
+        It is a lower bound for every schedule, because every schedule picks one of these rows. If some rows
+        of some layer are unknown and cannot be made in time, the bound is what the layer's operations take
+        with all MAC units busy. Such a bound is not remembered: a later call with more known parts, or more
+        time, finds a better one.
         """
         key = (self._ids[layer], tuple(batches), tiles)
         if key in self._floors:
@@ -117,7 +127,7 @@ class TabledTileCosts:
         return self._floors[key]
 
     def _floor_is_known(self, layer: int, batches: tuple[int, ...], tiles: int, in_time: InTime) -> bool:
-        """Whether a layer's bound can be read off its rows; makes all of them if so."""
+        """Whether all rows of a layer are there, so that its bound can be read off them; makes them."""
         if not (self.solve_floors or self._complete(batches, tiles, in_time)):
             return False
         for batch in batches:
@@ -136,11 +146,11 @@ class TabledTileCosts:
         return TileFloor(energy_pj, tile_cycles, energy_pj if self.offers_whole_chip else inf)
 
     def _complete(self, batches: tuple[int, ...], tiles: int, in_time: InTime) -> bool:
-        """Whether everything is known of all layers, for these batches on up to so many tiles.
+        """Whether the costs of all layers are known, for ``batches`` on every number of tiles up to ``tiles``.
 
         False, too, where the time is up before that is clear.
         """
-        # what was missing once may have been solved since
+        # the number of solves is part of the key: a cost that was missing once may have been solved since
         key = batches, tiles, self._solves
         if key in self._completed:
             return self._completed[key]
@@ -166,18 +176,19 @@ class TabledTileCosts:
         return len(self._solved) + (0 if self.whole_chip is None else self.whole_chip.solves)
 
     def _answered(self, request: Request) -> bool:
-        """Whether what is requested is known, or can be had in this process."""
+        """Whether the requested costs are known, or this process can solve them."""
         if request.on_whole_chip:
             alone = self.whole_chip
             return alone is None or alone.solve is not None or self._knows_alone(request.layer, request.batch)
         return self.solve is not None or self._tabled(request)
 
     def _knows_alone(self, layer: int, batch: int) -> bool:
+        """Whether the layer's cost on the whole chip is known; True where that is not offered."""
         alone = self.whole_chip
         return alone is None or alone.knows(self.graph.layers[layer], batch)
 
     def _tabled(self, request: Request) -> bool:
-        """Whether all tile parts of a request are known by now."""
+        """Whether all tile parts of a request are known or have been solved in this process."""
         shares = requested_parts(self.graph, request, self.tile, self.pruning)
         return all(share in self.known or share in self._solved for share in shares)
 
@@ -187,13 +198,17 @@ class TabledTileCosts:
 
     @cached_property
     def _nests(self) -> list[int]:
-        """For every layer the first one with an equal loop nest; batch 2 tells samples from other dims."""
+        """For every layer the number of the first one with an equal loop nest.
+
+        Nests are compared for two samples: with one, the dim of samples would look like any dim of size 1.
+        """
         first: dict[Any, int] = {}
         shapes = (layer.nest(2).shape if layer.has_weights else None for layer in self.graph.layers)
         return [first.setdefault(shape or place, place) for place, shape in enumerate(shapes)]
 
     @cached_property
     def _ids(self) -> list[int]:
+        """For every layer the number of the first one with the same costs on tiles."""
         return same_shapes(self.graph)
 
     @cached_property
@@ -214,7 +229,7 @@ class TabledTileCosts:
 
     @cached_property
     def limits(self) -> Reached:
-        """The limits that the rows made so far have met: on partitions, and the solver's own."""
+        """The limits that were reached while rows were made: on partitions, and the solver's own."""
         return {}
 
     def _tabulated(self, layer: NetworkLayer, batch: int, tiles: int) -> TileRows:
@@ -235,6 +250,7 @@ class TabledTileCosts:
         return TileRows.of([(part, cost.energy_pj * tiles, cost.cycles) for part, cost in costs if cost])
 
     def _cost(self, share: TilePart) -> TilePartCost | None:
+        """A part's cost, solved now if it is unknown; None where it has no mapping."""
         if share in self.known:
             return self.known[share]
         if share not in self._solved:
@@ -245,13 +261,13 @@ class TabledTileCosts:
 
 
 def need(costs: TileCosts, requests: Iterable[Request]) -> None:
-    """Asks a table for what it lacks: see :meth:`TabledTileCosts.need`. Other sources know everything."""
+    """Calls :meth:`TabledTileCosts.need` of a table. Other sources of costs lack nothing."""
     if isinstance(costs, TabledTileCosts):
         costs.need(requests)
 
 
 def limits_of(costs: TileCosts) -> Reached:
-    """The limits that a table has met; other sources have none."""
+    """The limits that a table reached; other sources of costs have none."""
     return costs.limits if isinstance(costs, TabledTileCosts) else {}
 
 

@@ -1,7 +1,7 @@
-"""Which partitions of layers schedules look at, and which tile parts these make.
+"""Which partitions of layers schedules look at, and which tile parts they lead to.
 
-A tile part is what one tile computes of a layer that is cut among tiles. Equal parts of different layers cost
-the same, so each is solved once.
+A tile part is what one tile computes of a layer that is cut among tiles. Parts with equal numbers cost the
+same whatever layer they belong to, so each distinct part is solved once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Four = tuple[int, int, int, int]
 class TilePart(NamedTuple):
     """What one tile computes: ``groups`` times C x K x P x Q x R x S products for ``b`` samples.
 
-    C and K are those of one group. Parts of equal numbers cost the same, whatever layer they are of.
+    C and K are the channels of one group.
     """
 
     c: int
@@ -52,10 +52,9 @@ class TilePart(NamedTuple):
 
     @staticmethod
     def of_outputs(layer: NetworkLayer, part: Four) -> TilePart:
-        """The tile part that makes ``part`` of a layer's outputs: so many channels, samples, rows and
-        columns.
+        """The tile part that makes ``part`` = (channels, samples, rows, columns) of a layer's outputs.
 
-        With activations as weights no two samples have the same weights, so each is a group of its own.
+        Where a layer's weights are activations, every sample has its own, so every sample is a group.
         """
         k, b, h, w = part
         groups = -(-k // layer.group_k) if layer.groups > 1 else 1
@@ -89,17 +88,18 @@ def vector_operations(layer: NetworkLayer, partitions: Array, batch: int) -> Arr
 
 
 FEW_PARTITIONS = 8
-"""How many partitions of a layer, batch and number of tiles schedules try by default where each one takes a
-search for mappings, and costs are asked for as they are needed."""
+"""How many partitions of one layer, batch and number of tiles schedules try by default, where every partition
+needs a search for a mapping and costs are solved only when a schedule asks for them."""
 
 
 @dataclass(frozen=True)
 class Pruning:
     """Which partitions of a layer schedules try.
 
-    Of the partitions whose parts fit the tiles' buffers: all that use tiles to at least ``least_utilization``
-    (SET, section 4.2.2, over K, B, H and W), or the one that uses them best where none does. Of these the
-    ``most`` promising, as :func:`.partition_ranking.ranked` orders them; None is all.
+    First, parts must fit the tiles' buffers. Second, the partition must use the tiles to at least
+    ``least_utilization`` (SET, section 4.2.2); utilization is the layer's size divided by tiles times the
+    largest part, over K, B, H and W. If none does, the one that uses them best is kept. Third, only the
+    ``most`` promising of these are kept, as :func:`.partition_ranking.ranked` orders them; None keeps all.
     """
 
     least_utilization: float = 0.75
@@ -126,7 +126,9 @@ def useful_partitions(
     used = useful[:, 0] * useful[:, 1] * useful[:, 2] * useful[:, 3]
     capacity, weights = tile.buffer.size_bytes - tile.output_stream_bytes, held_weights(layer, largest)
     fits = held_inputs(layer, largest) + weights <= capacity
-    if not fits.any():  # windows that reach over the edges hold less: take partitions that may fit so
+    # near the image's edges windows reach beyond it, and such parts hold fewer inputs than those counted. If
+    # nothing fits as counted, keep the partitions that can fit thanks to that
+    if not fits.any():
         fits = least_inputs(layer, largest) + weights <= capacity
     if not fits.any():
         return parts[:0]
@@ -141,15 +143,15 @@ def useful_partitions(
 
 
 def held_bytes(layer: NetworkLayer, part: Array) -> Array:
-    """Bytes of inputs and weights of parts [n, 4] of K, samples, rows and columns of outputs."""
+    """Bytes [n] of inputs and weights of parts [n, 4] of outputs: channels, samples, rows, columns."""
     return held_inputs(layer, part) + held_weights(layer, part)
 
 
 class Request(NamedTuple):
-    """What a schedule needs to know: the costs of a layer, by its number, for ``batch`` samples on ``tiles``
-    tiles.
+    """Costs that a schedule needs: those of a layer, by its number, for ``batch`` samples on ``tiles`` tiles.
 
-    That is, of all partitions that pruning leaves; with ``tiles`` 0, of the layer mapped on the whole chip.
+    The answer has the costs of all partitions that pruning leaves. With ``tiles`` 0 it has the cost of the
+    layer mapped on the whole chip instead.
     """
 
     layer: int
@@ -158,7 +160,7 @@ class Request(NamedTuple):
 
     @property
     def on_whole_chip(self) -> bool:
-        """Whether the whole chip is meant, and not a partition among tiles."""
+        """Whether the request is for the layer mapped on the whole chip, not for partitions among tiles."""
         return self.tiles == 0
 
 
@@ -171,7 +173,9 @@ def requested_parts(graph: LayerGraph, request: Request, tile: Tile, pruning: Pr
     if request.on_whole_chip or layer.needs_whole_chip or not layer.has_weights:
         return []
     partitions = useful_partitions(layer, request.batch, request.tiles, tile, pruning)
-    if request.tiles == 1:  # normalized cycles are of the whole layer on a tile, whether it fits or not
+    # one tile has one partition. It is requested even if it does not fit the buffer, because normalized
+    # processing times are those of a whole layer on one tile
+    if request.tiles == 1:
         partitions = factorization_array(1)
     largest = np.unique(-(-np.array(layer.sizes(request.batch)) // partitions), axis=0)
     return [TilePart.of_outputs(layer, part) for part in map(tuple, largest.tolist())]
@@ -193,7 +197,10 @@ class TileCostDemand:
     pruning: Pruning = field(default_factory=Pruning)
 
     def tile_parts(self) -> tuple[TilePart, ...]:
-        """The distinct parts of layers with weights, sorted; one sample on one tile is always among them."""
+        """The distinct parts of all layers with weights, sorted.
+
+        One sample of each whole layer is always among them, for normalized processing times.
+        """
         return self._tile_parts
 
     @cached_property
@@ -207,7 +214,7 @@ class TileCostDemand:
         return tuple(sorted(found))
 
     def _parts(self, layer: NetworkLayer) -> Array:
-        """The largest parts [n, 4] of all partitions, of K, samples, rows and columns."""
+        """The largest part [n, 4] of every partition, by channels, samples, rows and columns of outputs."""
         return np.concatenate(
             [
                 -(-np.array(layer.sizes(batch)) // partitions)
@@ -220,5 +227,5 @@ class TileCostDemand:
 
 @cache
 def factorization_array(tiles: int) -> Array:
-    """All partitions [n, 4] of ``tiles`` into K x B x H x W; not to be changed."""
+    """All partitions [n, 4] of ``tiles`` into K x B x H x W; the array is cached, so never write to it."""
     return np.array(factorizations(tiles))

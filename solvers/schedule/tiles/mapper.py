@@ -1,6 +1,6 @@
-"""What tile parts cost on a tile (SET, section 4.2.2), and layers on the whole chip, by a mapping solver.
+"""What a tile part costs on a tile (SET, section 4.2.2), and a layer on the whole chip, by a mapping solver.
 
-Tile parts can also be asked of a tile solver, which knows one kind of tile and needs no mapping.
+A tile solver can give the costs of tile parts, too: it knows one kind of tile and needs no mapping.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ from solvers.schedule.tiles.layer_parts import TilePart
 
 @dataclass(frozen=True)
 class TilePartCost:
-    """Energy (pJ) and cycles of one tile for its part; ``proven``: no mapping is better by the objective."""
+    """Energy (pJ) and cycles of one tile for its part.
+
+    ``proven``: the solver has proven that no mapping is better by its objective.
+    """
 
     energy_pj: float
     cycles: int
@@ -35,7 +38,7 @@ class TilePartCost:
 
 @dataclass(frozen=True)
 class TileProblem:
-    """Compute ``share`` on a tile with the least ``objective``, energy in pJ, cycles, or their product."""
+    """The tile part ``share`` is computed on a tile with the least ``objective``: pJ, cycles, or pJ x cycles."""
 
     architecture: Architecture
     share: TilePart
@@ -44,9 +47,10 @@ class TileProblem:
 
 @dataclass(frozen=True)
 class TileMapper:
-    """A solver of :func:`tile_solver`, asked for the least ``objective`` within ``budget`` for every part.
+    """The solver that costs of tile parts come from, by its name (see :func:`tile_solver`).
 
-    ``params`` are the solver's; its defaults if None.
+    It looks for the least ``objective`` and may spend ``budget`` on every part. ``params`` are the solver's
+    ``Params``; None stands for its defaults.
     """
 
     solver: str = "cosa"
@@ -83,7 +87,10 @@ class TileMapper:
     def _mapped(
         self, entry: Entry, architecture: Architecture, layer: Layer
     ) -> tuple[Layer, AnyMapping, bool] | None:
-        """The layer as executed, its mapping, and whether that is proven to be the best; None: no mapping."""
+        """The layer as executed (with its padding), its mapping, and whether this is proven to be the best.
+
+        None where no mapping was found.
+        """
         problem = MappingProblem(architecture, layer, self.objective)
         outcome: Outcome[AnyMapping] = entry.load().solve(problem, self.budget, self._params(entry))
         if outcome.solution is None:
@@ -100,7 +107,7 @@ class TileMapper:
 
 
 def tile_solver(name: str) -> Entry:
-    """A solver that tile costs can come from: for mappings, or of the family "tile" for parts."""
+    """The catalogue's entry of a solver that tile costs can come from: a mapping solver or a tile solver."""
     names = [*solver_names("tile"), *solver_names("mapping")]
     if name not in names:
         raise InputError("tile solver", f"one of {', '.join(names)}", name, did_you_mean(name, names))
@@ -108,7 +115,7 @@ def tile_solver(name: str) -> Entry:
 
 
 def architecture_of(tile: Tile) -> Architecture:
-    """What mapping solvers map parts on; InputError for a tile without an architecture."""
+    """The architecture that parts are mapped on; InputError for a tile that has none."""
     if tile.architecture is None:
         raise InputError("tile", "an architecture to map layers on", "none", key="architecture")
     return tile.architecture

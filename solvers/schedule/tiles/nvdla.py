@@ -1,7 +1,8 @@
 """The exhaustive mapper of NVDLA-style tiles that SET's evaluator has (section 4.2.2), for any such tile.
 
-Its loop nests and counts are those of the released program: PEs pass weights or inputs on to their neighbours
-over a bus, which a stack of levels cannot say. So its costs are its own, and no mapping stands behind them.
+Its loop nests and counts are those of the released program. PEs of such a tile pass weights or inputs on to
+their neighbours over a bus, which a stack of levels cannot express. So its costs come from its own counts,
+and there is no Mapping that the cost model could evaluate instead.
 """
 
 from __future__ import annotations
@@ -21,16 +22,17 @@ from solvers.schedule.tiles.mapper import TilePartCost, TileProblem
 VERSION = "2"
 
 EXPONENTS = {"energy": -1, "cycles": 0, "edp": 1}
-"""The objectives as the released program numbers them."""
+"""The exponents by which the released program numbers the objectives."""
 UNLIMITED = int(LARGEST)
-"""Bytes, or bytes a cycle, where the architecture says no limit: more than any size that it could say."""
+"""Bytes, or bytes a cycle, where the architecture sets no limit: more than any limit it could set."""
 FORM = (("outputs",), ("weights",), ("inputs",), ("outputs",), ALL_ROLES)
-"""What the levels of such a tile keep, innermost first."""
+"""The roles of tensors that each level of such a tile keeps, innermost first: accumulators, weight buffers,
+activation buffers, the shared output buffer, the global buffer."""
 
 
 @dataclass(frozen=True)
 class Params:
-    """The bus between the PEs; defaults are SET's (src/main.cpp:187-262), at 12 nm."""
+    """The bus between the PEs; defaults are those of SET's program (src/main.cpp:187-262), at 12 nm."""
 
     bus_pj_per_byte: float = 0.018
     bus_bytes_per_cycle: int = 16
@@ -45,7 +47,7 @@ class Params:
 def solve(problem: TileProblem, budget: Budget, params: Params = Params()) -> Outcome[TilePartCost]:
     """The cheapest of the mapper's loop nests; InputError for an architecture of another form.
 
-    ``budget`` is not used: all nests of a share take microseconds.
+    ``budget`` is not used: trying all nests of a part takes microseconds.
     """
     watch = Stopwatch()
     mapper = NvdlaMapper(nvdla_tile(problem.architecture, params), EXPONENTS[problem.objective])
@@ -62,8 +64,9 @@ def solve(problem: TileProblem, budget: Budget, params: Params = Params()) -> Ou
 def nvdla_tile(architecture: Architecture, params: Params = Params()) -> NvdlaTile:
     """The tile that an architecture in the form of ``chips/tiles/nvdla.yaml`` describes.
 
-    What the architecture leaves unlimited is unlimited for the mapper, too. InputError for an architecture of
-    another form, and for a number that the released program has no place for: its costs would leave it out.
+    What the architecture leaves unlimited is unlimited for the mapper, too. Raises InputError for an
+    architecture of another form, and for a number that the released program does not count, such as leakage:
+    without the error, costs would silently leave it out.
     """
     levels = architecture.levels
     if tuple(level.keeps for level in levels) != FORM or levels[3].fanout_x != levels[3].fanout_y:
@@ -125,7 +128,10 @@ def _check_number(
 
 
 def _buffer(level: StorageLevel, instances: int = 1) -> NvdlaBuffer:
-    """So many instances of a level as one buffer; its words are bytes, and its energies those of one."""
+    """``instances`` of a level as one buffer with their joint capacity; a word is a byte.
+
+    An access goes to one instance, so energies are those of one; a block's energy is divided among its words.
+    """
     size = UNLIMITED if level.size_words is None else level.size_words
     pj = level.read_energy_pj / level.block_size, level.write_energy_pj / level.block_size
     return NvdlaBuffer(size * instances, *pj)

@@ -1,4 +1,4 @@
-"""Which partitions of a layer are likely the best, estimated before any part is mapped on a tile."""
+"""Which partitions of a layer are likely to be the best, estimated before any part is mapped on a tile."""
 
 from __future__ import annotations
 
@@ -14,22 +14,26 @@ from costmodel.schedule.layer_graph.graph import NetworkLayer
 Array = NDArray[Any]
 
 PJ_AROUND_A_MAC = 2.0
-"""The energy of a product with its operands' accesses within a tile, in energies of a MAC.
+"""Energy of one product and of its operands' accesses within a tile, as a multiple of the energy of a MAC.
 
-A guess that only ranks partitions: costs come from mappings.
+This is a guess. It only ranks partitions; their costs come from mappings.
 """
 
 
 def held_inputs(layer: NetworkLayer, part: Array) -> Array:
-    """Bytes [n] of inputs for parts [n, 4] of outputs: channels, samples, rows and columns.
+    """Bytes [n] of inputs that make parts [n, 4] of outputs: channels, samples, rows and columns.
 
-    Counted as if no window reached over the image's edges, so no part holds more.
+    This is an upper bound: it is counted as if no window reached over the image's edges.
     """
     return _inputs(layer, part, 0, 0)
 
 
 def least_inputs(layer: NetworkLayer, part: Array) -> Array:
-    """The same as if every part's windows reached over both edges, so no part of these sizes holds less."""
+    """A lower bound on the bytes [n] of inputs: as if every part's windows reached over both edges.
+
+    Elements beyond an edge are padding, which no buffer holds. ``below`` and ``right`` are how far the last
+    window reaches beyond the image.
+    """
     below = (layer.h - 1) * layer.stride_h + layer.r - layer.pad_h - layer.input_h
     right = (layer.w - 1) * layer.stride_w + layer.s - layer.pad_w - layer.input_w
     return _inputs(
@@ -38,6 +42,7 @@ def least_inputs(layer: NetworkLayer, part: Array) -> Array:
 
 
 def _inputs(layer: NetworkLayer, part: Array, missing_h: int, missing_w: int) -> Array:
+    """Bytes [n] of inputs for parts [n, 4], where ``missing`` rows and columns of each are padding."""
     k, b, h, w = part.T
     rows = np.clip((h - 1) * layer.stride_h + layer.r - missing_h, 1, layer.input_h)
     columns = np.clip((w - 1) * layer.stride_w + layer.s - missing_w, 1, layer.input_w)
@@ -52,7 +57,10 @@ def _inputs(layer: NetworkLayer, part: Array, missing_h: int, missing_w: int) ->
 
 
 def held_weights(layer: NetworkLayer, part: Array) -> Array:
-    """Bytes [n] of weights for parts [n, 4]; with activations as weights every sample has its own."""
+    """Bytes [n] of weights for parts [n, 4] of outputs.
+
+    Where a layer's weights are activations, every sample has its own.
+    """
     k, b, _, _ = part.T
     if not layer.has_weights:
         return np.zeros_like(k)
@@ -61,12 +69,12 @@ def held_weights(layer: NetworkLayer, part: Array) -> Array:
 
 
 def ranked(layer: NetworkLayer, largest: Array, tile: Tile) -> Array:
-    """The row numbers of ``largest`` [n, 4], the largest parts of partitions, the most promising first.
+    """The row numbers [n] of ``largest`` [n, 4], the largest parts of partitions, the most promising first.
 
-    Which partition is best depends on the tree around the leaf: how often it runs while its weights stay, and
-    how far data travels. So four rankings take turns, each giving its next best: by E D if weights are free,
-    by E D if they are loaded for each run, by D then E, and by E then D. E and D are estimates for the
-    slowest tile.
+    Which partition is best depends on the tree around the leaf: how often the leaf runs while its weights
+    stay, and how far data travels. So there are four rankings, and they take turns in naming their next best:
+    by E D if weights cost nothing, by E D if they are loaded for each run, by D then E, and by E then D. E
+    and D are energy and delay, estimated for the slowest tile.
     """
     cycles, energy_pj, weights_pj = _estimates(layer, largest, tile)
     keys = (
@@ -75,6 +83,7 @@ def ranked(layer: NetworkLayer, largest: Array, tile: Tile) -> Array:
         (energy_pj, cycles),
         (cycles, energy_pj),
     )
+    # lexsort sorts by its last key first. A row that several rankings name stands where it is named first
     in_turn = np.stack([np.lexsort(key) for key in keys], axis=1).ravel()
     _, first = np.unique(in_turn, return_index=True)
     chosen: Array = in_turn[np.sort(first)]
@@ -82,8 +91,8 @@ def ranked(layer: NetworkLayer, largest: Array, tile: Tile) -> Array:
 
 
 def _estimates(layer: NetworkLayer, largest: Array, tile: Tile) -> tuple[Array, Array, Array]:
-    """Estimates for the slowest tile: cycles [n], energy without loading weights (pJ) [n], that of loading
-    [n].
+    """Estimates for the slowest tile: cycles [n], energy [n] without loading weights, energy [n] of loading
+    them; energies in pJ.
     """
     outputs = largest.prod(axis=1)
     work = outputs * layer.r * layer.s
@@ -100,7 +109,7 @@ def _estimates(layer: NetworkLayer, largest: Array, tile: Tile) -> tuple[Array, 
 
 
 def busy_macs(work: Array, tile: Tile) -> Array:
-    """The most MAC units that ``work`` divides among evenly, as mappings without padding divide it."""
+    """The most MAC units [n] that can divide ``work`` [n] evenly, as a mapping without padding must."""
     products = _even(tile)
     busy: Array = np.max(np.where(work[:, None] % products == 0, products, 1), axis=1)
     return busy
@@ -108,7 +117,11 @@ def busy_macs(work: Array, tile: Tile) -> Array:
 
 @cache
 def _even(tile: Tile) -> Array:
-    """Numbers of MAC units that loop factors can keep busy: products of one factor for each fan-out."""
+    """The numbers of MAC units that a mapping can keep busy, in ascending order.
+
+    A mapping uses some number of instances along each side of each fan-out, so these are the products of one
+    such number for each side.
+    """
     sides = [tile.macs]
     if tile.architecture is not None:
         levels = tile.architecture.levels
