@@ -1,4 +1,4 @@
-"""The files of released tools that `archsweep evaluate` counts: the one door from commands to this room."""
+"""The files of released tools that `archsweep evaluate` counts: the only module here that commands use."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from costmodel.published.set_isca2023.cases import is_tree_file, read_trees
 
 
 def _trees(path: Path) -> Lines:
-    """RA trees, as the released SET evaluator counts them."""
+    """The lines of a file of RA trees, counted as the released SET evaluator does."""
     for case in read_trees(path):
         line = tree_line(case)
         yield line, counts_text(f"{case.graph.name} batch {case.batch}", line)
 
 
 def _schemes(path: Path) -> Lines:
-    """Layer schemes, as nn-dataflow counts them."""
+    """The lines of a file of layer schemes, counted as nn-dataflow does."""
     for case in read_schemes(path):
         line = scheme_line(case)
         yield line, _scheme(line)

@@ -283,7 +283,7 @@ class SegmentEvaluation:
         )
 
     def _parts_pj(self, cost: LeafCost) -> tuple[float, float, float, float]:
-        """Energy (pJ) by ENERGY_PARTS; links count bytes times ports, so their sum is divided by the ports."""
+        """Energy by ENERGY_PARTS, in pJ; links count bytes times ports, so ports divide their sum."""
         noc, dram = self._chip.noc, self._chip.dram
         hop_bytes = int(cost.links.sum()) / len(self._chip.ports)
         dram_pj = cost.dram_read_bytes * dram.read_pj_per_byte

@@ -1,6 +1,7 @@
 """What the released SET evaluator counts for an RA tree.
 
 The semantics are those of SET-ISCA2023 at commit a7bd739, bug by bug, so that its published numbers can be
-read and checked: among others weights are charged once a run although the paper reloads them, and of outputs
-that are concatenated on the chip only the first producer's are sent. Start with ``evaluator.py``.
+checked. Two of the bugs: weights are charged once for the whole run although the paper reloads them, and
+where outputs are concatenated on the chip only the first producer sends anything. Start with
+``evaluator.py``, which counts a tree from the root down; ``incremental.py`` counts the same, faster.
 """

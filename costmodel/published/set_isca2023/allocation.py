@@ -1,4 +1,4 @@
-"""How an S cut shares its tiles among its children, as the released program does it (section 3.3.2)."""
+"""How an S cut divides its tiles among its children, as the released program does it (section 3.3.2)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from costmodel.errors import InputError
 
 
 def allocate(tiles: int, cycles: Sequence[float], least_utilization: float = 0.0) -> tuple[int, ...] | None:
-    """Tiles of every child in proportion to its normalized processing time; None where that is too uneven.
+    """The number of tiles of every child; None where there are too few, or the division is too uneven.
 
-    Greedy: of the children whose share was rounded down the most, so many get a tile more as there are tiles
-    left; they are settled and the others share again. ``least_utilization``: of tiles x the slowest child.
+    Every child first gets tiles in proportion to its normalized processing time, rounded down. The m tiles
+    that remain go, one each, to the m children that lost the largest fraction by rounding. These children are
+    settled; the others divide what is left among them in the same way, until no tile remains.
+
+    The division is too uneven if the sum of ``cycles`` is less than ``least_utilization`` times the tiles
+    times the time of the slowest child on its tiles.
     """
     if not cycles or min(cycles) <= 0:
         raise InputError("allocation", "processing times above 0", list(cycles))

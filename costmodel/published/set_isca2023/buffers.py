@@ -16,9 +16,10 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class ReleasedHeld:
-    """Bytes a tile [tiles]: ``inputs`` fetched ahead, pinned ``weights``, ``busy`` while computing.
+    """Bytes on every tile, each an array [tiles].
 
-    ``busy`` does not include weights.
+    ``inputs``: what is fetched before the node starts. ``weights``: pinned. ``busy``: the most of everything
+    but weights that a tile holds while the node computes.
     """
 
     inputs: Array
@@ -27,18 +28,24 @@ class ReleasedHeld:
 
     @staticmethod
     def nothing(tiles: int) -> ReleasedHeld:
-        """Segments of a root T cut are checked alone; nothing is charged for fetching the next one ahead."""
+        """The bytes of a root T cut: none, as its segments are checked one by one.
+
+        The released evaluator charges nothing for fetching the next segment's data ahead.
+        """
         zero = np.zeros(tiles, np.int64)
         return ReleasedHeld(zero, zero, zero)
 
     @property
     def most(self) -> int:
-        """What the fullest tile holds."""
+        """The bytes that the fullest tile holds."""
         return max(int(self.inputs.max()), int((self.busy + self.weights).max()))
 
 
 def leaf_held(leaf: ReleasedLeafCost, stream_bytes: int) -> ReleasedHeld:
-    """Inputs, weights, and room through which outputs leave; a producer never holds all of its outputs."""
+    """A leaf's inputs and weights, and the buffer of ``stream_bytes`` through which outputs leave.
+
+    A producer never holds all of its outputs. A tile without inputs has no part of the layer.
+    """
     busy = np.where(leaf.inputs > 0, leaf.inputs + stream_bytes, 0)
     return ReleasedHeld(leaf.inputs, leaf.weights, busy)
 
@@ -46,7 +53,9 @@ def leaf_held(leaf: ReleasedLeafCost, stream_bytes: int) -> ReleasedHeld:
 def cut_in_time(children: Sequence[ReleasedHeld], subbatches: int, segment: bool) -> ReleasedHeld:
     """A T cut below the root: a child computes while the next one's inputs are fetched.
 
-    The weights of a segment that runs once are fetched like inputs ("weight shift") instead of staying.
+    In a segment with one sub-batch every child runs once, so weights need not stay: each child's are fetched
+    with its inputs (the released program's weight shift). With several sub-batches the first child's inputs
+    for the next sub-batch are fetched while the last child computes. A segment needs no inputs ahead.
     """
     zero = np.zeros_like(children[0].inputs)
     shifted = segment and subbatches == 1
@@ -61,7 +70,10 @@ def cut_in_time(children: Sequence[ReleasedHeld], subbatches: int, segment: bool
 
 
 def cut_in_space(children: Sequence[ReleasedHeld], subbatches: int, segment: bool) -> ReleasedHeld:
-    """An S cut: children have tiles of their own; during a sub-batch the next one's inputs are fetched."""
+    """An S cut: children have tiles of their own; during a sub-batch the next one's inputs are fetched.
+
+    A tile belongs to one child, so sums over children have one term a tile.
+    """
     inputs = _sum(child.inputs for child in children)
     busy = _sum(child.busy for child in children)
     weights = _sum(child.weights for child in children)

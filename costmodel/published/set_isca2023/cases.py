@@ -1,4 +1,4 @@
-"""Files of RA trees, each with its network, platform, batch and objective, as the searches left them."""
+"""Files of RA trees, each with its network, platform, batch and objective, as searches have written them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ PAPER_EXPONENTS = {"edge": 2, "cloud": -2}
 
 @dataclass(frozen=True)
 class TreeCase:
-    """A tree to be evaluated; ``where`` is its file and place, ``content`` all that the file says of it."""
+    """A tree and all that its cost depends on.
+
+    ``exponent``: the objective's (see :class:`.evaluator.TreeEvaluator`). ``where``: the file, and the tree's
+    number in it. ``content``: all that the file says of the tree.
+    """
 
     where: str
     graph: LayerGraph
@@ -45,7 +49,10 @@ class TreeCase:
 
 
 def evaluated_line(case: TreeCase) -> dict[str, Any]:
-    """The object that ``archsweep evaluate --json`` prints; null beside the reason ``not_possible``."""
+    """The object that ``archsweep evaluate --json`` prints.
+
+    Where the platform cannot run the tree, numbers are null and ``not_possible`` has the reason.
+    """
     try:
         cost = case.evaluate()
     except NotPossibleError as reason:
@@ -65,7 +72,11 @@ def is_tree_file(path: Path) -> bool:
 
 
 def read_trees(path: Path) -> Iterator[TreeCase]:
-    """The trees of a file; ``networks/`` and ``hw.json`` beside it come before what the package has."""
+    """The trees of a file.
+
+    Networks are looked up in ``networks/`` and platforms in ``hw.json`` beside the file first, then in the
+    library.
+    """
     content = load_json(path)
     records = content.get("trees", [content])
     if not isinstance(records, list):
@@ -82,7 +93,7 @@ def _case(record: Any, where: str, folder: Path) -> TreeCase:
     if not isinstance(record, dict) or not isinstance(record.get("text"), str):
         raise InputError(where, "an object with the tree's text", record, key="text")
     tree = parse_tree(record["text"], f"{where}: text")
-    # what the released evaluator was told stands beside what it counted
+    # a record holds the released evaluator's results under "eval", and its mesh and bandwidths among them
     told = record.get("eval") if isinstance(record.get("eval"), dict) else {}
     standard = PAPER_EXPONENTS.get(str(record.get("platform")), 1)
     return TreeCase(
@@ -103,7 +114,11 @@ def _network(record: dict[str, Any], where: str) -> str:
 
 
 def _platform(record: dict[str, Any], told: dict[str, Any], folder: Path, where: str) -> Platform:
-    """The platform by name or description, with what the tree's record says of mesh and bandwidths."""
+    """The platform of a tree's record.
+
+    Its description comes from the record itself, from ``hw.json``, or from the library by name. Mesh and
+    bandwidths that the record or its results ``told`` state replace those of the description.
+    """
     named = record.get("platform")
     given = dict(named) if isinstance(named, dict) else _described(folder, named)
     given |= {key: value for key, value in (told | record).items() if key in PLATFORM_KEYS or key == "mesh"}
@@ -118,7 +133,7 @@ def _platform(record: dict[str, Any], told: dict[str, Any], folder: Path, where:
 
 
 def _described(folder: Path, name: Any) -> dict[str, Any]:
-    """What ``hw.json`` beside the trees says of a platform, if there is one and it does."""
+    """What ``hw.json`` beside the trees says of a platform; empty where there is no such file or name."""
     path = folder / "hw.json"
     content = load_json(path) if names_a_file(path) else {}
     platforms = content.get("platforms", {}) if isinstance(content, dict) else {}
@@ -135,7 +150,7 @@ PLATFORM_KEYS = {
     "dram_bw": "dram_bytes_per_cycle",
     "dram_bw_total": "dram_bytes_per_cycle",
 }
-"""A platform's numbers as the released program and its files call them."""
+"""The names of a platform's numbers in the released program and its files, and their names here."""
 
 
 def _whole(record: dict[str, Any], key: str, default: int, where: str, least: int = 1) -> int:

@@ -1,4 +1,8 @@
-"""A segment's buffers, time, energy and traffic from its leaves up, compiled: on a stack of nodes."""
+"""A segment's buffers, time, energy and traffic, counted from its leaves up in compiled code.
+
+The segment is written as a program in postfix order, as for a stack machine: a leaf pushes its row of the
+store onto a stack, and a cut replaces the rows of its children on top of the stack by one row of its own.
+"""
 
 from __future__ import annotations
 
@@ -13,29 +17,31 @@ Int = Any
 """A 64-bit integer of compiled code."""
 
 CHILDREN, IN_TIME, SUBBATCHES, ROUNDS = 0, 1, 2, 3
-"""Columns of a program: how many children a node has, whether it is a T cut, its sub-batches, and of S cuts
-how many of the slowest child's batches they take; a leaf's row of the store is under SUBBATCHES."""
+"""Columns of a program. CHILDREN: how many children the node has, 0 for a leaf. IN_TIME: 1 for a T cut, 0 for
+an S cut. SUBBATCHES: those of a cut; for a leaf its row in the store. ROUNDS: how many times an S cut takes
+the time of its slowest child, with fill and drain."""
 CYCLES, HOPS, DRAM, HELD = 0, 1, 2, 3
-"""Columns of the store: cycles, hops times bytes, DRAM bytes; then inputs [tiles], weights [tiles] and links
-[4 tiles] of a leaf. On the stack what a tile holds while busy comes between weights and links."""
+"""Columns of the store and the stack: cycles, hops times bytes, DRAM bytes. From HELD on, the store has bytes
+of inputs [tiles], of weights [tiles] and on links [4 tiles] of a leaf. The stack has the bytes that each tile
+holds while it computes [tiles], without weights, between weights and links."""
 
 
 class Store(NamedTuple):
-    """Leaves known so far: ``numbers`` [n, HELD + 6 tiles], ``energy_pj`` [n]."""
+    """The leaves searched so far: ``numbers`` [n, HELD + 6 tiles], ``energy_pj`` [n]."""
 
     numbers: Array
     energy_pj: Array
 
 
 class NodeStack(NamedTuple):
-    """Room for nodes whose parents wait: ``numbers`` [nodes, HELD + 7 tiles], ``energy_pj`` [nodes]."""
+    """The nodes whose parents are not counted yet: ``numbers`` [n, HELD + 7 tiles], ``energy_pj`` [n]."""
 
     numbers: Array
     energy_pj: Array
 
 
 class Limits(NamedTuple):
-    """The platform's numbers."""
+    """The limits of a platform: its tiles, the bytes of a buffer, and bandwidths."""
 
     tiles: int
     buffer_bytes: int
@@ -46,9 +52,10 @@ class Limits(NamedTuple):
 
 @entry
 def compose(program: Array, store: Store, stack: NodeStack, limits: Limits) -> Int:
-    """Run ``program`` [nodes, 4], children before parents; the segment is left on the stack's first place.
+    """Run ``program`` [nodes, 4], children before parents; row 0 of the stack then holds the segment.
 
-    Returns the row of the first node that does not fit the buffers, or -1.
+    Returns the row in the program of the first node that does not fit the buffers, or -1 if all do. The last
+    node is the segment, which alone waits for DRAM and links.
     """
     height = 0
     for row in range(program.shape[0]):
@@ -68,6 +75,7 @@ def compose(program: Array, store: Store, stack: NodeStack, limits: Limits) -> I
 
 @called
 def _push(leaf: Int, store: Store, stack: NodeStack, height: Int, limits: Limits) -> None:
+    """Put row ``leaf`` of the store onto the stack; while busy, a tile with inputs also streams outputs."""
     known, node, tiles = store.numbers[leaf], stack.numbers[height], limits.tiles
     stack.energy_pj[height] = store.energy_pj[leaf]
     for column in range(HELD + 2 * tiles):
@@ -81,7 +89,11 @@ def _push(leaf: Int, store: Store, stack: NodeStack, height: Int, limits: Limits
 
 @called
 def _combine(cut: Array, stack: NodeStack, first: Int, segment: bool, limits: Limits) -> None:
-    """Replace the children, from place ``first`` of the stack on, by their cut."""
+    """Replace the children, in the stack's rows from ``first`` on, by their cut in row ``first``.
+
+    As row ``first`` is also that of the first child, every helper reads the children's numbers of a column
+    before it writes the cut's. ``segment``: the cut is the whole segment.
+    """
     numbers, times, children = stack.numbers, cut[SUBBATCHES], cut[CHILDREN]
     energy = 0.0
     longest, total = 0, 0
@@ -102,6 +114,7 @@ def _combine(cut: Array, stack: NodeStack, first: Int, segment: bool, limits: Li
 
 @inlined
 def _add_up(numbers: Array, first: Int, children: Int, times: Int, begin: Int, end: Int) -> None:
+    """Columns ``begin`` to before ``end`` of a cut: the sum of its children's, for ``times`` sub-batches."""
     for child in range(first + 1, first + children):
         for column in range(begin, end):
             numbers[first, column] += numbers[child, column]
@@ -113,7 +126,13 @@ def _add_up(numbers: Array, first: Int, children: Int, times: Int, begin: Int, e
 def _hold_in_time(
     numbers: Array, first: Int, children: Int, times: Int, segment: bool, place: tuple[Int, Int]
 ) -> None:
-    """One tile of a T cut: the next child's inputs are fetched while a child computes."""
+    """The bytes of one tile of a T cut: the next child's inputs are fetched while a child computes.
+
+    The same as :func:`.buffers.cut_in_time` in one pass. ``place`` = (column of the tile's inputs, number of
+    tiles). ``shifted``: the segment runs once, so weights are fetched like inputs and do not stay. ``now``:
+    what the child before holds; ``ahead``: what the first child fetches, which comes again after the last
+    child if there are several sub-batches.
+    """
     inputs, weights, busy = place[0], place[0] + place[1], place[0] + 2 * place[1]
     shifted = segment and times == 1
     ahead = numbers[first, inputs] + (numbers[first, weights] if shifted else 0)
@@ -137,7 +156,10 @@ def _hold_in_time(
 def _hold_in_space(
     numbers: Array, first: Int, children: Int, times: Int, segment: bool, place: tuple[Int, Int]
 ) -> None:
-    """One tile of an S cut: the next sub-batch's inputs are fetched while this one is computed."""
+    """The bytes of one tile of an S cut: the next sub-batch's inputs are fetched during this one.
+
+    The same as :func:`.buffers.cut_in_space`; ``place`` as in :func:`_hold_in_time`.
+    """
     all_inputs: Int = 0
     all_weights: Int = 0
     all_busy: Int = 0
@@ -152,7 +174,7 @@ def _hold_in_space(
 
 @called
 def _most_held(node: Array, tiles: Int) -> Int:
-    """What the fullest tile holds."""
+    """The bytes that the fullest tile holds: inputs fetched ahead, or weights and all else while busy."""
     most: Int = 0
     for tile in range(HELD, HELD + tiles):
         most = max(most, node[tile], node[tile + tiles] + node[tile + 2 * tiles])
@@ -161,7 +183,7 @@ def _most_held(node: Array, tiles: Int) -> Int:
 
 @inlined
 def _wait(node: Array, limits: Limits) -> None:
-    """A segment waits for DRAM and for its busiest link."""
+    """Make a segment's cycles at least those that DRAM and its busiest link need."""
     busiest: Int = 0
     for link in range(HELD + 3 * limits.tiles, HELD + 7 * limits.tiles):
         busiest = max(busiest, node[link])

@@ -28,8 +28,9 @@ ENERGY_PARTS = ("shared_buffers", "buffers", "bus", "macs", "noc", "dram")
 class ReleasedNodeCost:
     """What a node costs for one batch of its own.
 
-    ``parts_pj`` [6]: energy by ENERGY_PARTS. ``links`` [X * Y * 4]: bytes a link. A leaf has its mapping in
-    ``leaf``, a cut has children instead.
+    ``tiles`` tiles from number ``first_tile`` on run it. ``parts_pj`` [6]: energy by ENERGY_PARTS.
+    ``links`` [X * Y * 4]: bytes on each link. ``hop_bytes``: bytes times hops. ``held``: bytes in the tiles'
+    global buffers. A leaf has its partition and placement in ``leaf``, a cut has ``children``.
     """
 
     node: Node
@@ -47,7 +48,10 @@ class ReleasedNodeCost:
 
 
 def spatial_temporal(cost: ReleasedNodeCost, producers: Producers) -> list[ChartBox]:
-    """The S-T graph of an evaluated tree, in its cycles and tiles."""
+    """SET's spatial-temporal graph of an evaluated tree: a box of cycles by tiles for each node.
+
+    Nodes are numbered as DataFlow numbers them: a node before its children, children from left to right.
+    """
     costs: list[ReleasedNodeCost] = []
     waiting = [cost]
     while waiting:
@@ -61,8 +65,8 @@ def spatial_temporal(cost: ReleasedNodeCost, producers: Producers) -> list[Chart
 class TreeEvaluator:
     """Evaluates RA trees of the network, batch, platform and objective of ``tables``.
 
-    Their ``exponent`` k stands for the objective, which also steers the choice within a leaf: E^k D for
-    k > 0, E D^-k for k < -1, E for -1, D for 0. Leaves are remembered: a changed tree costs what has changed.
+    The objective, by which the partition of every leaf is chosen, is an exponent k: E^k D for k > 0, D for 0,
+    E for -1, E D^-k for k < -1. Leaves are remembered, so a changed tree costs the time of what has changed.
     """
 
     def __init__(self, tables: TileTables) -> None:
@@ -78,9 +82,10 @@ class TreeEvaluator:
         self._unused = frozenset(graph.producers) - used
 
     def evaluate(self, tree: Node) -> ReleasedNodeCost:
-        """The cost of the root; InputError for a tree that is not one of this network and batch.
+        """The cost of the root.
 
-        NotPossibleError when buffers, tiles or PEs do not suffice, or S cuts waste more than is allowed.
+        Raises InputError for a tree that is not one of this network and batch. Raises NotPossibleError for
+        one that does not fit the buffers, tiles or PEs, and for an S cut that uses its tiles too unevenly.
         """
         if reasons := violations(tree, self.graph.producers, self.batch):
             raise InputError("RA tree", f"a valid tree of {self.graph.name}", "; ".join(reasons[:3]))
@@ -90,13 +95,13 @@ class TreeEvaluator:
         return self._npt[layer]
 
     def written(self, flow: DataFlow) -> frozenset[str]:
-        """Layers whose outputs go to DRAM: what some consumer reads from there, and the network's outputs."""
+        """Layers whose outputs go to DRAM: the network's outputs, and those that a consumer reads there."""
         return self._unused | {edge.producer for edge in flow.edges if not edge.on_chip}
 
     def leaf(
         self, leaf: Leaf, tiles: tuple[int, int], producers: dict[int, Placement], to_dram: bool
     ) -> ReleasedLeafCost | None:
-        """A leaf's cost on ``tiles`` = (first, count), from memory where it came up before."""
+        """A leaf's cost on ``tiles`` = (first, count); an equal question is searched only once."""
         layer = self.graph.index[leaf.layer]
         key = (layer, leaf.batch, tiles, to_dram, tuple(producers.items()))
         if key not in self._known:
@@ -105,7 +110,10 @@ class TreeEvaluator:
 
 
 class _Evaluation:
-    """One tree's evaluation: leaves find their producers' places in the order in which they are computed."""
+    """One tree's evaluation, in the order in which leaves are computed.
+
+    So when a leaf is searched, the placements of all its producers are known (``_places``).
+    """
 
     def __init__(self, evaluator: TreeEvaluator, tree: Node) -> None:
         self._evaluator, self._platform = evaluator, evaluator.platform
@@ -178,7 +186,10 @@ class _Evaluation:
         return costs
 
     def _normalized(self, number: int) -> float:
-        """Normalized processing time (section 3.3.2): cycles of a sample on one tile, with fill and drain."""
+        """Normalized processing time (section 3.3.2): cycles of a sample on one tile, with fill and drain.
+
+        Times are added in the order of the children, as floats, so that the last bit is the released one's.
+        """
         node = self._flow.positions[number].node
         if isinstance(node, Leaf):
             return self._evaluator.normalized_cycles(node.layer)
@@ -192,6 +203,8 @@ class _Evaluation:
     def _cut(
         self, number: int, cut: Cut, children: Sequence[ReleasedNodeCost], cycles: int
     ) -> ReleasedNodeCost:
+        # everything but time repeats for each sub-batch. A root T cut holds nothing itself: its children are
+        # segments, which are checked one by one
         times = cut.subbatches
         dram = times * sum(child.dram_bytes for child in children)
         links = times * np.sum([child.links for child in children], axis=0)
@@ -221,13 +234,16 @@ class _Evaluation:
         )
 
     def _is_segment(self, number: int) -> bool:
-        """Children of a root T cut, and a root that is none, own the whole chip while they run."""
+        """Whether a node has the whole chip while it runs: a child of a root T cut, or another root."""
         root = self._flow.positions[0].node
         in_time = isinstance(root, Cut) and root.kind == "T"
         return self._flow.positions[number].parent == 0 if in_time else number == 0
 
     def _bounded(self, number: int, cycles: int, dram_bytes: int, links: Array) -> int:
-        """Only segments wait for DRAM and for the busiest link as a whole."""
+        """``cycles``, or for a segment what DRAM or the busiest link needs, where that is more.
+
+        The released evaluator checks them for whole segments only, not for the nodes within.
+        """
         if not self._is_segment(number):
             return cycles
         busiest = -(-int(links.max()) // self._platform.link_bytes_per_cycle)

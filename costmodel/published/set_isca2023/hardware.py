@@ -13,7 +13,9 @@ from costmodel.schedule.nvdla_tile.hardware import NvdlaTile
 class Platform:
     """A mesh of ``columns`` x ``rows`` tiles, numbered in stripes of ``stripe`` columns (section 3.3.2).
 
-    DRAM ports are at both ends of every row. Raises InputError for a mesh that stripes do not cover.
+    DRAM ports are at both ends of every row. Least utilizations: below them an S cut's division of tiles is
+    not possible, and a partition of a layer is not tried. Raises InputError for a mesh whose columns do not
+    divide into stripes.
     """
 
     columns: int
@@ -41,14 +43,21 @@ class Platform:
         return self.columns * self.rows
 
     def position(self, tile: int) -> tuple[int, int]:
-        """Column and row of a tile's number; every other stripe runs backwards."""
+        """Column and row of the tile with a number.
+
+        A stripe is numbered row by row, and every other stripe from its last row to its first, so that
+        consecutive numbers stay close to each other.
+        """
         stripe, within = divmod(tile, self.stripe * self.rows)
         row = within // self.stripe
         return stripe * self.stripe + tile % self.stripe, self.rows - 1 - row if stripe % 2 else row
 
     @property
     def ports(self) -> tuple[tuple[int, int], ...]:
-        """Column and row of the DRAM ports, in the order in which a transfer is shared among them."""
+        """Column and row of the DRAM ports, in the order in which a transfer is divided among them.
+
+        The order matters: a transfer that does not divide gives some ports a byte more.
+        """
         return tuple((column, row) for column in (0, self.columns - 1) for row in range(self.rows))
 
 
@@ -56,7 +65,7 @@ PLATFORMS = {
     "edge": Platform(columns=4, rows=4, dram_bytes_per_cycle=16),
     "cloud": Platform(columns=12, rows=12, dram_bytes_per_cycle=144),
 }
-"""The two platforms of section 5.1: 0.5 GB/s of DRAM a TOPS at 1 GHz."""
+"""The two platforms of section 5.1: 0.5 GB/s of DRAM bandwidth for each TOPS, at 1 GHz."""
 
 
 def load_platform(name: str) -> Platform:

@@ -1,4 +1,9 @@
-"""Hops times bytes of all data of a placed leaf, compiled: from and to DRAM, and from producers' tiles."""
+"""Hops times bytes of all data of a placed leaf, compiled: from and to DRAM, and from producers' tiles.
+
+A range, here, is a box of a tensor along K, B, H and W that one part of the partition needs, or several: then
+they are its replicas. A span is the set of tiles that need it. A range is sent once, along a tree of links
+that reaches its span.
+"""
 
 from __future__ import annotations
 
@@ -43,9 +48,11 @@ Int = Any
 
 @called
 def hop_bytes(room: ReleasedWorkspace, placed: ReleasedPlacement, most: Int) -> Int:
-    """Hops times bytes of all data of the leaf, or some number above ``most``; fills the links if asked to.
+    """Hops times bytes of all data of the leaf, or any number above ``most`` where they are more than that.
 
-    Weights come first: their share of the whole run's single load is rounded down, as hops and as links.
+    If ``placed.counted``, the bytes on every link are added to ``mesh.links``, too. Weights come first, when
+    links hold nothing else: they are loaded once a run, each batch is charged a fraction of that load, and
+    the released program rounds this down for each link.
     """
     leaf, links = placed.leaf, room.mesh.links
     hops = 0
@@ -70,7 +77,11 @@ def hop_bytes(room: ReleasedWorkspace, placed: ReleasedPlacement, most: Int) -> 
 
 @called
 def _load(room: ReleasedWorkspace, placed: ReleasedPlacement, kind: Int, channels: Two) -> Int:
-    """Hops times bytes of ranges of ``channels`` read from DRAM."""
+    """Hops times bytes of what the leaf reads from DRAM, of ``channels`` = (first, end).
+
+    The loops pass each distinct range once, not each part. Where no range has replicas and links are not
+    counted, hops to the single tile come from a table, which is faster.
+    """
     mesh, ranges, parts = room.mesh, room.ranges, placed.parts
     single = replicas_of(ranges, kind, parts) == 1 and not placed.counted
     hops = 0
@@ -115,6 +126,7 @@ def _save(room: ReleasedWorkspace, placed: ReleasedPlacement) -> Int:
 
 @called
 def _route_to_ports(mesh: Mesh, tile: Int, size: Int) -> None:
+    """Add the bytes that a tile writes to DRAM, divided among the ports, to the links on their way."""
     for port in range(mesh.port_x.shape[0]):
         x = mesh.port_x[port]
         mesh.lowest[x], mesh.highest[x] = mesh.port_y[port], mesh.port_y[port]
@@ -123,10 +135,11 @@ def _route_to_ports(mesh: Mesh, tile: Int, size: Int) -> None:
 
 @called
 def _forward(room: ReleasedWorkspace, placed: ReleasedPlacement, kind: Int, source: Array, most: Int) -> Int:
-    """Hops times bytes of what a producer's tiles send here, or some number above ``most``.
+    """Hops times bytes of what a producer's tiles send to the leaf, or any number above ``most``.
 
-    The released program's unsigned arithmetic loses a range that begins before the producer's first channel:
-    where outputs are concatenated, only the first producer sends anything to a layer that needs all channels.
+    The unsigned arithmetic of the released program loses a range that begins before the producer's first
+    channel. So where outputs are concatenated and a part needs all channels, only the first producer sends
+    anything. The ``continue`` below repeats that.
     """
     ranges, parts, hops = room.ranges, placed.parts, 0
     _fill_theirs(ranges, source)
@@ -150,7 +163,9 @@ def _receive(
 ) -> Int:
     """Hops times bytes of one range, from every part of the producer that holds some of it.
 
-    A producer of a larger batch sends to several of the consumer's: every message is averaged over them.
+    A message's size is the overlap of the range with the producer's part: the product of the overlaps along
+    K, B, H and W. A producer with a larger batch sends for several batches (``rounds``) of the consumer; each
+    is charged an equal fraction of every message, rounded down.
     """
     mesh, hops = room.mesh, 0
     rounds = max(source[BATCH] // placed.leaf.sizes[1], 1)
@@ -180,7 +195,7 @@ def _receive(
 
 @called
 def _fill_theirs(ranges: Ranges, source: Array) -> None:
-    """First and end of the producer's parts in each dim."""
+    """Fill ``ranges.theirs`` with the first and the end index of the producer's parts along each dim."""
     for dim in range(4):
         size, parts = source[SIZES + dim], source[PARTS + dim]
         for part in range(parts):
@@ -190,7 +205,10 @@ def _fill_theirs(ranges: Ranges, source: Array) -> None:
 
 @inlined
 def _common(ranges: Ranges, which: Range, dim: Int, source: Array, part: Int) -> Int:
-    """Overlap of a range with the producer's part along one dim."""
+    """Overlap of a range with the producer's part along one dim.
+
+    Along K the consumer counts concatenated channels, the producer its own: the difference is FIRST.
+    """
     first, end = extent(ranges, which, dim)
     if dim == 0:
         first, end = first - source[FIRST], end - source[FIRST]
@@ -199,7 +217,11 @@ def _common(ranges: Ranges, which: Range, dim: Int, source: Array, part: Int) ->
 
 @called
 def _common_samples(ranges: Ranges, which: Range, source: Array, part: Int, batch: Int) -> Int:
-    """Samples in common; the smaller of the two batches is repeated until the larger one is through."""
+    """Samples that a range and the producer's part have in common.
+
+    Where batches differ, the smaller one is repeated, one ``period`` further each time, until it is past the
+    range of the larger one.
+    """
     if source[BATCH] == batch:
         return _common(ranges, which, 1, source, part)
     small_first, small_end = extent(ranges, which, 1)

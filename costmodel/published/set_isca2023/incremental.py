@@ -1,8 +1,9 @@
 """The released evaluator's counts for searches: a changed tree costs what its changed segments cost.
 
-:class:`TreeEvaluator` counts a tree from the top in readable steps; this one must say the same of every tree.
-Children of a root T cut cost what they cost whatever is beside them, so they are remembered whole; so are
-leaves, by all that their cost depends on; a segment is put together from its leaves in compiled code.
+:class:`TreeEvaluator` counts a tree from the root down in readable steps. This evaluator must give the same
+numbers for every tree, but spends time only on what has changed. The cost of a segment does not depend on the
+segments beside it, so segments are remembered whole. Leaves are remembered by all that their cost depends on.
+A new segment is put together from its leaves in compiled code.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from costmodel.schedule.tree.tree import Leaf, Node
 from costmodel.schedule.tree.validity import NotPossibleError
 
 MOST_SEGMENTS = 30_000
-"""All segments are forgotten when there are more."""
+"""When more segments than this are remembered, all of them are forgotten."""
 
 
 @dataclass(frozen=True)
 class SegmentCost:
-    """What a node that has the whole chip costs for one batch."""
+    """What a node that has the whole chip costs for one of its batches."""
 
     energy_pj: float
     cycles: int
@@ -36,9 +37,10 @@ class SegmentCost:
 
 
 class IncrementalEvaluator:
-    """Evaluates trees as :class:`TreeEvaluator` does, each one a little changed.
+    """Evaluates trees as :class:`TreeEvaluator` does, quickly where a tree differs little from earlier ones.
 
-    Trees must be valid: that is not checked here.
+    Trees must be valid: that is not checked here. What is remembered of a segment that is not possible is the
+    reason, a str.
     """
 
     def __init__(self, tables: TileTables) -> None:
@@ -48,7 +50,7 @@ class IncrementalEvaluator:
         self._same_objects: dict[int, tuple[Node, SegmentCost | str]] = {}
 
     def evaluate(self, tree: Node) -> SegmentCost:
-        """The cost of the root; NotPossibleError when the platform cannot run the tree."""
+        """The cost of the root; NotPossibleError where the platform cannot run the tree."""
         if isinstance(tree, Leaf) or tree.kind == "S":
             return self.segment(tree)
         energy, cycles, hops, dram = 0.0, 0, 0, 0
@@ -62,11 +64,14 @@ class IncrementalEvaluator:
         return SegmentCost(times * energy, times * cycles, times * hops, times * dram)
 
     def segment(self, node: Node) -> SegmentCost:
-        """The cost of a child of a root T cut, or of a root that is none."""
+        """The cost of a segment: a child of a root T cut, or a root of another kind.
+
+        It is looked up by the identity of the node first, because hashing a whole sub-tree takes longer.
+        """
         known = self._same_objects.get(id(node))
         if known is None:
             found = self._by_value(node)
-            # the object is kept, as its identity would else be given to another one
+            # the node is kept here: were it deleted, a new node could get the same identity
             self._same_objects[id(node)] = known = node, found
         if isinstance(known[1], str):
             raise NotPossibleError(known[1])
@@ -87,7 +92,7 @@ class IncrementalEvaluator:
 
 
 class _Segments:
-    """Counts segments; remembers leaves and how tiles are shared."""
+    """Counts segments; remembers leaves, and how S cuts have divided their tiles."""
 
     def __init__(self, graph: LayerGraph, platform: Platform, search: ReleasedLeafSearch) -> None:
         from costmodel.published.set_isca2023.compose_kernel import Limits, NodeStack
@@ -116,7 +121,10 @@ class _Segments:
         return self._composed(flow, rows)
 
     def _places(self, flow: SegmentFlow) -> dict[int, tuple[int, int]]:
-        """First tile and number of tiles of every node (section 3.3.2)."""
+        """First tile and number of tiles of every node (section 3.3.2).
+
+        As everywhere here, cuts are numbered from 0, and the leaf of layer n has the number ~n.
+        """
         times = self._normalized(flow)
         places = {flow.top: (0, self._platform.tiles)}
         for number, cut in enumerate(flow.cuts):
@@ -131,7 +139,11 @@ class _Segments:
         return places
 
     def _normalized(self, flow: SegmentFlow) -> dict[int, float]:
-        """Normalized processing times of leaves and cuts, added up in the order of the tree."""
+        """Normalized processing times of leaves and cuts.
+
+        Cuts are numbered parents first, so going backwards meets children first. Each sum is taken in the
+        order of the children, as floats, to equal TreeEvaluator's to the last bit.
+        """
         times = {~layer: self._npt[layer] for layer in flow.layers}
         for number in range(len(flow.cuts) - 1, -1, -1):
             total, cut = 0.0, flow.cuts[number]
@@ -152,7 +164,7 @@ class _Segments:
         return shares
 
     def _leaf_rows(self, flow: SegmentFlow, places: dict[int, tuple[int, int]]) -> dict[int, int]:
-        """The row of every layer's leaf in the memory."""
+        """The row of every layer's leaf in the memory, searched in the order in which leaves are computed."""
         self._memory.make_room(len(flow.layers))
         rows: dict[int, int] = {}
         for layer, batch in zip(flow.layers, flow.batches, strict=True):
@@ -178,7 +190,10 @@ class _Segments:
 def _add_steps(
     flow: SegmentFlow, node: int, rows: dict[int, int], program: list[tuple[int, int, int, int]]
 ) -> None:
-    """A node's steps for :func:`.compose_kernel.compose`: its children's, then its own."""
+    """Append a node's steps for :func:`.compose_kernel.compose`: its children's, then its own.
+
+    The columns of a step are named in :mod:`.compose_kernel`.
+    """
     if node < 0:
         program.append((0, 0, rows[~node], 0))
         return

@@ -1,7 +1,8 @@
 """One leaf of an RA tree: the partition and placement that the released evaluator picks, and what they cost.
 
-Section 4.2.2: every partition into K x B x H x W parts and every placement order of them, exhaustively, for
-the objective of this leaf alone; link contention is counted only for the one picked.
+As in section 4.2.2, every partition into K x B x H x W parts and every order in which these can lie on the
+tiles are searched exhaustively. The best by the objective is picked with no regard to the rest of the tree.
+Bytes on links are counted only for the one that is picked, so contention does not influence the choice.
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ from costmodel.schedule.nvdla_tile.mapper import NvdlaCost
 Array = NDArray[Any]
 
 FROM_DRAM = (0,) * 15
-"""What the row of a stream has in place of its producer's numbers where DRAM sends the data."""
+"""The columns from DIRECT on of a source whose data DRAM sends: there is no producer to describe."""
 
 
 @dataclass(frozen=True)
 class ReleasedLeafCost:
-    """What a leaf costs for one batch; ``shared_pj`` is the global buffers' energy.
+    """What a leaf costs for one batch; ``shared_pj`` is the energy of the tiles' global buffers.
 
-    ``numbers`` [3 + 6 tiles]: cycles (the larger of the tiles' and DRAM's), hops times bytes, DRAM bytes; of
-    every tile of the mesh the bytes of inputs, then of weights; bytes on every link.
+    ``numbers`` [3 + 6 tiles] is what compiled code fills in: cycles (the larger of the tiles' and DRAM's),
+    hops times bytes, DRAM bytes; then the bytes of inputs [tiles] and of weights [tiles] on every tile of the
+    mesh; then the bytes on every link [4 tiles].
     """
 
     place: Placement
@@ -85,9 +87,10 @@ class ReleasedLeafSearch:
     def search(
         self, layer: int, place: tuple[int, int, int], producers: dict[int, Placement], to_dram: bool
     ) -> ReleasedLeafCost | None:
-        """The cheapest way for ``layer`` with ``place`` = (batch, first tile, tiles); None if none fits.
+        """The cheapest partition and placement of ``layer``; None if no partition fits.
 
-        ``producers``: where the outputs that come over the NoC are; all other inputs come from DRAM.
+        ``place`` = (batch, first tile, number of tiles). ``producers``: placements of those producers whose
+        outputs come over the NoC; all other inputs come from DRAM.
         """
         from costmodel.published.set_isca2023.leaf_kernel import search
         from costmodel.published.set_isca2023.leaf_values import ReleasedLeaf, ReleasedTable
@@ -124,7 +127,7 @@ class ReleasedLeafSearch:
         )
 
     def _from(self, layer: int, producers: dict[int, Placement]) -> Array:
-        """Where inputs and such weights as are activations come from [n, WIDTH], in the order of channels."""
+        """The layer's sources [n, WIDTH]: of inputs, and of weights that are activations, by channel."""
         rows, numbers = self._from_dram[layer]
         if not producers:
             return rows
@@ -137,7 +140,11 @@ class ReleasedLeafSearch:
         return rows
 
     def _sources(self, number: int) -> tuple[Array, list[int]]:
-        """The same with everything from DRAM, and the producer of every row (-1: the network's input)."""
+        """The layer's sources if all come from DRAM, and the producer of each row (-1: the network's input).
+
+        Producers are concatenated along channels. Those of an element-wise layer are operands with the same
+        channels: once they have reached the layer's last channel, the next one starts at 0.
+        """
         layer, rows, numbers = self._graph.layers[number], [], []
         channel = 0
         for producer in layer.weight_producers:
@@ -160,7 +167,7 @@ class ReleasedLeafSearch:
 
 
 def _room(platform: Platform) -> Any:
-    """The mesh, and room for ranges."""
+    """What compiled code works with: the mesh with its links, and arrays for the ranges of a partition."""
     from costmodel.published.set_isca2023.leaf_values import ReleasedWorkspace
 
     positions = [platform.position(tile) for tile in range(platform.tiles)]

@@ -1,4 +1,9 @@
-"""The compiled half of :mod:`.leaf`: what a layer's data costs for every partition and placement."""
+"""The compiled half of :mod:`.leaf`: the best partition and placement of one layer.
+
+The search is exhaustive but for bounds. Each partition has a lower bound on its value under any placement;
+partitions are tried in ascending order of it, until it exceeds the best value found. Within a partition a
+placement is given up once its hops alone make it worse than the best.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +45,8 @@ Int = Any
 """A 64-bit integer of compiled code."""
 Int64 = numba.int64
 Best = tuple[float, Int, Int, Int]
-"""The best placement so far: its value, row of the table, number of the order and hops times bytes."""
+"""The best placement so far: its value, the partition's row in the table, the number of its placement order,
+and its hops times bytes."""
 
 
 @entry
@@ -52,10 +58,14 @@ def search(
     bounds: Array,
     answer: tuple[Array, Array],
 ) -> None:
-    """Fill ``answer``: (row of the table, number of the order), and the numbers of a ReleasedLeafCost.
+    """Fill ``answer``: (row of the table, number of the order) [2], and the numbers of a ReleasedLeafCost.
 
-    ``bounds`` [n] is room for what each partition costs at least: partitions come in order of these until
-    no other can be cheaper. Of equally cheap ones the first of the table is found, in its first order.
+    ``bounds`` [n] is workspace for the lower bound of each partition. The first loop fills it, and tries
+    placements that match a producer's, to have a good value to compare with early. The second loop takes
+    partitions by ascending bound; one that is taken gets an infinite bound.
+
+    The released program takes the first of equally cheap ones, by row and then by order. So a partition whose
+    bound equals the best value is still tried if it comes earlier in the table.
     """
     best: Best = (np.inf, -1, 0, 0)
     for row in range(table.parts.shape[0]):
@@ -95,7 +105,10 @@ def _tried(
     candidate: tuple[Int, Int, Int],
     best: Best,
 ) -> Best:
-    """The better of ``best`` and ``candidate`` = (row, order, DRAM bytes), whose ranges are filled in."""
+    """The better of ``best`` and ``candidate`` = (row, order, DRAM bytes).
+
+    The caller has filled in the ranges of the candidate's partition.
+    """
     row, number, dram = candidate
     parts = table.parts[row]
     most = _most_hops(table, prices, row, dram, best[0])
@@ -112,9 +125,9 @@ def _tried(
 
 @inlined
 def _as_a_producer(leaf: ReleasedLeaf, table: ReleasedTable, row: Int) -> Int:
-    """The order in which a partition lies on the tiles just as a producer's does, or -1.
+    """The number of the order in which a partition lies on the tiles just as a producer's does; -1: none.
 
-    Such a layer finds much of its input where it needs it: a good one to compare the others with.
+    Such a layer finds much of its input on the tiles that need it, so few placements are better.
     """
     parts = table.parts[row]
     for number in range(leaf.sources.shape[0]):
@@ -133,6 +146,7 @@ def _as_a_producer(leaf: ReleasedLeaf, table: ReleasedTable, row: Int) -> Int:
 
 @inlined
 def _same_steps(steps: Four, source: Array, parts: Array) -> bool:
+    """Whether parts follow one another as the producer's do; an axis that is not cut has no next part."""
     same = True
     for axis in range(4):
         same = same and (parts[axis] == 1 or steps[axis] == source[STEPS + axis])
@@ -141,7 +155,11 @@ def _same_steps(steps: Four, source: Array, parts: Array) -> bool:
 
 @inlined
 def _most_hops(table: ReleasedTable, prices: ReleasedPrices, row: Int, dram: Int, least: float) -> Int:
-    """More hops than these are dearer than ``least``; rounded up, as the value itself decides."""
+    """Hops times bytes above which a candidate is certainly worse than the best value ``least``.
+
+    The objective is solved for the energy, and that for the hops. The result is rounded up generously: it may
+    only save time, and the value itself decides between close candidates.
+    """
     exponent = prices.exponent
     if least == np.inf or exponent == 0:
         return ANY
@@ -158,6 +176,7 @@ def _most_hops(table: ReleasedTable, prices: ReleasedPrices, row: Int, dram: Int
 
 @inlined
 def _value(table: ReleasedTable, prices: ReleasedPrices, row: Int, hops: Int, dram: Int) -> Any:
+    """The objective of a partition with these hops times bytes and DRAM bytes; links do not count."""
     energy = table.energy_pj[row] + (hops * prices.hop_pj + dram * prices.dram_pj)
     cycles = max(table.cycles[row], ceil_divided(dram, prices.dram_bytes_per_cycle))
     return objective_value(energy, float(cycles), prices.exponent)
@@ -165,7 +184,10 @@ def _value(table: ReleasedTable, prices: ReleasedPrices, row: Int, hops: Int, dr
 
 @called
 def _fill_numbers(room: ReleasedWorkspace, placed: ReleasedPlacement, numbers: Array) -> None:
-    """Hops, DRAM bytes, inputs and weights of tiles, and links of a placement."""
+    """Fill ``numbers``, but for the cycles, as :class:`.leaf.ReleasedLeafCost` describes them.
+
+    Weights that are activations are not pinned, so they are added to the tiles' inputs.
+    """
     leaf, tiles = placed.leaf, room.mesh.x.shape[0]
     fill_ranges(leaf.shape, leaf.sizes, placed.parts, room.ranges)
     room.mesh.links[:] = 0
@@ -180,7 +202,10 @@ def _fill_numbers(room: ReleasedWorkspace, placed: ReleasedPlacement, numbers: A
 
 @called
 def _hold(ranges: Ranges, placed: ReleasedPlacement, kind: Int, held: Array, begin: Int) -> None:
-    """Add what every tile holds of a kind of data to ``held`` from ``begin`` on: bytes of all operands."""
+    """Add the bytes that every tile holds of a kind of data to ``held``, from column ``begin`` on.
+
+    Inputs count once for each operand of an element-wise layer.
+    """
     parts, times = placed.parts, placed.leaf.shape.operands if kind == INPUTS else 1
     for k in range(parts[0]):
         for b in range(parts[1]):

@@ -1,4 +1,8 @@
-"""Leaves that were searched before, by all that their cost depends on, in rows for compiled composition."""
+"""Leaves that were searched before, in rows of an array that compiled code puts segments together from.
+
+A leaf is found again by all that its cost depends on: its layer's shape, batch and tiles, whether its outputs
+go to DRAM, and where its producers on the chip have placed theirs.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +19,17 @@ from costmodel.schedule.leaf.streams import Placement
 
 Array = NDArray[Any]
 MOST_BYTES = 1 << 28
-"""All leaves are forgotten when they would take more memory than that."""
+"""When the leaves would take more memory than this, all of them are forgotten."""
 NOWHERE = -1
-"""The row of a leaf for which there is no way."""
+"""Stands for the row of a leaf that fits the tiles with no partition."""
 
 
 @dataclass(frozen=True)
 class LeafQuestion:
-    """A layer for ``batch`` samples on ``tiles`` = (first, count); ``sources``: rows of on-chip producers."""
+    """A leaf whose cost is asked for: a layer for ``batch`` samples on ``tiles`` = (first, count).
+
+    ``written``: its outputs go to DRAM. ``sources``: the row of every producer whose outputs are on the chip.
+    """
 
     layer: int
     batch: int
@@ -32,9 +39,9 @@ class LeafQuestion:
 
 
 class LeafMemory:
-    """Rows of leaves: ``numbers`` as in :class:`ReleasedLeafCost`, and ``energy_pj``.
+    """Rows of leaves: ``numbers`` [n, 3 + 6 tiles] as in :class:`ReleasedLeafCost`, and ``energy_pj`` [n].
 
-    Layers of equal shape whose producers have equal shapes share their rows.
+    Layers of equal shape whose producers have equal shapes, too, are one kind and use the same rows.
     """
 
     def __init__(self, search: ReleasedLeafSearch, graph: LayerGraph, platform: Platform) -> None:
@@ -48,13 +55,16 @@ class LeafMemory:
         self._numbered: dict[Placement, int] = {}
 
     def make_room(self, leaves: int) -> None:
-        """Forget everything if so many more would not fit; rows asked for before are then void."""
+        """Forget all leaves if ``leaves`` more would not fit; rows handed out before are then void.
+
+        So it is called before a segment's first leaf, never between two of its leaves.
+        """
         if len(self._places) + leaves > self._most:
             for known in (self._rows, self._places, self._place_numbers, self._numbered):
                 known.clear()
 
     def row(self, question: LeafQuestion) -> int:
-        """The row of a leaf, searched if it is a new one; NOWHERE if there is no way."""
+        """The row of a leaf, which is searched if it is new; NOWHERE if no partition fits."""
         sources = question.sources
         origins: tuple[int, ...] = ()
         if sources:
@@ -85,11 +95,15 @@ class LeafMemory:
 
 
 def _reads(layer: Any) -> tuple[int, ...]:
+    """The producers that a layer reads from, by number: first those of its weights, then of its inputs."""
     return (*layer.weight_producers, *layer.producers)
 
 
 def _kinds(graph: LayerGraph, same_as: list[int]) -> list[int]:
-    """Of every layer the first one that costs the same wherever its producers are."""
+    """For every layer the first one that costs the same when its producers lie on the same tiles.
+
+    ``repeats`` tells layers apart that read one producer twice from those that read two producers.
+    """
     first: dict[tuple[Any, ...], int] = {}
     found = []
     for index, layer in enumerate(graph.layers):

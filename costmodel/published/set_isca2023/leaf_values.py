@@ -12,14 +12,19 @@ from costmodel.schedule.mesh.mesh_kernel import Mesh
 Array = NDArray[Any]
 
 OF_WEIGHTS, FIRST, LAST, DIRECT, BATCH, SIZES, PARTS, STEPS, TILE, WIDTH = 0, 1, 2, 3, 4, 5, 9, 13, 17, 18
-"""Columns of a source: of the weights?, its channels, from a tile?, and of such a producer: batch, K/B/H/W
-sizes, parts and steps, first tile."""
+"""Columns of a row of ``sources``, each of which says where some input channels of a layer come from.
+
+OF_WEIGHTS: 1 for weights, 0 for inputs. FIRST, LAST: the channels, from the first to before the last. DIRECT:
+1 if the producer's tiles send them, 0 if DRAM does. The other columns describe a producer on tiles, and are 0
+for DRAM: its batch, its sizes, parts and steps along K, B, H and W (four columns each), and its first tile.
+"""
 
 
 class ReleasedLeaf(NamedTuple):
-    """One layer on tiles from ``tile`` on: its sources [n, WIDTH] and where its outputs go.
+    """One layer on tiles from number ``tile`` on, with its ``sources`` [n, WIDTH].
 
-    ``weight_share``: into how many parts the single load of its weights is divided.
+    ``to_dram``: whether its outputs go to DRAM. ``weight_share``: the number of batches of the leaf in the
+    whole run. Weights are loaded once a run, and each batch is charged one of so many equal parts.
     """
 
     shape: Shape
@@ -31,16 +36,17 @@ class ReleasedLeaf(NamedTuple):
 
 
 class ReleasedWorkspace(NamedTuple):
-    """The mesh, and room for the ranges of one partition."""
+    """The mesh, and arrays that hold the ranges of the partition that is being looked at."""
 
     mesh: Mesh
     ranges: Ranges
 
 
 class ReleasedPlacement(NamedTuple):
-    """A leaf cut into ``parts``, and how many tiles further the next part along K, B, H and W is.
+    """A leaf cut into ``parts`` [4] along K, B, H and W, in a certain order on the tiles.
 
-    ``counted``: whether bytes are to be counted on every link.
+    ``steps``: how many tiles further the next part along each of K, B, H and W lies. ``counted``: whether
+    bytes are also added up link by link.
     """
 
     leaf: ReleasedLeaf
@@ -50,9 +56,11 @@ class ReleasedPlacement(NamedTuple):
 
 
 class ReleasedTable(NamedTuple):
-    """A layer's possible partitions: ``parts`` [n, 4], energy without NoC and DRAM, a tile's cycles [n].
+    """A layer's possible partitions, with costs that no placement changes.
 
-    ``orders`` [16, 24, 4], ``counts`` [16]: placement orders for each set of axes cut, in the order tried.
+    ``parts`` [n, 4]; ``energy_pj`` [n]: energy of all tiles without NoC and DRAM; ``cycles`` [n]: of a tile.
+    ``orders`` [16, 24, 4]: for each set of axes that are cut (a bit an axis), the placement orders in which
+    parts can lie on the tiles, as they are tried; ``counts`` [16] says how many of the 24 there are.
     """
 
     parts: Array
@@ -63,7 +71,7 @@ class ReleasedTable(NamedTuple):
 
 
 class ReleasedPrices(NamedTuple):
-    """What NoC and DRAM cost, and the objective's exponent."""
+    """Energies (pJ) of a byte and hop and of a byte of DRAM, DRAM's bandwidth, the objective's exponent."""
 
     hop_pj: float
     dram_pj: float

@@ -1,4 +1,4 @@
-"""The reference's exhaustive mapper of NVDLA-style tiles as a source of the chip model's tile costs."""
+"""The chip model's tile costs from the mapper of NVDLA-style tiles that SET's released program has."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from costmodel.schedule.tile_cost import TileFloor, TileRows, table_floor
 
 
 class NvdlaTileCosts:
-    """Costs on the tiles of section 5.1; every tile is charged as the one with the largest share.
+    """Costs on the tiles of SET's section 5.1; every tile is charged as the one with the largest part.
 
-    ``exponent``: the objective's that loop nests are chosen by (see ``objective_value``).
+    ``exponent``: stands for the objective by which loop nests are chosen (see ``objective_value``).
     """
 
     def __init__(self, graph: LayerGraph, tile: NvdlaTile, exponent: int = 1) -> None:
@@ -53,7 +53,7 @@ class NvdlaTileCosts:
         )
 
     def on_whole_chip(self, layer: int, batch: int) -> None:
-        """Not offered: a tile's mapper has no loops around its buffer."""
+        """None: this mapper has no loops outside a tile's buffer, so it cannot map the whole chip."""
 
     def floor(self, layer: int, batches: Sequence[int], tiles: int) -> TileFloor:
         key = (self._same[layer], tuple(batches), tiles)
@@ -63,7 +63,7 @@ class NvdlaTileCosts:
 
 
 def chip_of(platform: Platform, name: str) -> Chip:
-    """A platform of the convention as a chip; what the convention leaves out of hardware is not added."""
+    """A platform of the released evaluator as a chip; hardware that the evaluator ignores is not added."""
     tile = platform.tile
     shared = tile.shared
     return Chip(

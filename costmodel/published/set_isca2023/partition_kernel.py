@@ -1,4 +1,4 @@
-"""What a partition moves whatever its placement, compiled: bytes held, DRAM bytes, and hops at least."""
+"""What a partition moves under every placement, compiled: DRAM bytes, and a lower bound on hops."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ Int = Any
 
 @called
 def dram_bytes(ranges: Ranges, leaf: ReleasedLeaf, parts: Array) -> Int:
-    """Bytes read from and written to DRAM; of weights their share, rounded down."""
+    """Bytes of one batch read from and written to DRAM.
+
+    Weights are loaded once a run; a batch is charged its fraction of that load, rounded down.
+    """
     total = 0
     if leaf.shape.has_weights and not leaf.shape.weights_follow_b:
         total = volume(ranges, WEIGHTS, (0, leaf.sizes[0]), parts) // leaf.weight_share
@@ -52,8 +55,10 @@ def dram_bytes(ranges: Ranges, leaf: ReleasedLeaf, parts: Array) -> Int:
 def least_hops(room: ReleasedWorkspace, leaf: ReleasedLeaf, parts: Array) -> Int:
     """A lower bound on hops times bytes for every placement of a partition whose ranges are filled in.
 
-    Data for one tile each: no transfer is smaller than the smallest, and together they go to all tiles. Data
-    for several tiles: a tree that reaches n tiles has n - 1 links at least.
+    If each range goes to a single tile, a placement only decides which range goes to which tile. Every tile
+    gets one, and none is smaller than the smallest: so the bound is the smallest size, divided among the
+    ports, times the hops from all ports to all tiles. If a range goes to n tiles, its tree has at least n - 1
+    links, so the bound is its bytes times n - 1.
     """
     ranges, ports = room.ranges, room.mesh.port_x.shape[0]
     to_all_tiles = _port_distance(room, leaf, parts)
@@ -68,7 +73,8 @@ def least_hops(room: ReleasedWorkspace, leaf: ReleasedLeaf, parts: Array) -> Int
         if not source[DIRECT]:
             least += _least_load(ranges, kind, channels, parts, to_all_tiles, ports)
         elif source[BATCH] == leaf.sizes[1] and source[FIRST] == 0:
-            # messages of equal batches and no lost channels make up the whole range
+            # only then do the producer's messages add up to the whole range: other batches are rounded down,
+            # and later producers of concatenated channels may send nothing (see hops_kernel._forward)
             least += volume(ranges, kind, channels, parts) * (replicas_of(ranges, kind, parts) - 1)
     if leaf.to_dram:
         least += smallest(ranges, OUTPUTS, (0, leaf.sizes[0]), parts) // ports * to_all_tiles
@@ -77,6 +83,7 @@ def least_hops(room: ReleasedWorkspace, leaf: ReleasedLeaf, parts: Array) -> Int
 
 @inlined
 def _least_load(ranges: Ranges, kind: Int, channels: Two, parts: Array, to_all_tiles: Int, ports: Int) -> Int:
+    """The bound of :func:`least_hops` for one kind of data that DRAM sends."""
     replicas = replicas_of(ranges, kind, parts)
     if replicas > 1:
         return volume(ranges, kind, channels, parts) * (replicas - 1)
@@ -85,7 +92,7 @@ def _least_load(ranges: Ranges, kind: Int, channels: Two, parts: Array, to_all_t
 
 @inlined
 def _port_distance(room: ReleasedWorkspace, leaf: ReleasedLeaf, parts: Array) -> Int:
-    """Hops from every port to every tile of the leaf, together."""
+    """The sum of hops from every port to every tile of the leaf."""
     mesh, total = room.mesh, 0
     for tile in range(leaf.tile, leaf.tile + parts[0] * parts[1] * parts[2] * parts[3]):
         total += mesh.to_tile[mesh.port_x.shape[0], tile]

@@ -22,9 +22,11 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class TableRows:
-    """The tile cost table of a layer, number of tiles, batch and share of the weights' single load.
+    """The tile cost table of one layer for one batch and number of tiles: a row for each partition.
 
-    ``parts`` [n, 4]; energies (pJ) of all tiles [n] and of the global buffers for the layer's data [n].
+    ``parts`` [n, 4]; ``energy_pj`` [n]: all energy on all tiles, without NoC and DRAM; ``shared_pj`` [n]: the
+    part of it in global buffers; ``cycles`` [n] of the tile with the largest part; ``tiles`` [n]: its cost.
+    Energies contain the batch's fraction of the weights' load, which happens once a run.
     """
 
     parts: Array
@@ -37,8 +39,8 @@ class TableRows:
 class TileTables:
     """Tables of one network, platform, batch and objective, made when they are asked for.
 
-    Several evaluators may share them. ``cpu_seconds`` is what making them took so far. Training steps are an
-    InputError: the released program has none.
+    Several evaluators may use the same tables. ``cpu_seconds``: the time that making them took so far. Raises
+    InputError for a training step, which the released program cannot count.
     """
 
     def __init__(self, graph: LayerGraph, platform: Platform, batch: int, exponent: int) -> None:
@@ -62,6 +64,11 @@ class TileTables:
         return self._tables[key]
 
     def _tabulated(self, number: int, batch: int, tiles: int) -> TableRows:
+        """The rows of the partitions that fit: their data in the global buffers, their nests in the PEs.
+
+        Inputs and weights that arrive in a global buffer are written once, outputs that leave are read once
+        (``data``). Weights from DRAM are written once a run, so a batch is charged its fraction.
+        """
         layer, tile = self.graph.layers[number], self.platform.tile
         rows: list[tuple[Parts, float, float, NvdlaCost]] = []
         for parts in admitted(layer, batch, tiles, self.platform):
@@ -86,7 +93,7 @@ class TileTables:
         )
 
     def _volumes(self, number: int, batch: int, parts: Parts) -> tuple[int, int, int, int]:
-        """Largest and total bytes of inputs, then of weights, over the tiles of a partition."""
+        """Bytes of inputs on the fullest tile and on all tiles together, then the same of weights."""
         from costmodel.schedule.leaf.volumes_kernel import volumes
 
         layer, found = self.graph.layers[number], np.zeros(4, np.int64)

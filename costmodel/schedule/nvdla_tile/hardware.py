@@ -16,7 +16,7 @@ class NvdlaBuffer:
 
 @dataclass(frozen=True)
 class NvdlaTile:
-    """The tile of SET's section 5.1: ``grid`` x ``grid`` PEs, each of ``lanes`` lanes of ``vector`` int8 MACs.
+    """The tile of SET's section 5.1: ``grid`` x ``grid`` PEs of ``lanes`` lanes of ``vector`` int8 MACs.
 
     A lane computes one output channel: its MACs multiply ``vector`` input channels and add them up. Every PE
     has a buffer ``activation`` and a buffer ``output`` (partial sums), every lane a buffer ``weight``.

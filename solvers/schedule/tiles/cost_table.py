@@ -32,7 +32,7 @@ from solvers.schedule.tiles.mapper import TileMapper, TilePartCost, architecture
 from solvers.schedule.whole_chip_costs import WholeChipCosts
 
 TilePartCosts = Mapping[TilePart, TilePartCost | None]
-"""The cost of each part; None where the solver found no mapping on the tile, or proved that there is none."""
+"""The cost of each part; None where no mapping on the tile was found, or none exists."""
 
 
 class MissingTilePartError(LookupError):
@@ -40,7 +40,7 @@ class MissingTilePartError(LookupError):
 
 
 class TileCostsNeeded(Exception):  # noqa: N818 - a question, not an error
-    """A schedule cannot go on before ``requests`` are answered: its caller solves them and starts it again."""
+    """A schedule cannot go on before ``requests`` are answered: its caller solves them and tries again."""
 
     def __init__(self, requests: tuple[Request, ...]) -> None:
         super().__init__(requests)
@@ -53,7 +53,7 @@ class TabledTileCosts:
 
     Every tile is charged as the one with the largest part, as in SET's evaluator.
 
-    ``known``: costs that other processes have solved. ``solve``: solves a part that is not known, in this
+    ``known``: costs that are there beforehand. ``solve``: solves a part that is not known, in this
     process; the answer is remembered. Without it, an unknown part raises MissingTilePartError, and
     :meth:`need` raises TileCostsNeeded. ``whole_chip``: costs of layers mapped on the whole chip; None where
     that is not offered. ``solve_floors``: :meth:`floor` may solve all parts that it lacks, which suits
@@ -146,7 +146,7 @@ class TabledTileCosts:
         return TileFloor(energy_pj, tile_cycles, energy_pj if self.offers_whole_chip else inf)
 
     def _complete(self, batches: tuple[int, ...], tiles: int, in_time: InTime) -> bool:
-        """Whether the costs of all layers are known, for ``batches`` on every number of tiles up to ``tiles``.
+        """Whether the costs of all layers are known, for ``batches`` and all numbers of tiles up to ``tiles``.
 
         False, too, where the time is up before that is clear.
         """

@@ -38,7 +38,7 @@ class TilePartCost:
 
 @dataclass(frozen=True)
 class TileProblem:
-    """The tile part ``share`` is computed on a tile with the least ``objective``: pJ, cycles, or pJ x cycles."""
+    """Compute the tile part ``share`` with the least ``objective``: energy (pJ), cycles, or their product."""
 
     architecture: Architecture
     share: TilePart
