@@ -1,6 +1,7 @@
 """What nn-dataflow 2.1 counts for a layer's scheme: the tool behind KAPLA's and TANGRAM's numbers.
 
-A row-stationary mapping on one node's PE array, blocked loops at its buffer and registers, energy and time
-(stanford-mast/nn_dataflow at commit 198a527); ``docs/kapla.md`` has the rules. ``directives/`` has KAPLA's
-notation for dataflows, ``multi_node/`` the devices of its evaluation. Start with ``blocking.py``.
+The tool (stanford-mast/nn_dataflow at commit 198a527) maps a layer row-stationary onto a node's PE array, and
+blocks the loops around it at the node's buffer and registers; ``docs/kapla.md`` has the rules. Start with
+``blocking.py``, which counts energy and time. ``directives/`` has KAPLA's notation for dataflows,
+``multi_node/`` the devices of its evaluation.
 """

@@ -20,9 +20,10 @@ def scheme_directives(
 ) -> LayerScheme:
     """The directives of one node: registers of a PE, the buffer, the whole tensors.
 
-    A PE holds a row of filters and as much of inputs, and slides over a row of inputs; columns of PEs have
-    output rows, rows of PEs filter rows, copies other channels. Raises InputError for folds, and for channels
-    that copies and factors do not divide, which have no exact directives.
+    A PE holds one row of a filter and as many inputs, and slides along a row of inputs. Columns of PEs work
+    on different output rows, rows of PEs on different filter rows, copies on different channels. Raises
+    InputError for folds, and for channels that copies and factors do not divide: these have no exact
+    directives.
     """
     folding = fold(layer.window_h, layer.out_h, array)
     _check_exact(layer, batch, unit, blocking, folding)
@@ -60,7 +61,11 @@ def _check_exact(
 
 
 class _Sizes:
-    """Tensors, stacks and updates in words of one layer; loops count passes of so many ``copies``."""
+    """Makes the tensors, stacks and updates of one layer, with sizes in elements.
+
+    Loops count passes, and a pass works on ``copies`` = (input, output) channels. A local layer has a single
+    channel dim C, which its inputs and outputs have in common.
+    """
 
     def __init__(self, layer: LayerShape, copies: tuple[int, int]) -> None:
         self.layer, self.copies = layer, copies
@@ -69,7 +74,7 @@ class _Sizes:
     def tensors(
         self, counts: tuple[int, ...], copies: tuple[int, int], rows: int, columns: int, filter_rows: int
     ) -> tuple[TensorTile, ...]:
-        """The tiles of so many passes over C, K and N, of so many output rows and columns."""
+        """The tiles of ``counts`` passes along C, K and N, for ``rows`` x ``columns`` outputs."""
         layer = self.layer
         made, batch = counts[K] * copies[1], ("N", counts[N])
         read = counts[C] * copies[0] if layer.has_filters else made
@@ -83,10 +88,12 @@ class _Sizes:
         )
 
     def whole_maps(self, counts: tuple[int, ...]) -> tuple[TensorTile, ...]:
+        """The tiles of ``counts`` passes that hold whole feature maps and windows."""
         layer = self.layer
         return self.tensors(counts, self.copies, layer.out_h, layer.out_w, layer.window_h)
 
     def stacks(self, counts: tuple[int, ...], folding: Folding) -> tuple[Stack, ...]:
+        """PEs side by side: columns for output rows, rows for filter rows, copies for channels."""
         layer = self.layer
         window = (("S", 1), ("Yi", 1)) if layer.has_filters else (("Yi", 1),)
         stacks = [
@@ -98,7 +105,7 @@ class _Sizes:
         return tuple(stack for stack in stacks if stack.replicas > 1)
 
     def updates(self, blocking: Blocking, place: int, inside: tuple[int, ...]) -> tuple[Update, ...]:
-        """The loops at a place, innermost first, that turn at all."""
+        """The loops at a place that have more than one trip, innermost first."""
         steps = {
             C: inside[C] * self.copies[0],
             K: inside[K] * self.copies[1],

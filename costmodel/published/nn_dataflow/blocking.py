@@ -13,19 +13,22 @@ from costmodel.published.nn_dataflow.row_stationary import ProcessingPass
 
 DRAM, GBUF, ITCN, REGF = range(len(LEVELS))
 AT_DRAM, AT_GBUF, IN_PE = range(3)
-"""Where a factor's loop runs: between DRAM and buffer, between buffer and registers, within a PE."""
+"""Where a loop runs, from the outside in: it steps over buffers' tiles at DRAM, over registers' tiles at the
+buffer, or over passes within a PE. Fields below are indexed by it as ``place``."""
 OFM = TENSORS.index("OFM")
 
 
 class NotFittingError(ValueError):
-    """A scheme whose tiles exceed the buffer or the registers; the text says which, and the words."""
+    """The tiles of a scheme exceed the buffer or the registers; the text says which, and by which words."""
 
 
 @dataclass(frozen=True)
 class Blocking:
-    """Factors of the loops: ``factors[place][loop]``; ``orders[place][loop]`` 0 is innermost.
+    """The loops around a pass.
 
-    ``may_bypass`` says per tensor whether it skips the buffer where that saves nothing.
+    ``factors[place][loop]``: the trips of each loop. ``orders[place][loop]``: its position among the loops of
+    its place, 0 for the innermost; there is one for AT_DRAM and one for AT_GBUF. ``may_bypass[tensor]``:
+    whether the tensor bypasses the buffer where the buffer saves no access of DRAM.
     """
 
     factors: tuple[Counts, ...]
@@ -44,10 +47,11 @@ class Blocking:
 
     @cached_property
     def totals(self) -> Counts:
+        """For each loop the product of all its factors."""
         return tuple(prod(factors[loop] for factors in self.factors) for loop in range(len(LOOPS)))
 
     def inside(self, place: int) -> Counts:
-        """Per loop the product of the factors inside a place."""
+        """For each loop the product of its factors inside a place."""
         return tuple(
             prod(factors[loop] for factors in self.factors[place + 1 :]) for loop in range(len(LOOPS))
         )
@@ -55,11 +59,12 @@ class Blocking:
 
 @dataclass(frozen=True)
 class DeliveryCosts:
-    """What lies between DRAM and the nodes' own buffers.
+    """How words get from DRAM to the nodes' buffers; the defaults are those of a single node.
 
-    ``unit_hops``: word-hops to bring each tensor to its nodes once (hops.py); ``shared[tensor]`` nodes get a
-    word with one access of DRAM, where words are forwarded. ``parts[tensor]`` nodes share a tile, each holds
-    one part, and ``rotation_hops`` are the word-hops of passing them around (sharing.py).
+    ``unit_hops[tensor]``: word-hops to bring a tensor to its nodes once (hops.py). ``shared[tensor]``: how
+    many nodes get a word with one access of DRAM, where nodes pass words on. ``parts[tensor]``: how many
+    nodes hold a tile together, one part each; ``rotation_hops``: word-hops of passing these parts around
+    (sharing.py).
     """
 
     unit_hops: Words = (0, 0, 0)
@@ -68,18 +73,18 @@ class DeliveryCosts:
     rotation_hops: float = 0
 
     def hops(self, fetches: Counts) -> float:
-        """Word-hops of a scheme that fetches the tensors so often."""
+        """Word-hops of a scheme that fetches each tensor ``fetches[tensor]`` times from DRAM."""
         brought = sum(unit * times for unit, times in zip(self.unit_hops, fetches, strict=True))
         return brought + self.rotation_hops
 
 
 @dataclass(frozen=True)
 class SchemeCost:
-    """What a scheme costs: ``accesses[level][tensor]`` in words on all nodes, cycles, energy by part.
+    """What a scheme costs: accesses, cycles, and energy by part.
 
-    ``fetches[place][tensor]``: how often the unique data come from DRAM, and from the buffer;
-    ``held_words[place][tensor]``: what a node's buffer, and the registers of a PE, hold. Energies are in the
-    unit of the hardware's costs.
+    ``accesses[level][tensor]``: words on all nodes. ``fetches[place][tensor]``: how often the whole tensor
+    comes from DRAM (AT_DRAM) and from the buffer (AT_GBUF). ``held_words[place][tensor]``: words in a node's
+    buffer and in the registers of a PE. Energies are in the unit of the hardware's costs.
     """
 
     operations: float
@@ -96,7 +101,7 @@ class SchemeCost:
 
     @property
     def cycles(self) -> int:
-        """Processing, bus and DRAM overlap wholly."""
+        """Cycles of the slowest of processing, bus and DRAM, which overlap completely."""
         return max(self.processing_cycles, self.bus_cycles, self.dram_cycles)
 
     @property
@@ -112,8 +117,8 @@ def scheme_cost(
 ) -> SchemeCost:
     """The cost of running ``unit`` under blocked loops on every node.
 
-    Raises NotFittingError when buffer or registers are too small, InputError for factors that do not cover
-    the pass's trips.
+    Raises NotFittingError where the buffer or the registers are too small, InputError for factors that do not
+    cover the pass's trips.
     """
     delivery = delivery or DeliveryCosts()
     if any(total < trips for total, trips in zip(blocking.totals, unit.loop_counts, strict=True)):
@@ -146,11 +151,13 @@ def scheme_cost(
 
 
 def fetched(blocking: Blocking, unit: ProcessingPass, place: int) -> Counts:
-    """How often each tensor's unique data enter the level inside ``place``.
+    """How often each whole tensor enters the level inside ``place``.
 
-    The loops outside the innermost one that changes the tile, and do not index the tensor, repeat it; where
-    none changes it the level outside is asked as often as this one. Outputs are written each time, and read
-    each time but the first.
+    A loop that indexes the tensor changes its tile. Take the innermost such loop at ``place``. Every loop
+    outside of it that does not index the tensor brings all tiles again, so the count is the product of the
+    factors of these loops, here and at all places outside. If no loop at ``place`` changes the tile, the tile
+    stays for all of them, and it comes as often as to the level outside. Outputs are written each time and
+    read each time but the first: 2 n - 1 for n times.
     """
     order, factors = blocking.orders[place], blocking.factors[place]
     counts = []
@@ -168,7 +175,7 @@ def fetched(blocking: Blocking, unit: ProcessingPass, place: int) -> Counts:
 
 
 def _kept(blocking: Blocking, fetches: tuple[Counts, ...]) -> tuple[bool, ...]:
-    """Which tensors the buffer keeps: those that must not bypass it, and those that it saves accesses."""
+    """For each tensor whether the buffer keeps it: it may not bypass, or the buffer saves accesses of DRAM."""
     return tuple(
         not may_bypass or from_dram < from_buffer
         for may_bypass, from_dram, from_buffer in zip(blocking.may_bypass, *fetches, strict=True)
@@ -178,7 +185,7 @@ def _kept(blocking: Blocking, fetches: tuple[Counts, ...]) -> tuple[bool, ...]:
 def _held_words(
     unit: ProcessingPass, blocking: Blocking, kept: tuple[bool, ...], parts: Counts
 ) -> tuple[Counts, Counts]:
-    """Words of each tensor in a node's buffer and in the registers of a PE."""
+    """Words of each tensor in a node's buffer (its part of the tile, if kept), and in a PE's registers."""
     tiles = [
         [prod(blocking.inside(place)[loop] for loop in related) for related in unit.related]
         for place in (AT_DRAM, AT_GBUF)
@@ -200,10 +207,10 @@ def _check_fits(name: str, words: Counts, size_words: int) -> None:
 def _accesses(
     unit: ProcessingPass, fetches: tuple[Counts, ...], kept: tuple[bool, ...], passes: int, shared: Counts
 ) -> tuple[Words, ...]:
-    """Words of a node per level and tensor.
+    """Words of a node by level and tensor.
 
-    What skips the buffer is read from DRAM as often as from it. Every operation reads a filter and an input
-    word of the registers, and reads and writes an output word.
+    A tensor that bypasses the buffer is read from DRAM in the words that the buffer would have supplied.
+    Every operation reads a filter and an input word from registers, and reads and writes an output word.
     """
     dram, buffer, bus = [], [], []
     for t, (from_dram, from_buffer) in enumerate(zip(*fetches, strict=True)):

@@ -1,4 +1,4 @@
-"""Files of layer schemes (JSON lines) as nn-dataflow's searches leave them, and what each costs."""
+"""Files of layer schemes (JSON lines) as nn-dataflow's searches write them, and what each scheme costs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ MOST_LINE_BYTES = 1024 * 1024
 CONVOLUTIONS = ("ConvLayer", "FCLayer")
 LOCALS = ("PoolingLayer", "EltwiseLayer", "LocalRegionLayer")
 FACTORS = ("ti", "to", "tb")
-"""The tool's names of the factors of C, K and N, each from DRAM inwards."""
+"""The tool's keys for the factors of C, K and N; each has a list of factors, from DRAM inwards."""
 
 
 @dataclass(frozen=True)
 class SchemeCase:
-    """One row: a layer and its batch, the hardware, the blocked loops; ``where`` is its file and line."""
+    """One row: a layer and its batch, the hardware, the blocked loops.
+
+    ``where``: the row's file and line. ``record``: the row as it was read.
+    """
 
     where: str
     layer: LayerShape
@@ -39,7 +42,11 @@ class SchemeCase:
         return f"{self.record.get('net', '')}/{self.record.get('layer', '')}"
 
     def cost(self) -> SchemeCost:
-        """InputError for factors of no pass of this layer; NotFittingError when tiles exceed a buffer."""
+        """The cost of the scheme.
+
+        Raises InputError for factors that belong to no pass of this layer, NotFittingError where tiles exceed
+        the buffer or the registers.
+        """
         costs, reasons = [], []
         for unit in self.passes():
             try:
@@ -48,11 +55,12 @@ class SchemeCase:
                 reasons.append(error)
         if not costs:
             raise reasons[0]
-        # copies of the array can be shared out in several ways with equal trips: the tool keeps the cheapest
+        # copies can be divided between input and output channels in several ways with equal trips, and a row
+        # does not say which way it means: the tool keeps the cheapest
         return min(costs, key=lambda cost: (cost.access_energy, cost.cycles))
 
     def passes(self) -> list[ProcessingPass]:
-        """The passes whose trips the factors make up, and whose sizes are the row's if it says any."""
+        """The passes whose trips the factors multiply to, and whose sizes are the row's if it has any."""
         passes = processing_passes(self.layer, self.batch, self.hardware.array)
         found = [unit for unit in passes if unit.loop_counts == self.blocking.totals]
         if not found:
@@ -66,9 +74,10 @@ class SchemeCase:
 
 
 def evaluated_line(case: SchemeCase) -> dict[str, Any]:
-    """What ``archsweep evaluate --json`` prints; null beside the reason ``not_possible``.
+    """The object that ``archsweep evaluate --json`` prints.
 
-    ``energy_j`` is in J where the row's costs are.
+    Where tiles do not fit, numbers are null and ``not_possible`` has the reason. ``energy_j`` is in J if the
+    row's costs are.
     """
     named = {"net": case.record.get("net"), "layer": case.record.get("layer")}
     try:
@@ -96,7 +105,7 @@ def is_scheme_file(path: Path) -> bool:
 
 
 def read_schemes(path: Path) -> Iterator[SchemeCase]:
-    """The rows of a file, plain or gzipped; InputError names the line and the key that is wrong."""
+    """The rows of a file, plain or gzipped; InputError names the line and key that are wrong."""
     for number, line in json_lines(path, MOST_LINE_BYTES):
         where = f"{path}:{number}"
         try:

@@ -9,15 +9,15 @@ from costmodel.published.nn_dataflow.layers import check_size
 from costmodel.published.nn_dataflow.multi_node.template import MultiNode
 
 MOST_COST = 1e30
-"""Any larger one is a slip of the pen, and would overflow floats."""
+"""The largest cost or bandwidth that is accepted: larger ones are typing errors, and would overflow floats."""
 
 
 @dataclass(frozen=True)
 class UnitCosts:
-    """Energy of an operation, of an access of a word per level, of a word-hop, and of an idle cycle.
+    """Energies: of an operation, of the access of a word at each of LEVELS, of a word-hop, of an idle cycle.
 
-    In J where a file gives J; the tool's own defaults are relative to a MAC. ``idle_cycle`` is the whole
-    chip's.
+    The unit is J where a file has J; the tool's own defaults are multiples of the energy of a MAC.
+    ``idle_cycle`` is the energy of a cycle of the whole chip without any work.
     """
 
     operation: float
@@ -34,9 +34,11 @@ class UnitCosts:
 
 @dataclass(frozen=True)
 class NnDataflowHardware:
-    """``nodes`` and ``array`` are rows and columns; buffers in words, bandwidths in words per cycle.
+    """A mesh of nodes, each with a PE array and a buffer, and DRAM around it.
 
-    ``bus_words_per_cycle`` is the width of each of a node's three buses, one a tensor.
+    ``nodes``, ``array``: rows and columns of nodes, and of PEs in a node. ``buffer_words``: of a node;
+    ``register_words``: of a PE. ``bus_words_per_cycle``: of each of a node's three buses, one for each
+    tensor.
     """
 
     nodes: tuple[int, int]

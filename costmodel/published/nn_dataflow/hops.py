@@ -1,4 +1,7 @@
-"""Word-hops between memory at the corners of the mesh and the nodes that a layer is divided among."""
+"""Word-hops between memory at the corners of the mesh and the nodes that a layer is divided among.
+
+A word that crosses one link is one word-hop.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +31,18 @@ CORNERS = (2, 2)
 
 @dataclass(frozen=True)
 class Layout:
-    """How a feature map (batch, channels, rows, columns) lies in the memory at the mesh's corners."""
+    """How a feature map lies in the memories at the corners of a mesh of ``nodes``.
+
+    ``shape``: batch, channels, rows and columns. ``partition``: divides it among two rows and two columns of
+    corners.
+    """
 
     partition: Partition
     shape: tuple[int, int, int, int]
     nodes: Sides
 
     def parts(self) -> Iterable[tuple[tuple[Range, ...], Sides]]:
-        """What each corner holds, and where it is."""
+        """For each corner the ranges that it holds, and its row and column in the mesh."""
         batch, channels, rows, columns = self.shape
         sizes = self.partition.sizes
         for index in self.partition.indices():
@@ -49,7 +56,10 @@ class Layout:
             yield ranges, (row * (self.nodes[0] - 1), column * (self.nodes[1] - 1))
 
     def hops_to(self, wanted: tuple[Range, ...], places: Sequence[Sides], forward: bool) -> int:
-        """Word-hops of a range to all ``places``; with ``forward`` along a tree from each part."""
+        """Word-hops that bring the box ``wanted`` to the nodes at all ``places``.
+
+        Each node gets its own copy from the corner; with ``forward`` a tree of nodes passes one copy on.
+        """
         total = 0
         for held, corner in self.parts():
             common = tuple((max(a[0], b[0]), min(a[1], b[1])) for a, b in zip(held, wanted, strict=True))
@@ -60,9 +70,10 @@ class Layout:
 
 
 def corner_layout(partition: Partition, shape: tuple[int, int, int, int]) -> Layout:
-    """The layout that the outputs of a layer with that partition get: the same, shrunk to the corners.
+    """The layout of the outputs of a layer with that partition: the partition shrunk to the corners.
 
-    Kinds at the bottom are kept; what exceeds the corners goes from the top.
+    Corners are given out on each side, first to the parts of the kind at the bottom of the order, then up.
+    Corners that remain divide the batch. Parts in input channels (INPP) do not divide outputs.
     """
     kept = [partition.sizes[kind] if kind != INPP else (1, 1) for kind in range(len(PARALLEL))]
     sizes = [[1, 1] for _ in PARALLEL]
@@ -84,10 +95,12 @@ def unit_hops(
     outputs: Layout,
     forward: bool = False,
 ) -> Words:
-    """Word-hops per tensor to bring each of them to its nodes once.
+    """Word-hops for each tensor to bring it to its nodes once; for outputs, to bring them back.
 
-    Filters come from the nearest corner. Partial sums of INPP nodes go to the middle one of them, one way:
-    half of a transfer that counts as reading and writing. With ``forward`` every word takes a tree.
+    Filters come from the nearest corner. Nodes that divide input channels (INPP) make partial sums of the
+    same outputs and send them to the middle one of them, which alone talks to memory. Fetches of outputs
+    count both reads and writes, but partial sums go one way only: so they count half here. With ``forward``
+    nodes pass words on along a tree.
     """
     pieces = [
         (piece(layer, batch, partition, index), partition.place(index)) for index in partition.indices()
@@ -125,7 +138,7 @@ def _output_hops(layout: Layout, made: tuple[Range, ...], places: list[Sides], f
 
 
 def _grouped(pairs: Iterable[tuple[tuple[Range, ...], Sides]]) -> dict[tuple[Range, ...], list[Sides]]:
-    """The places that need the same range, in the order of the nodes."""
+    """For each distinct box the positions of the nodes that need it, in the order of the nodes."""
     groups: dict[tuple[Range, ...], list[Sides]] = {}
     for ranges, place in pairs:
         groups.setdefault(ranges, []).append(place)
@@ -133,17 +146,20 @@ def _grouped(pairs: Iterable[tuple[tuple[Range, ...], Sides]]) -> dict[tuple[Ran
 
 
 def _corners(nodes: Sides) -> list[Sides]:
-    """Distinct corners of the mesh."""
+    """The distinct corners of the mesh; a mesh of one row or column has two, a single node one."""
     return sorted({(row, column) for row in (0, nodes[0] - 1) for column in (0, nodes[1] - 1)})
 
 
 def distance(one: Sides, other: Sides) -> int:
-    """Hops between two places of the mesh, along rows and columns."""
+    """Hops between two positions in the mesh, along rows and columns."""
     return abs(one[0] - other[0]) + abs(one[1] - other[1])
 
 
 def tree_hops(sources: Iterable[Sides], places: Iterable[Sides]) -> int:
-    """Hops of a greedy tree: the nearest place that has nothing takes from the nearest that has."""
+    """Hops of a greedy tree from ``sources`` to all ``places``.
+
+    In every step the position nearest to any that has the data gets it from there, and can pass it on.
+    """
     have, lack, hops = set(sources), set(places), 0
     while lack:
         length, place = min((distance(source, place), place) for source in have for place in lack)

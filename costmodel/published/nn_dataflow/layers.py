@@ -17,26 +17,29 @@ LEVELS = ("DRAM", "GBUF", "ITCN", "REGF")
 C, K, N = range(3)
 
 LARGEST = 2**31
-"""No size of a layer or a machine is larger; products of ten of them are floats still."""
+"""The largest size that a layer or a machine may have; a product of ten of these is still a finite float."""
 Kind = Literal["convolution", "local"]
 Words = tuple[float, ...]
-"""A number a tensor, in the order of TENSORS."""
+"""A number for each tensor, in the order of TENSORS."""
 Counts = tuple[int, ...]
-"""A number a loop, in the order of LOOPS."""
+"""A number for each loop, in the order of LOOPS (or for each tensor, where a field says so)."""
 
 RELATED: dict[Kind, tuple[tuple[int, ...], ...]] = {
     "convolution": ((C, K), (C, N), (K, N)),
     "local": ((), (K, N), (K, N)),
 }
-"""Per kind and tensor the loops that index it; a local layer reads the inputs of its output channel."""
+"""For each kind and tensor the loops that index it.
+
+A local layer reads the inputs of its output channel, so K indexes its inputs, too; it has no filters.
+"""
 
 
 @dataclass(frozen=True)
 class LayerShape:
     """A convolution (a fully connected layer is one of a single output), or a local layer.
 
-    Local layers (pooling, element-wise) merge ``window_h`` x ``window_w`` inputs of a channel, or of
-    ``operands`` channels, into an output and have no filters. Inputs hold their padding.
+    A local layer (pooling, element-wise) merges ``window_h`` x ``window_w`` inputs of ``operands`` channels
+    into an output and has no filters. Inputs count with their padding.
     """
 
     kind: Kind
@@ -75,7 +78,10 @@ class LayerShape:
         return self.channels_out * self.out_h * self.out_w * self.operations_per_output * batch
 
     def part(self, divisors: tuple[int, int, int, int]) -> LayerShape:
-        """The largest part when C, K, output rows and columns are divided (partition_scheme.py:144)."""
+        """The largest part when C, K, output rows and columns are divided by ``divisors``.
+
+        Sizes that do not divide are rounded up, as in the tool (partition_scheme.py:144).
+        """
         over_c, over_k, over_h, over_w = divisors
         return replace(
             self,
@@ -87,6 +93,6 @@ class LayerShape:
 
 
 def check_size(value: object, where: str, key: str) -> None:
-    """InputError for what is no whole number from 1 to LARGEST."""
+    """InputError unless ``value`` is a whole number from 1 to LARGEST."""
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST:
         raise InputError(where, f"a whole number from 1 to {LARGEST}", value, key=key)

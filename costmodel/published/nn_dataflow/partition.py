@@ -1,4 +1,8 @@
-"""Dividing a layer among nodes: which divisions nn-dataflow tries, the parts they make, where these are."""
+"""Dividing a layer among nodes: which divisions nn-dataflow tries, and which part each node gets.
+
+Four kinds of division are nested in each other, each with some rows and columns of parts. A node is indexed
+by its row and column within each kind.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +25,10 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Partition:
-    """``sizes[kind]`` are rows and columns of nodes for each kind of PARALLEL; ``order`` from the top.
+    """How a layer is divided among rows and columns of nodes.
 
-    The kind that comes last has neighbours for its parts.
+    ``sizes[kind]``: rows and columns of parts, for each kind of PARALLEL. ``order``: how kinds are nested,
+    from the top (outermost) to the bottom; the parts of the kind at the bottom lie on neighbouring nodes.
     """
 
     order: tuple[int, ...]
@@ -37,7 +42,7 @@ class Partition:
             raise InputError("partition", "at least a row and a column each", self.sizes, key="sizes")
 
     def parts(self, *kinds: int) -> int:
-        """Parts of these kinds together; of all without any."""
+        """The number of parts of ``kinds`` together; without arguments, of all kinds."""
         return prod(prod(self.sizes[kind]) for kind in kinds or range(len(PARALLEL)))
 
     @property
@@ -47,13 +52,14 @@ class Partition:
         return rows, columns
 
     def indices(self) -> Iterator[tuple[Sides, ...]]:
-        """The row and column within each kind, of every node."""
+        """The index of every node: its row and column within each kind."""
         return product(*(product(range(rows), range(columns)) for rows, columns in self.sizes))
 
     def sharing(self) -> Counts:
-        """How many nodes work on the same filters, inputs and outputs.
+        """How many nodes work on the same data, for each of filters, inputs and outputs.
 
-        Of batch and output maps only the lower one counts for filters, unless they are next to each other.
+        Nodes that differ in batch or output maps need the same filters. If both kinds are divided and are not
+        next to each other in the order, the tool only counts the lower one of them.
         """
         maps, batch = self.parts(OFMP), self.parts(BATP)
         apart = abs(self.order.index(OFMP) - self.order.index(BATP)) > 1
@@ -64,7 +70,7 @@ class Partition:
         return filters, self.parts(OUTP), self.parts(INPP)
 
     def place(self, index: tuple[Sides, ...]) -> Sides:
-        """Row and column of the node with that index."""
+        """The row and column in the mesh of the node with that index."""
         row = column = 0
         for kind in self.order:
             row = row * self.sizes[kind][0] + index[kind][0]
@@ -72,13 +78,17 @@ class Partition:
         return row, column
 
     def number(self, kind: int, index: tuple[Sides, ...]) -> int:
-        """The part's number within its kind, row by row."""
+        """The number of the node's part within a kind, counted row by row."""
         return index[kind][0] * self.sizes[kind][1] + index[kind][1]
 
 
 @dataclass(frozen=True)
 class NodePart:
-    """The largest part: its layer and batch, and how much of all nodes' work is real."""
+    """The largest part: its layer and batch.
+
+    ``occupied``: the layer's operations as a fraction of those that all nodes do, each charged as the largest
+    part.
+    """
 
     layer: LayerShape
     batch: int
@@ -86,7 +96,10 @@ class NodePart:
 
 
 def share(layer: LayerShape, batch: int, partition: Partition) -> NodePart:
-    """What the node with the largest part computes; local layers cannot be divided in input channels."""
+    """What the node with the largest part computes.
+
+    Raises InputError where a local layer is divided in input channels, which follow from its output channels.
+    """
     if not layer.has_filters and partition.parts(INPP) > 1:
         raise InputError("partition", "one part in input channels of a local layer", partition.parts(INPP))
     rows, columns = partition.sizes[OFMP]
@@ -99,10 +112,12 @@ def share(layer: LayerShape, batch: int, partition: Partition) -> NodePart:
 
 
 def partitions(layer: LayerShape, batch: int, nodes: Sides) -> Iterator[Partition]:
-    """All divisions that the tool tries on rows and columns of nodes, with hybrid and input parts allowed.
+    """All divisions that the tool tries on rows and columns of nodes.
 
-    Parts may be uneven by a tenth or by one; a kind on both sides must fill one of them (but for OFMP). Where
-    nothing is allowed, all nodes take output channels of a fully connected layer, or output maps.
+    It may mix kinds (its option for hybrid partitions), and divide input channels. Padding may be up to one
+    element or a tenth. A kind other than OFMP that has both rows and columns must take all nodes of one side.
+    If no division is allowed, one is made up that gives all nodes to output channels (where outputs have a
+    single row and column) or to output maps.
     """
     none = True
     for rows, columns in product(_factorizations(nodes[0]), _factorizations(nodes[1])):
@@ -119,12 +134,13 @@ def partitions(layer: LayerShape, batch: int, nodes: Sides) -> Iterator[Partitio
 
 
 def _factorizations(side: int) -> list[tuple[int, ...]]:
-    """The ways to write a side as a product of a factor a kind."""
+    """The ways to write a side as a product with one factor for each kind."""
     divisors = [factor for factor in range(1, side + 1) if side % factor == 0]
     return [ways for ways in product(divisors, repeat=len(PARALLEL)) if prod(ways) == side]
 
 
 def _allowed(layer: LayerShape, batch: int, nodes: Sides, sizes: tuple[Sides, ...]) -> bool:
+    """Whether a division follows the tool's rules, which :func:`partitions` states."""
     for kind, (rows, columns) in enumerate(sizes):
         if kind != OFMP and 1 < rows < nodes[0] and 1 < columns < nodes[1]:
             return False
@@ -141,20 +157,23 @@ def _allowed(layer: LayerShape, batch: int, nodes: Sides, sizes: tuple[Sides, ..
 
 
 def nearly_divides(total: int, parts: int) -> bool:
-    """Whether equal parts exceed the total by one, or a tenth of theirs, at most, and none is empty."""
+    """Whether ``parts`` equal parts pad ``total`` by at most one or a tenth of the sum, and none is empty."""
     padded = ceil(total / parts) * parts
     return total >= parts and padded - total <= max(1, 0.1 * padded)
 
 
 def _is_transposed(sizes: tuple[Sides, ...]) -> bool:
-    """Whether it is another's transpose, which costs the same: one of each two is enough."""
+    """Whether a division is the transpose of another that is tried; both cost the same, so one is enough."""
     flat = all(1 in sides for sides in sizes)
     rows, columns = zip(*sizes, strict=True)
     return sizes[OFMP] == (1, 1) and flat and rows > columns
 
 
 def _orders(sizes: tuple[Sides, ...]) -> Iterator[tuple[int, ...]]:
-    """Orders that differ: kinds without parts stand first, then batch."""
+    """Orders that lead to different divisions: kinds that are not divided come first, then batch.
+
+    The order of undivided kinds changes nothing, so only one is yielded.
+    """
     parts = [rows * columns for rows, columns in sizes]
     for order in permutations(range(len(PARALLEL))):
         first = sum(count == 1 for count in parts)
@@ -165,6 +184,7 @@ def _orders(sizes: tuple[Sides, ...]) -> Iterator[tuple[int, ...]]:
 
 
 def _may_follow(above: int, below: int, sizes: tuple[Sides, ...]) -> bool:
+    """Whether one kind may come directly below another in the order."""
     one_above, one_below = sizes[above] == (1, 1), sizes[below] == (1, 1)
     if one_below:
         return one_above and above < below
@@ -174,20 +194,23 @@ def _may_follow(above: int, below: int, sizes: tuple[Sides, ...]) -> bool:
 
 
 def ith_range(total: int, number: int, parts: int) -> Range:
-    """The ``number``-th of equal parts of a total."""
+    """The range of part ``number`` when ``total`` is divided into ``parts``; sizes differ by one at most."""
     return number * total // parts, (number + 1) * total // parts
 
 
 @dataclass(frozen=True)
 class NodeRanges:
-    """What a node works on: ranges of batch, channels, rows and columns of outputs and of inputs."""
+    """What a node works on: of outputs and of inputs the ranges of batch, channels, rows and columns."""
 
     outputs: tuple[Range, Range, Range, Range]
     inputs: tuple[Range, Range, Range, Range]
 
 
 def piece(layer: LayerShape, batch: int, partition: Partition, index: tuple[Sides, ...]) -> NodeRanges:
-    """The data of the node with that index; inputs hold the window's halo."""
+    """The data of the node with that index; its inputs include the halo of its windows.
+
+    An output of a local layer merges the ``operands`` input channels around its own.
+    """
     samples = ith_range(batch, partition.number(BATP, index), partition.parts(BATP))
     channels = ith_range(layer.channels_out, partition.number(OUTP, index), partition.parts(OUTP))
     rows = ith_range(layer.out_h, index[OFMP][0], partition.sizes[OFMP][0])
@@ -213,5 +236,5 @@ def _window(outputs: Range, stride: int, window: int) -> Range:
 
 
 def words(ranges: tuple[Range, ...]) -> int:
-    """Words in the box of the ranges, none if one of them is empty."""
+    """Words in the box of the ranges; 0 if one of them is empty."""
     return prod(max(0, end - begin) for begin, end in ranges)

@@ -1,7 +1,10 @@
-"""Row-stationary mapping to the PE array: folding, replication and the processing passes they give.
+"""Row-stationary mapping to the PE array: folding, replication and the processing passes they lead to.
 
-``docs/kapla.md`` has the rules. Floating-point operations are in the released order, so that counts which are
-not whole (fragmented folds) are the same to the last bit.
+A set of PEs computes one output map from one input map: it has a row of PEs for each row of the window, and a
+column of PEs for each row of outputs. A set that is larger than the array is folded, and its folds follow one
+another in time. A smaller one is copied, and its copies work on other channels. ``docs/kapla.md`` has the
+rules. Floating-point operations are in the released order, so that counts which are not whole, as of uneven
+folds, are the same to the last bit.
 """
 
 from __future__ import annotations
@@ -16,10 +19,11 @@ from costmodel.published.nn_dataflow.layers import C, Counts, K, LayerShape, N, 
 
 @dataclass(frozen=True)
 class Folding:
-    """How a set of PEs, a row of it per window row and a column per output row, is put on the array.
+    """How a set of PEs is put on the array.
 
-    ``rows`` and ``columns`` are those of the folded set; the folds follow one another in time, the copies
-    stand side by side.
+    ``fold_h``, ``fold_w``: folds of its rows and columns, which follow one another in time. ``copies_h``,
+    ``copies_w``: copies side by side along the array's rows and columns. ``rows`` and ``columns``: those of
+    the folded set.
     """
 
     fold_h: int
@@ -37,9 +41,10 @@ class Folding:
 class ProcessingPass(NamedTuple):
     """One pass of the array, the body of the blocked loops.
 
-    ``loop_counts`` are the trips that cover the layer; ``accesses`` per level and tensor in words,
-    ``buffer_words`` and ``register_words`` what a pass occupies; ``operations`` of all PEs. ``copies`` of the
-    folded set work on so many input and so many output channels.
+    ``loop_counts``: how many passes along each loop cover the layer. ``operations``: of all PEs.
+    ``accesses[level][tensor]``: words. ``buffer_words``, ``register_words``: the words of each tensor that
+    a pass occupies in the buffer and in a PE's registers. ``related``: for each tensor the loops that index
+    it. ``copies``: how many input and how many output channels the copies of the folded set work on.
     """
 
     loop_counts: Counts
@@ -52,19 +57,24 @@ class ProcessingPass(NamedTuple):
     copies: tuple[int, int] = (1, 1)
 
     def words_once(self, level: int, tensor: int) -> float:
-        """Words of a tensor at a level when every pass that differs in it counts once."""
+        """Words of a tensor at a level if passes that need the same data of it fetch it only once."""
         return self.accesses[level][tensor] * prod(self.loop_counts[loop] for loop in self.related[tensor])
 
 
 class _Copies(NamedTuple):
-    """Copies of the folded set side by side, the loops that remain, and how full these are."""
+    """Copies of the folded set side by side.
+
+    ``inputs``, ``outputs``: channels that they work on; ``sets``: how many copies that takes.
+    ``loop_counts``: trips that remain along each loop, and ``occupied`` how full these are, as a fraction,
+    because channels need not divide.
+    """
 
     inputs: int
     outputs: int
     loop_counts: Counts
     occupied: Words
     tensors: Counts
-    """Different pieces of each tensor that the copies work on."""
+    """How many different pieces of each tensor the copies work on."""
     sets: int
 
 
@@ -73,7 +83,8 @@ def processing_passes(
 ) -> list[ProcessingPass]:
     """The passes that a node may make, in the order in which the tool meets them.
 
-    ``occupied`` is the share of a node's operations that are real when the layer is a part of one.
+    ``occupied``: the fraction of a node's operations that is real, where the layer is the largest part of a
+    divided one.
     """
     folding = fold(layer.window_h, layer.out_h, array)
     single = _single_pass(layer, folding)
@@ -81,7 +92,11 @@ def processing_passes(
 
 
 def fold(set_h: int, set_w: int, array: tuple[int, int]) -> Folding:
-    """Fold what exceeds the array, copy what fits more than once; width goes on top of itself first."""
+    """Fold a set where it exceeds the array, copy it where it fits more than once.
+
+    Folds of the set's columns use free rows of the array first (``stacked``): these then run at the same time
+    and are neither folds in time nor copies.
+    """
     height, width = array
     fold_h, copies_h = ceil(set_h / height), max(1, height // set_h)
     fold_w, copies_w = ceil(set_w / width), max(1, width // set_w)
@@ -93,15 +108,16 @@ def fold(set_h: int, set_w: int, array: tuple[int, int]) -> Folding:
 
 
 def _single_pass(layer: LayerShape, folding: Folding) -> ProcessingPass:
-    """All folds of the window on one folded piece of one input and one output map, nothing copied.
+    """A pass without copies: one piece of one output map, from one input map, with all folds of the window.
 
-    Accesses are averages: a piece has ``out_h / fold_w`` rows. Buffers must hold the largest piece.
+    A piece has ``out_h / fold_w`` output rows on average, which accesses count; buffers must hold the largest
+    piece.
     """
     rows, most_rows = layer.out_h / folding.fold_w, ceil(layer.out_h / folding.fold_w)
     in_columns = layer.window_w + (layer.out_w - 1) * layer.stride_w
     filters = layer.window_h * layer.window_w if layer.has_filters else 0
     inputs, outputs = _input_rows(layer, rows) * in_columns, rows * layer.out_w
-    # a local layer goes through its inputs once, whatever the folds; a convolution once a fold
+    # a convolution reads its inputs again for each fold of the window, a local layer only once
     again = folding.fold_h if layer.has_filters else 1
     merged = layer.window_h * layer.window_w * (1 if layer.has_filters else layer.operands)
     operations = outputs * merged
@@ -132,7 +148,12 @@ def _input_rows(layer: LayerShape, out_rows: float) -> float:
 
 
 def _all_copies(layer: LayerShape, batch: int, folding: Folding) -> Iterator[_Copies]:
-    """Copies for other channels; of several ways to share the rows those with the fewest loops so far."""
+    """The ways in which copies of the set work on other channels.
+
+    Copies along the array's columns work on output channels. Those along its rows are divided: ``share`` of
+    them work on input channels, the others on output channels. As in the tool, a way is taken if it has no
+    more trips than those before it.
+    """
     trips = batch * folding.fold_w
     if not layer.has_filters:
         outputs = min(folding.copies_h * folding.copies_w, layer.channels_out)
@@ -165,7 +186,11 @@ def _all_copies(layer: LayerShape, batch: int, folding: Folding) -> Iterator[_Co
 
 
 def _copied(single: ProcessingPass, copies: _Copies, occupied: float) -> ProcessingPass:
-    """Copies share DRAM and buffer, each has its own bus and registers; loops are partly empty at the end."""
+    """The pass of all copies: what they read in common counts once at DRAM and buffer.
+
+    Accesses of the bus and the registers are those of each copy. ``filled`` is how full the loops of a tensor
+    are: the last trips have fewer channels than the others.
+    """
     full = copies.occupied[C] * copies.occupied[K] * copies.occupied[N]
     sets = copies.sets
     filled = [prod(copies.occupied[loop] for loop in loops) for loops in single.related]

@@ -1,4 +1,8 @@
-"""Buffer sharing: nodes that need the same tile hold a part each, and rotate the parts among themselves."""
+"""Buffer sharing: nodes that need the same tile hold a part of it each, and rotate the parts.
+
+In a rotation every node passes the part that it has to the next node, step by step, until each node has seen
+all parts. So each buffer holds one part instead of the whole tile, at the price of word-hops.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,11 @@ Loops = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """Nodes with the same tile: rows and columns of them, and the mean hops from one to the next in each."""
+    """Nodes that need the same tile.
+
+    ``sides``: rows and columns of them. ``steps``: mean hops from one to the next, down a column and along a
+    row; infinite where there is no next one.
+    """
 
     sides: Sides
     steps: tuple[float, float]
@@ -30,7 +38,10 @@ class NodeGroup:
         return prod(self.sides)
 
     def subgroup_sides(self, parts: int) -> Sides:
-        """Rows and columns of the nodes that hold ``parts`` parts: as many as can be on the shorter way."""
+        """Rows and columns of the nodes that together hold ``parts`` parts.
+
+        As many of them as possible lie along the side with the shorter steps.
+        """
         nodes = next(count for count in range(parts, self.size + 1) if self.size % count == 0)
         near = self.near
         along = max(f for f in range(1, self.sides[near] + 1) if self.sides[near] % f == nodes % f == 0)
@@ -38,14 +49,16 @@ class NodeGroup:
 
     @cached_property
     def near(self) -> int:
-        """The side along which neighbours are nearer: parts go along it, then turn."""
+        """The side along which neighbours are nearer, 0 for rows; parts go to its end, then turn."""
         return 0 if self.steps[0] <= self.steps[1] else 1
 
     def rotation_hops(self, parts: int, units: int) -> float:
-        """Hops of every word when each of ``parts`` parts has passed all nodes once, over the unique words.
+        """Word-hops of one rotation, divided by the tensor's unique words.
 
-        Nodes form a snake. Each sends its part on in every step, the last one to the first; the last step can
-        be left out, more of them when a unit of access is longer than a part.
+        The nodes form a snake: along the near side, one step across, and back. In every step each node sends
+        its part to the next one in the snake (``chain``), and the last one to the first (``back``). Every
+        node has seen all parts one step before they are home again, so that step is left out. ``units``:
+        how many accesses a round over the tile takes; an access that spans several parts saves more steps.
         """
         sides, near = self.subgroup_sides(parts), self.near
         along, across = sides[near], sides[1 - near]
@@ -57,7 +70,11 @@ class NodeGroup:
         return (chain + back) * steps / parts * (self.size // parts)
 
     def wide_fetch_hops(self, parts: int, width: float) -> float:
-        """Hops over the unique words when every node reads ``width`` parts, but one from neighbours."""
+        """Word-hops, divided by the unique words, when every node reads ``width`` parts at a time.
+
+        One part is its own; the others come from the nodes 1, 2, ... steps away, the last of them only for
+        the fraction by which ``width`` is not whole.
+        """
         if width <= 1:
             return 0
         step = self.rotation_hops(parts, parts) / (parts - 1)
@@ -69,14 +86,17 @@ class NodeGroup:
 
 
 def sharing_groups(layer: LayerShape, partition: Partition) -> tuple[NodeGroup, ...]:
-    """Per tensor the nodes that need the same of it: those along the kind that does not index it."""
+    """For each tensor the group of nodes that need the same data of it.
+
+    These are the nodes along the kinds that divide only loops that do not index the tensor.
+    """
     kinds = {0: _group(partition, INPP), 1: _group(partition, OUTP), 2: _maps_and_batch(partition)}
     unrelated = [set(range(len(LOOPS))) - set(related) for related in layer.related]
     return tuple(kinds[min(loops)] for loops in unrelated)
 
 
 def _maps_and_batch(partition: Partition) -> NodeGroup:
-    """Batch and output maps together if they are next to each other, else the lower one."""
+    """The nodes along batch and output maps, if these are next to each other in the order; else the lower."""
     maps, batch = _group(partition, OFMP), _group(partition, BATP)
     if 1 in (maps.size, batch.size):
         return batch if maps.size == 1 else maps
@@ -89,7 +109,7 @@ def _maps_and_batch(partition: Partition) -> NodeGroup:
 
 
 def _group(partition: Partition, kind: int) -> NodeGroup:
-    """The parts of one kind; steps are infinite along a side of one."""
+    """The nodes along one kind of division, with the mean hops from each to the one before it."""
     steps = []
     for side in (0, 1):
         hops = []
@@ -104,7 +124,10 @@ def _group(partition: Partition, kind: int) -> NodeGroup:
 
 @dataclass(frozen=True)
 class Rotation:
-    """How tiles are shared: among how many nodes per tensor, and the word-hops of passing parts around."""
+    """How tiles are shared.
+
+    ``parts``: for each tensor how many nodes hold a tile together; ``hops``: word-hops of all rotations.
+    """
 
     parts: Counts
     hops: float
@@ -115,8 +138,9 @@ def best_rotation(
 ) -> Rotation:
     """The sharing with the fewest word-hops that leaves all accesses as they are.
 
-    Tried: parts as many as nodes, and as few as fit (in any order of tensors); the loops at the buffer split
-    in an outer part, across nodes, and an inner one, and reordered, as far as no fetch changes.
+    It tries two kinds of parts: as many as there are nodes, and as few as fit the buffer, in any order of
+    tensors. It combines these with all nests of loops at the buffer that fetch as ``blocking`` does, where a
+    loop may be split into an outer part, across nodes, and an inner part.
     """
     nest = _BufferNest(unit, blocking)
     all_nodes = tuple(group.size for group in groups)
@@ -129,7 +153,11 @@ def best_rotation(
 
 
 def _fewer_parts(nest: _BufferNest, groups: tuple[NodeGroup, ...], buffer_words: int) -> Iterator[Counts]:
-    """Fewest parts that fit the buffer, for every order in which tensors take the room that is left."""
+    """The fewest parts of each tensor that fit the buffer, one answer for every order of the tensors.
+
+    All tensors start with the most parts, one for each node. In order, each takes as few parts as the words
+    that are left in the buffer (``room``) allow.
+    """
     tiles = nest.tile_words
     for order in permutations(range(len(TENSORS))):
         parts = [group.size for group in groups]
@@ -146,7 +174,7 @@ def _fewer_parts(nest: _BufferNest, groups: tuple[NodeGroup, ...], buffer_words:
 
 
 class _BufferNest:
-    """The loops over a buffer's tile, and what rotations they ask for."""
+    """The loops over a buffer's tile, and the rotations that they need."""
 
     def __init__(self, unit: ProcessingPass, blocking: Blocking) -> None:
         self.unit, self.blocking = unit, blocking
@@ -158,7 +186,12 @@ class _BufferNest:
         )
 
     def orders(self) -> Iterator[Loops]:
-        """The nests that fetch as the blocking does: inner loops fixed, the others split and reordered."""
+        """The nests that fetch as often as the blocking does.
+
+        ``changing`` has for each tensor the positions of the loops that change its tile; the innermost of
+        these decides how often it is fetched. Loops inside the outermost of these innermost positions stay as
+        they are. The others are split and reordered.
+        """
         factors, order = self.blocking.factors[AT_GBUF], self.blocking.orders[AT_GBUF]
         loops = sorted(
             (loop for loop in range(len(LOOPS)) if factors[loop] > 1), key=lambda loop: -order[loop]
@@ -177,14 +210,21 @@ class _BufferNest:
                 yield (*outer, *inner, *fixed)
 
     def word_hops(self, groups: tuple[NodeGroup, ...], parts: Counts, loops: Loops, nodes: int) -> float:
-        """Of all tensors, in all groups."""
+        """Word-hops of all tensors, in all groups of nodes."""
         return sum(
             self.unit.words_once(GBUF, t) * self.hops(t, group, count, loops) * (nodes // group.size)
             for t, (group, count) in enumerate(zip(groups, parts, strict=True))
         )
 
     def hops(self, t: int, group: NodeGroup, parts: int, loops: Loops) -> float:
-        """Hops of the tensor's unique words over all rotations and reads beyond a node's own part."""
+        """Word-hops of tensor ``t`` in one group, divided by its unique words.
+
+        They are those of all rotations and of reads that reach beyond a node's own part. ``first`` is the
+        outermost loop that indexes the tensor. The loops outside of it repeat the tile (``rounds``); it and
+        the indexing loops directly inside it divide the tile into ``units``, each ``width`` parts wide.
+        Outputs are read and written, so rotations serve twice as many of their reads. ``alone``: reads that
+        no rotation serves; a rotation serves all reads of a round but one unit.
+        """
         if parts == 1:
             return 0
         related = self.unit.related[t]
@@ -205,7 +245,11 @@ class _BufferNest:
         return group.rotation_hops(parts, units) * rounds + group.wide_fetch_hops(parts, width) * alone
 
     def _rounds(self, t: int, outside: Loops) -> int:
-        """Rotations: one each time that the nest starts over with the tensor; none where it never does."""
+        """The number of rotations: one each time that the nest starts over with the tensor's tile.
+
+        There is none if each of these times brings the tile anew from memory: each tile is then gone over
+        once. The number of fetches of outputs, 2 n - 1 for n times, is turned back into n.
+        """
         around = [
             self.blocking.factors[AT_DRAM][loop]
             for loop in range(len(LOOPS))

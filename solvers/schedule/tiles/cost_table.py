@@ -146,7 +146,7 @@ class TabledTileCosts:
         return TileFloor(energy_pj, tile_cycles, energy_pj if self.offers_whole_chip else inf)
 
     def _complete(self, batches: tuple[int, ...], tiles: int, in_time: InTime) -> bool:
-        """Whether the costs of all layers are known, for ``batches`` and all numbers of tiles up to ``tiles``.
+        """Whether the costs of all layers are known, for ``batches`` on up to ``tiles`` tiles.
 
         False, too, where the time is up before that is clear.
         """
