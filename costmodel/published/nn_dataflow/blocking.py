@@ -175,7 +175,7 @@ def fetched(blocking: Blocking, unit: ProcessingPass, place: int) -> Counts:
 
 
 def _kept(blocking: Blocking, fetches: tuple[Counts, ...]) -> tuple[bool, ...]:
-    """For each tensor whether the buffer keeps it: it may not bypass, or the buffer saves accesses of DRAM."""
+    """For each tensor whether the buffer keeps it: it must not bypass, or that saves accesses of DRAM."""
     return tuple(
         not may_bypass or from_dram < from_buffer
         for may_bypass, from_dram, from_buffer in zip(blocking.may_bypass, *fetches, strict=True)

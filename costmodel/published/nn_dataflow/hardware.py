@@ -9,7 +9,7 @@ from costmodel.published.nn_dataflow.layers import check_size
 from costmodel.published.nn_dataflow.multi_node.template import MultiNode
 
 MOST_COST = 1e30
-"""The largest cost or bandwidth that is accepted: larger ones are typing errors, and would overflow floats."""
+"""The largest cost or bandwidth: larger ones are typing errors, and would overflow floats."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class UnitCosts:
     """Energies: of an operation, of the access of a word at each of LEVELS, of a word-hop, of an idle cycle.
 
     The unit is J where a file has J; the tool's own defaults are multiples of the energy of a MAC.
-    ``idle_cycle`` is the energy of a cycle of the whole chip without any work.
+    ``idle_cycle`` is what the whole chip takes in every cycle beside its work.
     """
 
     operation: float

@@ -23,7 +23,7 @@ LEVELS = ("REGF", "GBUF", "DRAM")
 
 @dataclass(frozen=True)
 class EnergyParts:
-    """Energies in pJ of the whole device."""
+    """Energies of the whole device, in pJ."""
 
     mac: float
     registers: float
@@ -40,7 +40,7 @@ class EnergyParts:
 
 @dataclass(frozen=True)
 class DirectiveCost:
-    """What a layer costs; compute, the fullest bus and DRAM overlap, the slowest decides."""
+    """What a layer costs; computing, the fullest bus and DRAM overlap, so the slowest of them decides."""
 
     energy_pj: EnergyParts
     compute_cycles: int
@@ -53,7 +53,7 @@ class DirectiveCost:
 
 
 def violations(scheme: LayerScheme, device: MultiNode) -> list[str]:
-    """Why the device cannot run the scheme: buffers too small, or more of them than there are."""
+    """Why the device cannot run the scheme: its buffers are too small, or the scheme needs more of them."""
     return [
         f"{level.name}: {what} {needed}, there are {there}"
         for level, held, buffers in (
@@ -69,7 +69,7 @@ def violations(scheme: LayerScheme, device: MultiNode) -> list[str]:
 
 
 def transfers(device: MultiNode) -> dict[str, Transfers]:
-    """How the device fills the buffers of each level: broadcasts, and what neighbours pass on."""
+    """For each level whether buffers get data by broadcast, and whether neighbours pass data on."""
     return {
         "REGF": Transfers(device.pe_broadcast, device.pe_forwarding),
         "GBUF": Transfers(device.node_broadcast, device.node_forwarding),
@@ -79,10 +79,10 @@ def transfers(device: MultiNode) -> dict[str, Transfers]:
 def cost(scheme: LayerScheme, device: MultiNode, operations: int) -> DirectiveCost:
     """The cost of a layer of ``operations`` MACs, or merged inputs.
 
-    Every operation reads a word of each input tensor, reads and writes one of outputs. A word from DRAM goes
-    the mean way from the nearest corner of the mesh, and a hop for every further node that takes it; what
-    neighbours pass on, a hop and an access of a buffer. Raises InputError for violations, and levels other
-    than REGF, GBUF and DRAM.
+    Every operation reads one word of each input tensor, and reads and writes one word of the outputs. A word
+    from DRAM takes as many hops as nodes lie on average from the nearest corner of the mesh, and one more for
+    every further node that takes it. A word that neighbours pass on takes one hop and one buffer access.
+    Raises InputError for violations, and for levels other than REGF, GBUF and DRAM.
     """
     where = f"layer {scheme.name} on {device.name}"
     if tuple(level.name for level in scheme.levels) != LEVELS:
@@ -111,13 +111,15 @@ def cost(scheme: LayerScheme, device: MultiNode, operations: int) -> DirectiveCo
 
 
 def _next(counted: TensorAccesses) -> int:
+    """Accesses of one buffer of the next level."""
     return counted.next_reads + counted.next_writes
 
 
 def _per_update(registers: LevelScheme) -> int:
-    """Operations of a PE in one iteration of all updates: of every product of what its registers hold.
+    """Operations of a PE in one iteration of all updates: one for each point of the nest in its registers.
 
-    Local layers have no filter dims; there every word that is read takes one.
+    The product over dims of outputs and filters counts these points. Local layers have no filter dims, so
+    that product is too small; there every word that is read takes one operation.
     """
     products = prod(size for dim, size in registers.sizes.items() if dim not in INPUT_DIMS)
     return max(products, *(tensor.words for tensor in registers.tensors))
@@ -137,7 +139,7 @@ def _hops(to_nodes: dict[str, TensorAccesses], nodes: int, device: MultiNode) ->
 
 
 def _ways(device: MultiNode) -> Iterator[int]:
-    """Of every node the hops from the nearest corner."""
+    """For every node its hops from the nearest corner of the mesh."""
     for row in range(device.rows):
         for column in range(device.columns):
             yield min(row, device.rows - 1 - row) + min(column, device.columns - 1 - column)

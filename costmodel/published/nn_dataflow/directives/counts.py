@@ -1,7 +1,8 @@
 """Sizes, parallelism and accesses of a layer's directives (section III-B), exactly.
 
-Every buffer of a level holds its tensors; the updates of that level and of all levels outside it move them. A
-move brings in what the buffer did not hold. Where the sizes do not divide, the last tiles count as full ones.
+Every buffer of a level holds a tile of each tensor. The updates of that level and of all levels outside it
+move these tiles, and a move brings in the words that the buffer did not hold. Where sizes do not divide, the
+last tiles count as full ones.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from costmodel.errors import InputError
 from costmodel.published.nn_dataflow.directives.values import LayerScheme, LevelScheme, TensorTile, Update
 
 INPUT_DIMS = ("Xi", "Yi")
-"""Rows and columns of inputs, whose bounds follow from those of outputs and filters."""
+"""Columns and rows of inputs; their bounds follow from those of outputs and filters."""
 Region = tuple[frozenset[int], ...]
-"""Words as the product of the positions along each dim of a tensor."""
+"""A set of words of a tensor: for each dim its positions; a word is one position along every dim."""
 
 
 @dataclass(frozen=True)
 class Transfers:
     """How a level's buffers are filled (section III-C).
 
-    ``broadcast``: the next level sends a word once to all buffers that take it at the same time; ``forward``:
-    what any of them held before comes from there, over links between neighbours.
+    ``broadcast``: the next level sends a word once to all buffers that take it at the same time. ``forward``:
+    words that another buffer of the level held before come from that buffer, over links between neighbours.
     """
 
     broadcast: bool = True
@@ -37,9 +38,10 @@ class Transfers:
 class TensorAccesses:
     """Words of one tensor between the buffers of a level and the next one, over the whole layer.
 
-    ``filled`` and ``drained`` (outputs that go back) are those of one buffer, whose share of a shared tile is
-    all it keeps; ``next_reads`` and ``next_writes`` those of one buffer of the next level; ``passed`` go
-    between the level's buffers below that one.
+    ``held``: what one buffer holds; of a shared tile that is its part. ``filled``, ``drained``: what enters
+    one buffer, and the outputs that leave it. ``next_reads``, ``next_writes``: what is read from and written
+    to one buffer of the next level. ``passed``: what the level's buffers below that one pass among each
+    other.
     """
 
     held: int
@@ -51,16 +53,18 @@ class TensorAccesses:
 
 
 class _Move(NamedTuple):
-    """An update as one tensor meets it: the distance along each of its dims, and the iterations."""
+    """An update as it moves one tensor: the distance along each of the tensor's dims, and its iterations."""
 
     distance: tuple[int, ...]
     trips: int
 
 
 def iterations(level: LevelScheme, outer: LevelScheme) -> tuple[int, ...]:
-    """How often each update of a level runs until it covers a buffer of ``outer``, the next level.
+    """The iterations of each update of a level, so that together they cover a buffer of ``outer``.
 
-    The dims of outputs and filters decide, and must agree; those of inputs only where there are no others.
+    ``outer`` is the next level. ``covered`` is what the stacks, and then each update in turn, have covered of
+    each dim. The dims of outputs and filters decide how many iterations an update needs, and must agree.
+    Dims of inputs decide only where an update moves no others.
     """
     covered = dict(level.sizes)
     for stack in level.stacks:
@@ -96,7 +100,7 @@ def _check_covered(level: LevelScheme, outer: LevelScheme, covered: dict[str, in
 
 
 def cycles(layer: LayerScheme, per_update: int = 1) -> int:
-    """Cycles when an iteration of all updates takes ``per_update``, and nothing waits for a transfer."""
+    """Cycles if each iteration of the innermost update takes ``per_update``, and nothing waits for data."""
     return per_update * prod(trips for pair in layer.pairs for trips in iterations(*pair))
 
 
@@ -108,10 +112,10 @@ def parallelism(layer: LayerScheme) -> int:
 def accesses(
     layer: LayerScheme, level_name: str, transfers: Transfers | None = None
 ) -> dict[str, TensorAccesses]:
-    """What each tensor of a level asks of the next one, while the layer's last level holds what it does.
+    """For each tensor of a level the words between it and the next level.
 
-    That is all of the layer if the last level has its whole tensors. Raises InputError for the last level
-    itself, and for updates that do not fit the sizes.
+    They are counted while the layer's last level holds its tiles once: that is the whole layer, if these are
+    the whole tensors. Raises InputError for the last level itself, and for updates that do not fit the sizes.
     """
     index = layer.levels.index(layer.level(level_name))
     if index + 1 == len(layer.levels):
@@ -157,13 +161,19 @@ def _accesses(
 
 
 def brought_words(region: Region, moves: Sequence[_Move]) -> int:
-    """Words that enter a buffer while nested updates (innermost first) move what it holds.
+    """Words that enter a buffer while nested updates (innermost first) move its tile.
 
-    An update's iterations but the first come after all inner ones are through, and start over with these. The
-    first update that moves the tensor slides a window over it and brings the new part only; a move of another
-    distance brings everything, for a buffer does not keep what it has slid past. As everywhere in the cost
-    model (item 3 of tests/data/timeloop/README.md), the second iteration of every update stands for all later
-    ones: what a wrap goes back is one step of each inner update.
+    When an update moves on, all updates inside it start over. So the tile moves by the update's own distance,
+    minus what the inner updates had moved it (``net``). What that brings:
+
+    - nothing, if ``net`` is zero;
+    - only the new words, if ``net`` is the distance of the innermost update that moves the tile: the tile
+      then slides like a window;
+    - the whole tile, for any other distance, because a buffer does not keep what it has slid past.
+
+    As everywhere in the cost model (item 3 of tests/data/timeloop/README.md), the second iteration of an
+    update stands for all later ones. So an inner update counts as having moved one step (``back``), however
+    many iterations it has. ``again``: iterations of all updates outside.
     """
     total = words = prod(len(positions) for positions in region)
     again = prod(move.trips for move in moves)
@@ -183,7 +193,7 @@ def brought_words(region: Region, moves: Sequence[_Move]) -> int:
 
 
 def _overlap(region: Region, distance: Iterable[int]) -> int:
-    """Words of a region that it has in common with itself moved."""
+    """Words that a region has in common with itself when it is moved by ``distance``."""
     return prod(
         len(positions & {position + way for position in positions})
         for positions, way in zip(region, distance, strict=True)
@@ -191,13 +201,13 @@ def _overlap(region: Region, distance: Iterable[int]) -> int:
 
 
 def _along(tensor: TensorTile, amounts: Iterable[tuple[str, int]]) -> tuple[int, ...]:
-    """Shifts or steps along the tensor's dims."""
+    """The shifts or steps along each of the tensor's dims; 0 where there is none."""
     distances = dict(amounts)
     return tuple(distances.get(dim, 0) for dim in tensor.dims)
 
 
 def _offsets(tensor: TensorTile, level: LevelScheme) -> list[tuple[int, ...]]:
-    """Where each buffer's tile of the tensor begins, below one buffer of the next level."""
+    """The first position of each buffer's tile along each dim, below one buffer of the next level."""
     shifts = [_along(tensor, stack.shifts) for stack in level.stacks]
     return [
         tuple(
@@ -209,7 +219,10 @@ def _offsets(tensor: TensorTile, level: LevelScheme) -> list[tuple[int, ...]]:
 
 
 def _union(tensor: TensorTile, level: LevelScheme, offsets: Sequence[tuple[int, ...]]) -> Region:
-    """What the tiles of all buffers cover; every stack must move one dim of the tensor at most."""
+    """What the tiles of all buffers cover together.
+
+    Raises InputError for a stack that moves several dims of the tensor: its tiles make no box.
+    """
     for stack in level.stacks:
         if sum(map(bool, _along(tensor, stack.shifts))) > 1:
             expected = f"stacks that move one dim of tensor{{{tensor.name}}}, where buffers forward it"
@@ -218,7 +231,7 @@ def _union(tensor: TensorTile, level: LevelScheme, offsets: Sequence[tuple[int, 
 
 
 def _box(tensor: TensorTile, offsets: Sequence[tuple[int, ...]]) -> Region:
-    """The positions along each dim of tiles at ``offsets``."""
+    """The region that the tiles at ``offsets`` cover, if they make a box."""
     return tuple(
         frozenset(offset[axis] + position for offset in offsets for position in range(size))
         for axis, (_, size) in enumerate(tensor.sizes)
@@ -226,7 +239,7 @@ def _box(tensor: TensorTile, offsets: Sequence[tuple[int, ...]]) -> Region:
 
 
 def _asked(tensor: TensorTile, level: LevelScheme, transfers: Transfers) -> int:
-    """How many different tiles the buffers take from the next level at a time."""
+    """How many tiles the next level sends at a time: with broadcast each distinct one once."""
     offsets = _offsets(tensor, level)
     if transfers.broadcast:
         return len(set(offsets))
@@ -234,7 +247,7 @@ def _asked(tensor: TensorTile, level: LevelScheme, transfers: Transfers) -> int:
 
 
 def _distinct_words(region: Region, moves: Sequence[_Move]) -> int:
-    """Words that a buffer holds at some time: outputs among them need no reading the first time."""
+    """Words that a buffer holds at any time; each of them, if an output, is not read the first time."""
     counts = []
     for axis, positions in enumerate(region):
         for move in moves:
@@ -252,11 +265,12 @@ def _rotated_words(
     inner: Sequence[tuple[Update, int]],
     transfers: Transfers,
 ) -> int:
-    """Words that shared tiles send around, so that each buffer of a group sees all shares.
+    """Words that buffers pass on so that each buffer of a group sees all parts of a shared tile.
 
-    A round passes every share through all other buffers. The inner level asks for a round whenever it starts
-    over with the tensor: in each iteration of those of its updates that stand outside all that move it. When
-    there is one round and the next level broadcasts, the words are used as they come in.
+    In one round every part passes through all other buffers of the group. The inner level needs a round
+    whenever it starts over with the tensor: in each iteration of its updates that stand outside all those
+    that move the tensor. If there is a single round and the next level broadcasts, nothing is passed on: all
+    buffers use the words as they come in.
     """
     if tensor.shared == 1:
         return 0
@@ -272,6 +286,7 @@ def _rotated_words(
 
 
 def _replicas_of_a_tile(tensor: TensorTile, level: LevelScheme) -> int:
+    """How many buffers need the same tile: those of all stacks that do not move the tensor."""
     return prod(stack.replicas for stack in level.stacks if not any(_along(tensor, stack.shifts)))
 
 

@@ -1,8 +1,9 @@
 """Directives from the loops of a Mapping and back, where both can express a scheme.
 
-Loops say nothing of shared tiles, directives of levels that a tensor bypasses, or of the order of loops
-inside the innermost buffer; both must tile perfectly. Names are the paper's: ``Yo`` and ``Xo`` are output
-rows and columns (P, Q), ``S`` and ``R`` those of filters (our R, S), ``Yi`` and ``Xi`` those of inputs.
+Loops cannot express shared tiles. Directives cannot express bypass, nor the order of loops inside the
+innermost buffer. In both, factors must divide sizes. Names of dims are the paper's: ``Yo`` and ``Xo`` are
+output rows and columns (P, Q), ``S`` and ``R`` those of filters (R, S elsewhere in archsweep), ``Yi`` and
+``Xi`` those of inputs.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from costmodel.workload.network import Axis, Layer, Tensor
 CONVOLUTION = {"P": "Yo", "Q": "Xo", "R": "S", "S": "R"}
 GEMM = {"M": "N", "N": "K", "K": "C"}
 WINDOWS = {"P": "Yi", "Q": "Xi"}
-"""Of the output dim that a window slides along, the input dim."""
+"""For each output dim along which windows slide, the paper's name of the input dim."""
 
 
 def directives_of(
@@ -40,10 +41,11 @@ def directives_of(
     level_names: Sequence[str],
     tensor_names: ReadOnlyDict[str, str] | None = None,
 ) -> LayerScheme:
-    """The directives of a mapping whose levels all keep all tensors; ``level_names`` are innermost first.
+    """The directives of a mapping whose levels all keep all tensors.
 
-    ``tensor_names`` rename the layer's tensors. Raises InputError for bypassed tensors, and for MACs spread
-    below the innermost level, which has no tensors inside it to stack.
+    ``level_names`` are innermost first. ``tensor_names`` rename the layer's tensors. Raises InputError for
+    bypassed tensors, and for spatial loops below the innermost level: stacks are of buffers, and there are no
+    buffers below it.
     """
     where = f"mapping of {layer.name}"
     kept = {tensor.name for tensor in layer.tensors}
@@ -73,10 +75,12 @@ def mapping_of(
     architecture: Architecture,
     tensor_names: ReadOnlyDict[str, str] | None = None,
 ) -> Mapping:
-    """The loops of a scheme whose levels are the architecture's; stacks go to the sides that have room.
+    """The loops of a scheme whose levels are the architecture's.
 
-    ``tensor_names`` are the scheme's names of the layer's tensors. Raises InputError when loops cannot
-    express the scheme: shared tiles, moves that overlap or leave gaps, sizes that do not divide.
+    Stacks become spatial loops along whichever sides of the fan-out are large enough. ``tensor_names`` are
+    the scheme's names of the layer's tensors. Raises InputError where loops cannot express the scheme: for
+    shared tiles, moves that overlap or leave gaps, and sizes that do not divide. To find these, the loops
+    are turned back into directives and compared.
     """
     where = f"layer {scheme.name}"
     if len(scheme.levels) != len(architecture.levels):
@@ -100,7 +104,7 @@ def mapping_of(
 
 
 def _without_single_steps(scheme: LayerScheme) -> LayerScheme:
-    """The scheme without stacks of one buffer and updates of one iteration, which are not loops."""
+    """The scheme without stacks of one buffer and updates of one iteration, which make no loops."""
     trips = [iterations(inner, outer) for inner, outer in scheme.pairs] + [()]
     return LayerScheme(
         scheme.name,
@@ -118,7 +122,7 @@ def _without_single_steps(scheme: LayerScheme) -> LayerScheme:
 
 
 def _check_expressed(scheme: LayerScheme, found: LayerScheme) -> None:
-    """Loops say the same as the scheme, level by level."""
+    """InputError unless ``found``, the directives of the loops, equals the scheme at every level."""
     for told, made in zip(scheme.levels, found.levels, strict=True):
         for key, ours, theirs in (
             ("tensor", _by_name(told), _by_name(made)),
@@ -135,12 +139,12 @@ def _by_name(level: LevelScheme) -> dict[str, tuple[dict[str, int], int, bool]]:
 
 
 def _distances(stacks: Sequence[Stack]) -> list[tuple[list[tuple[str, int]], int]]:
-    """Stacks in any order: the loops of two sides of a fan-out have none."""
+    """The stacks' shifts and replicas, sorted: loops on two sides of a fan-out have no order to compare."""
     return sorted((sorted(stack.shifts), stack.replicas) for stack in stacks)
 
 
 def _names(layer: Layer) -> dict[str, str]:
-    """The paper's name of each of the layer's dims."""
+    """The paper's name of each of the layer's dims; a matrix product has M, N, K and no C."""
     own = GEMM if set(GEMM) <= set(layer.sizes) and "C" not in layer.sizes else CONVOLUTION
     return {dim: own.get(dim, dim) for dim in layer.sizes}
 
@@ -163,7 +167,7 @@ def _tile(
 
 
 def _moves(layer: Layer, loop: StridedLoop) -> Amounts:
-    """How far one iteration moves the dims: its own, and the input's rows or columns with it."""
+    """How far one iteration of a loop moves each dim: its own, and the input's rows or columns with it."""
     moves = {_names(layer)[loop.dim]: loop.inner}
     for tensor in layer.tensors:
         for axis in tensor.axes:
@@ -182,7 +186,11 @@ def _only_dim(amounts: Amounts, dims: ReadOnlyDict[str, str], where: str) -> str
 
 
 def _sides(stacks: tuple[Loop, ...], room_x: int, room_y: int) -> tuple[tuple[Loop, ...], tuple[Loop, ...]]:
-    """Stacks on X and Y such that both have room, the first ones on X if they can be."""
+    """The stacks on X and on Y, so that both fit their sides of the fan-out.
+
+    The first stacks go to X if they can. If nothing fits, all go to X; that the mapping exceeds the fan-out
+    is for its checks to find.
+    """
     return next(_fitting(stacks, room_x, room_y), (stacks, ()))
 
 

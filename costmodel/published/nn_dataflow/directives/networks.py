@@ -1,4 +1,4 @@
-"""The whole tensors of a network's layers, which bound the directives of their innermost levels."""
+"""The whole tensors of a network's layers, as the outermost level of their directives."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 
 
 def memory_level(graph: LayerGraph, index: int, batch: int, name: str = "DRAM") -> LevelScheme:
-    """The level that holds a layer's whole tensors; a tensor is called by the layer that computes it.
+    """The level that holds a layer's whole tensors.
 
-    ``input`` is the network's, weights are called ``w.`` and the layer. Convolutions and fully connected
-    layers have dims N, C, K; in depthwise ones, pooling and element-wise layers C is that of the outputs, too
-    (section III-B); grouped convolutions have G groups. An element-wise layer reads a tensor an operand, a
-    product of activations takes those that are its weights from their producers. Inputs hold their padding.
-    In training steps an update computes the tensor of the weights, and an error that scatters that of the
-    inputs.
+    Names: a tensor has the name of the layer that computes it; the network's input is ``input``, and weights
+    are ``w.`` and the layer's name. Weights that are activations have their producers' names. An element-wise
+    layer reads one tensor for each operand.
+
+    Dims: convolutions and fully connected layers have N, C and K. In depthwise, pooling and element-wise
+    layers outputs have the dim C of the inputs (section III-B). Grouped convolutions also have G, their
+    groups. Inputs include their padding.
+
+    In training steps roles are exchanged: an update computes the tensor with the shape of the weights, and an
+    error that scatters the one with the shape of the inputs.
     """
     layer = graph.layers[index]
     inputs, outputs, weights = _inputs(layer, batch), _outputs(layer, batch), _weights(layer)
@@ -30,17 +34,20 @@ def memory_level(graph: LayerGraph, index: int, batch: int, name: str = "DRAM") 
 
 
 def _inputs(layer: NetworkLayer, batch: int) -> Amounts:
-    """The tensor that windows slide over, of one operand: of an error that scatters what it computes."""
+    """The sizes of the tensor that windows slide over, for one operand.
+
+    An error that scatters computes this tensor instead of reading it.
+    """
     h, w = _windows(layer)
     stride_h, stride_w = layer.stride_h, layer.stride_w
-    if layer.scatters:  # what no window reaches is not computed
+    if layer.scatters:  # where strides exceed windows, elements between windows are not computed
         stride_h, stride_w = min(stride_h, layer.r), min(stride_w, layer.s)
     rows = (("Xi", (w - 1) * stride_w + layer.s), ("Yi", (h - 1) * stride_h + layer.r))
     return (("N", batch), *_channels(layer, "C"), *rows)
 
 
 def _outputs(layer: NetworkLayer, batch: int) -> Amounts:
-    """The tensor with an element a window."""
+    """The sizes of the tensor that has one element for each window."""
     h, w = _windows(layer)
     return (("N", batch), *_channels(layer, "K"), ("Xo", w), ("Yo", h))
 
@@ -55,7 +62,11 @@ def _windows(layer: NetworkLayer) -> tuple[int, int]:
 
 
 def _operands(graph: LayerGraph, layer: NetworkLayer) -> list[str]:
-    """What an element-wise layer reads one by one; others read all producers' channels as one tensor."""
+    """The names of the tensors that a layer reads.
+
+    An element-wise layer reads each producer's tensor by itself; others read all producers' channels as one
+    tensor, whose name joins theirs with ``+``.
+    """
     producers = ["input"] * bool(layer.external_c) + [graph.layers[i].name for i in layer.producers]
     return producers if layer.kind == "eltwise" else ["+".join(producers)]
 
@@ -65,7 +76,10 @@ def _weights_name(graph: LayerGraph, layer: NetworkLayer) -> str:
 
 
 def _channels(layer: NetworkLayer, dim: str) -> Amounts:
-    """Channel dims of inputs (C) or outputs (K); one for both where a channel reads that of its number."""
+    """The channel dims of inputs (``dim`` C) or outputs (K).
+
+    Both have the same dim C where every output channel reads just the input channel of its number.
+    """
     if not layer.has_weights or layer.groups == layer.c == layer.k > 1:
         return (("C", layer.k),)
     groups = (("G", layer.groups),) if layer.groups > 1 else ()

@@ -13,9 +13,10 @@ def mismatches(
 ) -> Iterator[str]:
     """Why the consumer cannot take the tensor piece by piece as the producer makes it; nothing if it can.
 
-    Both hold the same samples and channels at ``level_name`` over all their nodes, and update both in the
-    same steps and the same order: so every piece is consumed as soon as it is there. Raises InputError when
-    they do not have the tensor there, or the producer does not compute it.
+    It can if, over all their nodes, both hold the same samples and channels of the tensor at ``level_name``,
+    and move on along these in the same steps and order. Then the consumer takes every piece as soon as it is
+    made. Raises InputError where a layer does not have the tensor at that level, or the producer does not
+    compute it.
     """
     made, taken = producer.level(level_name), consumer.level(level_name)
     if not made.tensor(tensor).output:
@@ -31,7 +32,7 @@ def mismatches(
 
 
 def _role(dim: str) -> str:
-    """The tensor's own words: a consumer's input channels are its producer's output channels."""
+    """What a dim is to the tensor: C of its consumer and K of its producer are both its channels."""
     return "channels" if dim in ("C", "K") else "samples" if dim == "N" else ""
 
 

@@ -1,4 +1,4 @@
-"""Directives as text, in the form of KAPLA's Listing 1, and reading it."""
+"""Directives as text, in the form of KAPLA's Listing 1: writing and reading it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONGEST_NUMBER = 18
 
 
 def format_layers(layers: Iterable[LayerScheme]) -> str:
-    """The text of layers, every line ended; the output tensor of a level is written last."""
+    """The text of layers, with a newline after every line; a level's output tensor is written last."""
     return "".join(line + "\n" for layer in layers for line in _layer_lines(layer))
 
 
@@ -48,11 +48,12 @@ def _written(amounts: Amounts, sign: str) -> list[str]:
 def parse_layers(
     text: str, where: str = "directives", level_names: Sequence[str] = LEVEL_NAMES
 ) -> tuple[LayerScheme, ...]:
-    """The layers of a text; what follows ``%`` is a comment, indentation does not matter.
+    """The layers of a text.
 
-    The last tensor of a level is the layer's output, as in Listing 1. Headings among ``level_names`` (from
-    the inside out) open a level, others a layer; a level without directives is left out. Raises InputError
-    naming the line that is wrong.
+    What follows ``%`` is a comment, and indentation does not matter. A heading among ``level_names`` (listed
+    from the inside out) opens a level, any other one a layer. A level without directives is left out. The
+    last tensor of a level is the layer's output, as in Listing 1. Raises InputError with the line that is
+    wrong.
     """
     layers: list[LayerScheme] = []
     levels: list[LevelScheme] = []
@@ -87,7 +88,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _finished(name: str, levels: list[LevelScheme], level_names: Sequence[str]) -> list[LayerScheme]:
-    """The layer that a heading or the end of the text closes."""
+    """The layer that a new heading or the end of the text completes; nothing before the first heading."""
     if not name:
         return []
     where = f"layer {name}"

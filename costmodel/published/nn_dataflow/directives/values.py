@@ -9,17 +9,17 @@ from math import ceil, prod
 from costmodel.errors import InputError
 
 Amounts = tuple[tuple[str, int], ...]
-"""A size, shift or step per dim, in the order in which they are written."""
+"""(dim, amount) pairs, each a size, shift or step, in the order in which they are written."""
 LARGEST = 2**20
-"""Of dims, moves and buffers of a level: counting looks at each position."""
+"""The largest size, shift, step or number of buffers; counting looks at each position, so this bounds it."""
 
 
 @dataclass(frozen=True)
 class TensorTile:
     """``tensor{name}(dim=size, ..., shr=shared)``: what a buffer of a level holds of a tensor.
 
-    With ``shared`` > 1 so many buffers hold the tile together, each an equal share of it. ``output``: the
-    layer accumulates into it.
+    ``shared`` buffers hold the tile together, each an equal part of it. ``output``: the layer accumulates
+    into this tensor.
     """
 
     name: str
@@ -38,20 +38,21 @@ class TensorTile:
 
     @property
     def words(self) -> int:
-        """Words of the whole tile, however many buffers hold it."""
+        """Words of the whole tile, whether one or several buffers hold it."""
         return prod(size for _, size in self.sizes)
 
     @property
     def held_words(self) -> int:
-        """Words in one buffer: its share of the tile."""
+        """Words in one buffer: its part of the tile, rounded up."""
         return ceil(self.words / self.shared)
 
 
 @dataclass(frozen=True)
 class Stack:
-    """``stack(dim+=shift, ..., replicas)``: buffers side by side, each ``shifts`` on from the one before.
+    """``stack(dim+=shift, ..., replicas)``: ``replicas`` buffers side by side.
 
-    All tensors of the level move that have the dims; without shifts the buffers hold the same.
+    What a buffer holds lies ``shifts`` further than what the one before it holds, in all tensors of the level
+    that have these dims. Without shifts all buffers hold the same.
     """
 
     shifts: Amounts
@@ -64,7 +65,10 @@ class Stack:
 
 @dataclass(frozen=True)
 class Update:
-    """``update(dim+=step, ...)``: in every iteration all tensors of the level move on by ``steps``."""
+    """``update(dim+=step, ...)``: in every iteration, the tiles of the level move on by ``steps``.
+
+    That holds for all tensors that have these dims.
+    """
 
     steps: Amounts
 
@@ -76,7 +80,10 @@ class Update:
 
 @dataclass(frozen=True)
 class LevelScheme:
-    """The directives of one level; stacks apply in order, ``updates`` are nested INNERMOST FIRST."""
+    """The directives of one level.
+
+    Each stack repeats what the stacks before it have built; ``updates`` are nested INNERMOST FIRST.
+    """
 
     name: str
     tensors: tuple[TensorTile, ...]
@@ -97,12 +104,12 @@ class LevelScheme:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Per dim what one buffer covers."""
+        """For each dim how much of it one buffer covers."""
         return {dim: size for tensor in self.tensors for dim, size in tensor.sizes}
 
     @property
     def parallelism(self) -> int:
-        """Buffers of the level below each buffer of the next one."""
+        """How many buffers of this level lie below each buffer of the next level."""
         return prod(stack.replicas for stack in self.stacks)
 
     @property
@@ -122,8 +129,8 @@ class LevelScheme:
 class LayerScheme:
     """One layer: ``levels`` INNERMOST FIRST; the last may be the memory that holds the whole tensors.
 
-    Tensors of equal name at several levels are parts of one another; a tensor that two layers name is handed
-    on between them.
+    A tensor has the same name at all levels: each level's tile is a part of the next one's. If two layers
+    name the same tensor, one produces it and the other consumes it.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A multi-node template as what the rest works on: an architecture, a node of it, a chip of tiles."""
+"""A multi-node device in the forms that the cost model takes: an architecture, one node of it, a chip."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ CONVOLUTION_SIDES: Sides = {
     "row_stationary": {"spatial_x": ("P", "K"), "spatial_y": ("R", "P", "C", "K")},
     "systolic": {"spatial_x": ("K",), "spatial_y": ("P", "Q")},
 }
-"""What may be spread over PE columns (x) and rows (y): a set's output rows and filter rows, and copies of
-sets for other channels; folds of a set may be stacked. Systolic: output channels by output pixels."""
+"""Which dims of a convolution may be spread over PE columns (x) and rows (y). Row-stationary: the output rows
+and filter rows of a set of PEs, and the channels of its copies; P on y stands for folds stacked in rows.
+Systolic: output channels by output pixels."""
 GEMM_SIDES: Sides = {
     "row_stationary": {"spatial_x": ("N",), "spatial_y": ("K", "N")},
     "systolic": {"spatial_x": ("N",), "spatial_y": ("M",)},
@@ -29,10 +30,13 @@ GEMM_SIDES: Sides = {
 def architecture(chip: MultiNode) -> Architecture:
     """All nodes as one stack of levels: DRAM, buffers spread below it, registers below each buffer.
 
-    A word that enters a PE costs the bus and the register; one that leaves it for the buffer the bus and the
-    buffer. The three buses make one bandwidth of a buffer. Idle energy stands at the one level that there is
-    once. Hops have no place in a stack of levels: see :func:`chip_of_nodes`. Raises InputError for a device
-    without broadcast: loops and levels count a word once for all buffers that take it at a time.
+    A word that enters a PE costs the energy of the bus and the register; one that leaves it for the buffer
+    that of the bus and the buffer. The bandwidths of the three buses are added up as one bandwidth of a
+    buffer. Idle energy is charged at DRAM, the one level that has a single instance. A stack of levels cannot
+    express hops: for these see :func:`chip_of_nodes`.
+
+    Raises InputError for a device without broadcast, because loops and levels always count a word once for
+    all buffers that take it at the same time.
     """
     for key in ("node_broadcast", "pe_broadcast"):
         if not getattr(chip, key):
@@ -78,7 +82,7 @@ def architecture(chip: MultiNode) -> Architecture:
 
 
 def node(chip: MultiNode) -> Architecture:
-    """One node with the DRAM to itself, and the idle energy of its share of the chip."""
+    """One node that has the whole DRAM, and an equal fraction of the chip's idle energy."""
     idle = chip.costs.idle_pj_per_cycle / chip.nodes
     alone = replace(
         chip, name=f"{chip.name}-node", columns=1, rows=1, costs=replace(chip.costs, idle_pj_per_cycle=idle)
@@ -89,11 +93,14 @@ def node(chip: MultiNode) -> Architecture:
 def chip_of_nodes(chip: MultiNode) -> Chip:
     """The nodes as a chip's tiles, for schedules of whole networks.
 
-    A chip counts a byte an element. An element is a word here: its sizes and bandwidths are in words, its
-    energies those of a word. DRAM's bandwidth is rounded down to whole words, and its ports are at both ends
-    of every row, not at the four corners. The template has no link bandwidth: links carry as many words as a
-    node's buses take. Idle energy is not counted, nor the bus for outputs that leave a PE. Layers without
-    weights run on the PEs, an operand a cycle.
+    A chip counts one byte for each element. Here an element is a word, so whatever the chip calls a byte is a
+    word: sizes, bandwidths and energies. Differences from the template:
+
+    - DRAM's bandwidth is rounded down to whole words, and its ports are at both ends of every row instead of
+      at the four corners.
+    - The template has no link bandwidth; links carry as many words a cycle as a node's buses take.
+    - Idle energy is not counted, nor is the bus energy of outputs that leave a PE.
+    - Layers without weights run on the PEs, one operand a cycle each.
     """
     costs, alone = chip.costs, node(chip)
     registers, buffer, _ = alone.levels
@@ -129,7 +136,7 @@ def chip_of_nodes(chip: MultiNode) -> Chip:
 
 
 def array_constraints(chip: MultiNode, layer: Layer) -> list[dict[str, Any]]:
-    """What the PE array's mapping allows, as ``constraints`` of a study: dims per side of the fan-out."""
+    """The dims that the array's mapping allows on each side of the fan-out, as ``constraints`` of a study."""
     sides = (CONVOLUTION_SIDES if "P" in layer.sizes else GEMM_SIDES)[chip.array_mapping]
     allowed = {side: [dim for dim in dims if dim in layer.sizes] for side, dims in sides.items()}
     return [{"level": "GBUF", **allowed}]

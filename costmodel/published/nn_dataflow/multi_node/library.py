@@ -1,7 +1,7 @@
 """Multi-node accelerators after KAPLA's template (Fig 4), and the two devices of its evaluation.
 
-The paper prints unit costs, the released files hold others (registers, buffers and DRAM differ 2 to 3.1
-times); the library has both, and :func:`load_multi_node` asks which.
+The unit costs that the paper prints differ from those of its released files: those of registers, buffers and
+DRAM by factors of 2 to 3.1. The library has both, and :func:`load_multi_node` asks which to use.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ FOLDER = Path(__file__).parent
 
 
 def multi_node_names() -> list[str]:
-    """The library's names, sorted."""
+    """The names of the library's devices, sorted."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
 def load_multi_node(name_or_path: str | Path, costs: str) -> MultiNode:
-    """The device that a library name or a file describes, with the set of unit costs of that name.
+    """The device that a library name or a file describes, with its set of unit costs called ``costs``.
 
-    Raises InputError for an unknown name, a file that is wrong (the format is that of
-    :mod:`costmodel.published.nn_dataflow.multi_node.reader`), and a set that the file does not have.
+    Raises InputError for an unknown name, for a wrong file (:mod:`.reader` has the format), and for a set of
+    unit costs that the file does not have.
     """
     from costmodel.formats.yaml.safe_yaml import load_yaml
     from costmodel.published.nn_dataflow.multi_node.reader import multi_node_from_document

@@ -9,14 +9,16 @@ from typing import Any, Literal, get_args
 from costmodel.errors import InputError
 
 ArrayMapping = Literal["row_stationary", "systolic"]
-"""How a node's PE array runs a layer: Eyeriss's row-stationary sets, or output pixels by output channels."""
+"""How a node's PE array runs a layer: by Eyeriss's row-stationary sets, or output pixels by output channels as
+a systolic array."""
 
 
 @dataclass(frozen=True)
 class EnergyTable:
-    """Energies in pJ: of a MAC, of a word's access per level and over a node's bus, of a word-hop.
+    """A named set of energies (pJ): of a MAC, a word's access at each level, a word on a node's bus, and a
+    word-hop.
 
-    ``idle_pj_per_cycle`` is the whole chip's. ``dram_words_per_cycle`` comes with them, because the two
+    ``idle_pj_per_cycle`` is the whole chip's. ``dram_words_per_cycle`` belongs to the set, because the two
     published sets disagree about it, too.
     """
 
@@ -43,10 +45,11 @@ class EnergyTable:
 class MultiNode:
     """``columns`` x ``rows`` nodes of ``pe_columns`` x ``pe_rows`` PEs, one MAC and registers each.
 
-    Sizes in words of ``word_bits``. Each of a node's three buses (weights, inputs, outputs) carries
-    ``bus_words_per_cycle``. With ``forwarding`` a node, or PE, takes from its neighbours what they hold
-    (same-level transfers); without it everything comes from the next level, which with ``broadcast`` sends a
-    word once to all that take it (next-level transfers).
+    Sizes are in words of ``word_bits``. Each of a node's three buses (weights, inputs, outputs) carries
+    ``bus_words_per_cycle``. ``node_forwarding``, ``pe_forwarding``: nodes, or PEs, take from their neighbours
+    what these hold (KAPLA's same-level transfers). Without that everything comes from the next level.
+    ``node_broadcast``, ``pe_broadcast``: the next level sends a word once to all that take it (next-level
+    transfers).
     """
 
     name: str
