@@ -121,6 +121,7 @@ def unit_hops(
 def _filter_hops(
     layer: LayerShape, working: list[tuple[NodeRanges, Sides]], corners: list[Sides], forward: bool
 ) -> int:
+    """Word-hops of the filters from the nearest corner to each node, or along trees from all corners."""
     total = 0
     for channels, places in _grouped(((one.inputs[1], one.outputs[1]), at) for one, at in working).items():
         nearest = sum(min(distance(corner, at) for corner in corners) for at in places)
@@ -129,6 +130,11 @@ def _filter_hops(
 
 
 def _output_hops(layout: Layout, made: tuple[Range, ...], places: list[Sides], forward: bool) -> int:
+    """Word-hops of the outputs ``made`` that all nodes at ``places`` have partial sums of.
+
+    With ``forward`` it is the mean of reading them to the node that is cheapest to reach, and of a tree that
+    joins all nodes to memory.
+    """
     if forward:
         read = min(layout.hops_to(made, [place], forward=False) for place in places)
         return ceil((read + layout.hops_to(made, places, forward=True)) / 2)

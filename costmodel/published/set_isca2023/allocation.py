@@ -32,6 +32,7 @@ def allocate(tiles: int, cycles: Sequence[float], least_utilization: float = 0.0
         more = left - sum(given[child] for child in waiting)
         if more == 0:
             break
+        # given / ideal is smallest where rounding down lost the largest fraction; ties go to the first child
         short = sorted(waiting, key=lambda child: (given[child] / ideal[child], child))[:more]
         for child in short:
             given[child] += 1

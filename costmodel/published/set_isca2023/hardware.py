@@ -74,7 +74,8 @@ def load_platform(name: str) -> Platform:
         return PLATFORMS[name]
     if mesh := re.fullmatch(r"(\d{1,3})x(\d{1,3})", name):
         columns, rows = int(mesh[1]), int(mesh[2])
-        # 2 x 1024 operations a cycle and tile: 0.5 GB/s a TOPS is a byte a cycle and tile
+        # a tile does 2 x 1024 operations a cycle, about 2 TOPS at 1 GHz. At 0.5 GB/s for each TOPS, that is a
+        # byte a cycle for each tile
         return Platform(columns, rows, dram_bytes_per_cycle=columns * rows)
     expected = f"one of {', '.join(PLATFORMS)}, or columns x rows such as 8x8"
     raise InputError("platform", expected, name, did_you_mean(name, PLATFORMS))

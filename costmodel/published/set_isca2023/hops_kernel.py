@@ -109,7 +109,7 @@ def _load(room: ReleasedWorkspace, placed: ReleasedPlacement, kind: Int, channel
 
 @called
 def _save(room: ReleasedWorkspace, placed: ReleasedPlacement) -> Int:
-    """Hops times bytes of the outputs written to DRAM."""
+    """Hops times bytes of the outputs written to DRAM; every part has outputs of its own."""
     mesh, ranges, parts = room.mesh, room.ranges, placed.parts
     hops = 0
     for k in range(parts[0]):

@@ -66,7 +66,7 @@ class IncrementalEvaluator:
     def segment(self, node: Node) -> SegmentCost:
         """The cost of a segment: a child of a root T cut, or a root of another kind.
 
-        It is looked up by the identity of the node first, because hashing a whole sub-tree takes longer.
+        It is looked up by the identity of the node first: that needs no hash of the whole sub-tree.
         """
         known = self._same_objects.get(id(node))
         if known is None:

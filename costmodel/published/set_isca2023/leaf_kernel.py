@@ -64,8 +64,8 @@ def search(
     placements that match a producer's, to have a good value to compare with early. The second loop takes
     partitions by ascending bound; one that is taken gets an infinite bound.
 
-    The released program takes the first of equally cheap ones, by row and then by order. So a partition whose
-    bound equals the best value is still tried if it comes earlier in the table.
+    Of equally cheap ones the first is taken, by row and then by order, as if all were tried in the table's
+    order. So a partition whose bound equals the best value is still tried if it comes earlier in the table.
     """
     best: Best = (np.inf, -1, 0, 0)
     for row in range(table.parts.shape[0]):
@@ -176,7 +176,7 @@ def _most_hops(table: ReleasedTable, prices: ReleasedPrices, row: Int, dram: Int
 
 @inlined
 def _value(table: ReleasedTable, prices: ReleasedPrices, row: Int, hops: Int, dram: Int) -> Any:
-    """The objective of a partition with these hops times bytes and DRAM bytes; links do not count."""
+    """The objective for these hops times bytes and DRAM bytes; contention on links does not count."""
     energy = table.energy_pj[row] + (hops * prices.hop_pj + dram * prices.dram_pj)
     cycles = max(table.cycles[row], ceil_divided(dram, prices.dram_bytes_per_cycle))
     return objective_value(energy, float(cycles), prices.exponent)

@@ -24,7 +24,7 @@ class ReleasedLeaf(NamedTuple):
     """One layer on tiles from number ``tile`` on, with its ``sources`` [n, WIDTH].
 
     ``to_dram``: whether its outputs go to DRAM. ``weight_share``: the number of batches of the leaf in the
-    whole run. Weights are loaded once a run, and each batch is charged one of so many equal parts.
+    whole run. Weights are loaded once a run, and each batch is charged this fraction of the load.
     """
 
     shape: Shape

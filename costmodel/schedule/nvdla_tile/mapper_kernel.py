@@ -185,6 +185,7 @@ def _rounds(spread: Spread, block: OutputBlock, sharing: Sharing) -> Rounds:
     # PEs along H, W and B work with the same weights; PEs along K read the same activations
     k, w, h = _ceil(spread.vectors_k, block.k), _ceil(spread.w, block.w), _ceil(spread.h, block.h)
     share_w, share_a = spread.pe_h * spread.pe_w * spread.pe_b, spread.pe_k
+    # neighbours can hold as many different blocks as there are of them, and no more than there are blocks
     shared_k, shared_w = min(k, share_w), min(w, share_a)
     outer_k = _ceil(k, shared_k) if sharing.weights else k
     outer_w = _ceil(w, shared_w) if sharing.activations else w
@@ -228,6 +229,7 @@ def _activations(
     columns = _low32(_across(work, spread, rounds.outer_w if sharing.activations else 1))
     rows = 1 if rounds.outer_w == 1 else rounds.h
     fetched = _low32(_strip(work, spread, rows) * _across(work, spread, 1))
+    # with variant 2 the inputs are read once from the global buffer, not once for each round along K
     once = sharing.weights and sharing.activations and not sharing.second_weights
     shared_read = fetched * (1 if once else rounds.outer_k)
     read = _operations(work) // work.k * spread.vectors_k * spread.pe_k
@@ -315,7 +317,7 @@ def _cycles(problem: NestProblem, spread: Spread, shared_read: Int, second_read:
 def _try(problem: NestProblem, spread: Spread, block: OutputBlock, sharing: Sharing, best: Array) -> None:
     """Count the energy and cycles of one nest; keep it if it is cheaper than ``best``.
 
-    Of equally cheap nests the first stays, as in the released program.
+    Of equally cheap nests the first one tried stays.
     """
     tile, work, exponent = problem.tile, problem.work, problem.exponent
     rounds = _rounds(spread, block, sharing)

@@ -9,8 +9,8 @@ from typing import Any, Literal, get_args
 from costmodel.errors import InputError
 
 ArrayMapping = Literal["row_stationary", "systolic"]
-"""How a node's PE array runs a layer: by Eyeriss's row-stationary sets, or output pixels by output channels as
-a systolic array."""
+"""How a node's PE array runs a layer: by Eyeriss's row-stationary sets, or as a systolic array, by output
+pixels and output channels."""
 
 
 @dataclass(frozen=True)
