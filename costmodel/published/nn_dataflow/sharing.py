@@ -40,7 +40,8 @@ class NodeGroup:
     def subgroup_sides(self, parts: int) -> Sides:
         """Rows and columns of the nodes that together hold ``parts`` parts.
 
-        As many of them as possible lie along the side with the shorter steps.
+        They are as few as divide the group evenly, and as many of them as possible lie along the side with
+        the shorter steps.
         """
         nodes = next(count for count in range(parts, self.size + 1) if self.size % count == 0)
         near = self.near
