@@ -1,8 +1,8 @@
 """Hops times bytes of all data of a placed leaf, compiled: from and to DRAM, and from producers' tiles.
 
-A range, here, is a box of a tensor along K, B, H and W that one part of the partition needs, or several: then
-they are its replicas. A span is the set of tiles that need it. A range is sent once, along a tree of links
-that reaches its span.
+A range is a box of a tensor that a part of the partition needs; several parts may need the same one, each on
+its tile (its replicas). A range is sent once, along a tree of links that reaches all of these tiles. Its span
+is the first and the last column of them; the mesh's ``lowest`` and ``highest`` have the rows in each column.
 """
 
 from __future__ import annotations
