@@ -1,7 +1,7 @@
 """The tile cost table (SET, section 4.2.2): what layers cost on tiles, from the costs of their tile parts.
 
-A schedule asks for a row by layer, samples and number of tiles; the row lists the partitions that pruning
-leaves, with energy and cycles each. A part's cost is either known beforehand or solved when it is asked for.
+A schedule asks for the rows of a layer, a batch and a number of tiles: one for each partition that pruning
+leaves, with its energy and cycles. A part's cost is known beforehand, or solved when a row needs it.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class TabledTileCosts:
     def normalized_cycles(self, layer: int) -> float:
         """Cycles of one sample of a layer on one tile.
 
-        They only say how many tiles a layer deserves. So where no mapping on one tile is known, the cycles
-        with all MAC units busy serve as well.
+        They only say how many tiles a layer deserves. So where one tile has no mapping, the cycles with all
+        MAC units busy serve as well.
         """
         it = self.graph.layers[layer]
         if not it.has_weights:
