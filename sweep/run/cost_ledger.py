@@ -1,4 +1,4 @@
-"""Schedules that wait for costs of their layers, and what is to be solved before they can go on."""
+"""Schedules that wait for costs of their layers, and the solves that these costs come from."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from sweep.tasks.schedule import ScheduleTask
 
 @dataclass
 class _Course:
-    """How far a schedule is: the costs that it is told, and the seconds that its solves have taken.
+    """How far one schedule is: the costs that its solver is told, and the seconds of its rounds so far.
 
-    Every round of a solver that asks as it goes begins anew with all that is known, so the last one is a
-    whole solve.
+    A solver that asks as it goes starts over in every round, with all costs that it has asked for; so its
+    last round is a whole solve. Any other solver has one round.
     """
 
     wanted: WantedCosts
     cpu_seconds: float = 0.0
     wall_seconds: float = 0.0
     asked_in_vain: bool = False
-    """Whether the last round asked for nothing that it was not told before it."""
+    """Whether the last round asked only for costs that it had been told: another would do the same."""
 
 
 class CostLedger:
     """Holds schedule tasks back until the costs that they need are known; each cost is solved once.
 
-    A solver that asks as it goes begins without any, and is begun again with what it asked for; of others the
-    whole table comes first. What a solver is told is what it asked for, and nothing that others did: its
-    answer does not depend on what happens to be in the store.
+    A solver that asks as it goes starts without any, and is started again with those that it asked for. Any
+    other solver waits for the whole table. A solver is told only what it asked for itself, even where more is
+    known: so its answer does not depend on what happens to be in the store.
     """
 
     def __init__(self, tables: CostTables) -> None:
@@ -43,16 +43,19 @@ class CostLedger:
         """By id of the schedule tasks that were begun and have no row yet."""
 
     def __len__(self) -> int:
-        """Schedule tasks that wait, or may yet ask."""
+        """How many schedule tasks were begun and have no row yet: each waits, or may yet ask."""
         return len(self._courses)
 
     def begin(self, task: ScheduleTask) -> list[CostTask]:
-        """The solves that ``task`` waits for and no other asked for; without any at all it is ready."""
+        """Let ``task`` wait for its costs; returns the solves among them that no other task asked for.
+
+        There may be none though it waits, for others' solves: :meth:`ready` tells.
+        """
         course = self._course(task)
         return self._wait(task, self._tables.tasks(task, course.wanted))
 
     def asked(self, task: ScheduleTask, answer: ReadOnlyDict[str, Any]) -> list[CostTask]:
-        """The same once a worker has said that it cannot go on: one task a request at least."""
+        """The same for the requests in ``answer``, with which a worker ended a round of ``task``."""
         course = self._course(task)
         course.cpu_seconds += answer["cpu_seconds"]
         course.wall_seconds += answer["wall_seconds"]
@@ -71,7 +74,7 @@ class CostLedger:
         return [by_id[new] for new in self._waiting.wait(task, by_id)]
 
     def ready(self, task: ScheduleTask) -> bool:
-        """Whether it waits for nothing."""
+        """Whether ``task`` waits for nothing."""
         return not self._waiting.waits(task)
 
     def awaited(self, task_id: str) -> bool:
@@ -84,7 +87,7 @@ class CostLedger:
         return self._waiting.answered(task.id)
 
     def lacking(self, task: ScheduleTask) -> str:
-        """Why a ready task cannot go on: costs whose solves failed; empty where it can."""
+        """Why a ready task cannot go on: costs whose solves failed, or asking in vain; empty where it can."""
         course = self._course(task)
         if course.asked_in_vain:
             return f"{task.solve.solver} asked again for costs that it had"
@@ -92,11 +95,12 @@ class CostLedger:
         return f"{unknown} could not be had" if unknown else ""
 
     def payload(self, task: ScheduleTask, states: Sequence[Any] = ()) -> dict[str, Any]:
-        """What travels to a worker, of a ready task; ``states`` as for :meth:`ScheduleTask.payload`."""
+        """What a worker is sent for a ready task; ``states`` as for :meth:`ScheduleTask.payload`."""
         return task.payload(self._tables.known(task, self._course(task).wanted), states)
 
     def finished(self, task: ScheduleTask, row: ReadOnlyDict[str, Any]) -> dict[str, Any]:
-        """The row of a schedule that asks no more, with the seconds of all its rounds."""
+        """The row of a schedule that is done, with the seconds of all its rounds; the ledger forgets it."""
+        # of a task whose epoch before failed there is no course
         course = self._courses.pop(task.id, _Course(WantedCosts()))
         spent = {
             "cpu_seconds": course.cpu_seconds + (row.get("cpu_seconds") or 0.0),

@@ -20,7 +20,7 @@ class _OpenDesign:
     tasks: tuple[str, ...]
     """Task ids in the order of the workload's tasks."""
     before: tuple[str, ...] = ()
-    """Of tasks that are the last of several epochs, the ids of the others."""
+    """Ids of the earlier epochs that the tasks go on from, where seeds exchange their trees."""
 
 
 @dataclass
@@ -35,16 +35,16 @@ class DesignLedger:
     answers: dict[str, AnswerSummary] = field(default_factory=dict)
     _waiting: WaitingLedger[_OpenDesign] = field(default_factory=WaitingLedger)
     _charged: set[str] = field(default_factory=set)
-    """The answered tasks whose CPU time is in the row of a design: of the first one that needed them."""
+    """Ids of the tasks whose CPU time some row has: that of the first design that needed them."""
 
     def knows(self, task_id: str) -> bool:
         """Whether the task is answered."""
         return task_id in self.answers
 
     def open(self, design: Design, tasks: Sequence[Task]) -> tuple[list[Task], DesignRow | None]:
-        """Wait for the answers to the design's ``tasks``; returns those that nobody has asked for yet.
+        """Let the design wait for the answers to its ``tasks``.
 
-        The row is there at once where every answer already is.
+        Returns the tasks that nobody has asked for yet and, where every answer is there, the design's row.
         """
         by_id = {task.id: task for task in tasks}
         before = tuple(task.id for task in with_epochs(tasks) if task.id not in by_id)
@@ -65,9 +65,10 @@ class DesignLedger:
         return design_row(self.study, entry.design) | self._effort({*entry.before, *entry.tasks}) | found
 
     def _effort(self, solves: set[str]) -> DesignRow:
-        """The columns that count the design's solves, and the CPU time of those it was first to need.
+        """The columns that count the design's solves, and the CPU time of those that it was first to need.
 
-        Epochs before answers that were in the store were in it, too, and nobody has read them.
+        A solve without an answer here is an epoch before a stored answer: it is stored as well, and nobody
+        had to read it. It counts as cached.
         """
         known = {task_id: self.answers[task_id] for task_id in solves if task_id in self.answers}
         cached = sum(answer.cached for answer in known.values())

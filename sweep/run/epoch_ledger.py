@@ -1,4 +1,4 @@
-"""Epochs of seeds that exchange their best trees: each waits until all seeds are through the one before."""
+"""The epochs of searches that exchange their best trees: each begins when all seeds have ended the last."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from sweep.tasks.schedule import ScheduleTask
 
 
 class EpochLedger:
-    """Holds epochs back until those before are answered, and hands their states on.
+    """Holds an epoch back until all seeds have ended the epoch before, and hands their states on to it.
 
-    The state of an epoch is read by the next epoch of all seeds, of which there are as many as tasks in
-    :attr:`ScheduleTask.before`. Once all of these are answered, nobody asks for it any more, and it is
-    forgotten: a state holds a seed's trees.
+    With n seeds, n tasks read each state: the next epoch of every seed, all of which have the same n tasks in
+    :attr:`ScheduleTask.before`. Once these n are answered the state is dropped, for it is large: it holds a
+    seed's trees.
     """
 
     def __init__(self) -> None:
         self._waiting = WaitingLedger[ScheduleTask]()
         self._states: dict[str, Any] = {}
-        """By id of answered tasks, where their searches go on from; None of failed ones."""
+        """By id of an answered task, the state from which its search goes on; None where the task failed."""
         self._readers_left: dict[str, int] = {}
-        """By id of a task, how many of the next epoch are not answered yet, once one is."""
+        """By id of a task, how many tasks of the next epoch are open; from the first one answered on."""
 
     def __len__(self) -> int:
-        """Tasks that wait."""
+        """How many tasks wait."""
         return len(self._waiting)
 
     def begin(self, task: ScheduleTask) -> list[ScheduleTask]:
-        """The epochs before ``task`` that no other asked for; it waits for all that are not answered."""
+        """Let ``task`` wait for the tasks before it; returns those of them that no other waited for."""
         unanswered = {before.id: before for before in task.before if before.id not in self._states}
         return [unanswered[new] for new in self._waiting.wait(task, unanswered)]
 
     def ready(self, task: ScheduleTask) -> bool:
-        """Whether it waits for nothing."""
+        """Whether ``task`` waits for nothing."""
         return not self._waiting.waits(task)
 
     def answered(self, task: ScheduleTask, row: ReadOnlyDict[str, Any]) -> list[ScheduleTask]:
@@ -48,7 +48,7 @@ class EpochLedger:
         return self._waiting.answered(task.id)
 
     def _read(self, task_id: str, readers: int) -> None:
-        """One more of the ``readers`` of a task's state is answered."""
+        """Count one of the ``readers`` of a task's state as answered; drop the state with the last."""
         left = self._readers_left.pop(task_id, readers) - 1
         if left:
             self._readers_left[task_id] = left
@@ -56,5 +56,5 @@ class EpochLedger:
             self._states.pop(task_id, None)
 
     def states(self, task: ScheduleTask) -> list[Any]:
-        """Where the searches of all seeds are before a ready task; None of those that failed."""
+        """The states of all seeds that a ready task goes on from; None for a seed that failed."""
         return [self._states[before.id] for before in task.before]

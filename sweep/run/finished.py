@@ -1,4 +1,4 @@
-"""A study to its front and report, and the front and report of a run that is there."""
+"""Run a study up to its front and report; read the front, and draw the report, of a run that is finished."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sweep.run.session import RuntimeChoice, run_study
 from sweep.study.study import Study
 
 RUNS = Path("runs")
-"""The folder, here, of run folders that nobody named another place for."""
+"""The folder, below the current one, for run folders whose path nobody chose."""
 
 
 def run_to_report(
@@ -32,8 +32,8 @@ def run_to_report(
 ) -> FinishedRun:
     """Run a study into ``output``, a folder or a URI (None: ``runs/NAME``), and draw its report there.
 
-    ``tally`` watches the run. Raises as :func:`sweep.run.session.run_study`; solves that fail are counted in
-    the answer.
+    ``tally`` watches the run. Raises what :func:`sweep.run.session.run_study` raises; failed solves raise
+    nothing and are counted in the answer.
     """
     with written_to(study, output) as folder:
         run = run_study(study, folder, place, observer=tally, resume=resume)
@@ -55,7 +55,7 @@ def run_to_report(
 def front_at(place: str, objectives: Sequence[str] = ()) -> RunFront:
     """The front of the run at ``place``, a folder or a URI, over ``objectives`` (none: the study's own).
 
-    Raises InputError for what is no run and for what is no objective, or none of the run's.
+    Raises InputError where there is no run, and for an objective that there is not or that the run lacks.
     """
     with run_at(place) as path:
         run = checked_run(path)
@@ -68,10 +68,10 @@ def front_at(place: str, objectives: Sequence[str] = ()) -> RunFront:
 
 
 def drawn_report(place: str, copy: Path | None = None) -> Path:
-    """Draw the report of a run again; what lies at a URI is brought to the folder ``copy`` for it.
+    """Draw the report of the run at ``place``, a folder or a URI, again; returns the path of the page.
 
-    ``copy`` None is ``runs/NAME``. Raises InputError for what is no run, and where the run is a folder
-    itself and a copy was asked for.
+    The report of a folder is drawn into it; InputError if a ``copy`` is asked for all the same. A run at a
+    URI is first copied to the folder ``copy``, None: ``runs/NAME``. InputError, too, where there is no run.
     """
     if is_uri(place):
         path = brought_home(place, copy or RUNS / name_of(place))

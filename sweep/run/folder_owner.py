@@ -1,8 +1,8 @@
-"""Whose results a run folder holds: those of one study, which its name tells.
+"""Which study a run folder belongs to: the one of that name, and no other.
 
-A study that was edited goes on in its folder: its designs are told apart by the hash of the resolved study.
-A study of another name is refused there. It would replace the lock file, and of designs that both have only
-the rows of the later one would stay.
+An edited study goes on in its folder: the hash of the resolved study tells its designs from earlier ones. A
+study of another name is refused there, for it would replace the lock file, and of a design that both studies
+have only the later row would stay.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def check_lock_file(folder: Path, study: str, shown: str = "") -> None:
 
 
 def check_rows(folder: Path, study: str) -> None:
-    """The same by the rows of designs, where no lock file can be read.
+    """The same from the rows of ``designs``, where no lock file can be read.
 
-    Raises DamagedFileError for a part that cannot be read: whoever has opened the folder to write to it has
-    set such parts aside.
+    Raises DamagedFileError for a part that cannot be read. Opening the folder to write to it sets such parts
+    aside, so after that there are none.
     """
     if named_in_lock(folder) is None:
         _check(str(folder), study, set(RunFolder(folder).read("designs", ["study"])["study"].to_pylist()))

@@ -1,4 +1,4 @@
-"""Where a run's results go: a folder of this machine, or a URI with a folder here in front of it."""
+"""Where a run's results go: a folder of this machine, or a URI, which a local folder mirrors."""
 
 from __future__ import annotations
 
@@ -20,19 +20,22 @@ from sweep.run.session import run_folder
 from sweep.study.study import Study
 
 COPIED_FROM = ".copied-from"
-"""In a copy of what lies at a URI: the URI. Only such a folder is replaced by a newer copy."""
+"""The file that says, in a local copy of a run, which URI it is of: only such a folder is overwritten."""
 
 
 @contextmanager
 def written_to(study: Study, output: str | None) -> Iterator[Path]:
-    """The folder to run the study in; behind a URI it holds what is there, and what it gets goes there."""
+    """The folder to run the study in.
+
+    For a URI it is a local mirror: it begins with what lies there, and what the run adds is sent there.
+    """
     if output is not None and is_uri(output):
         with mirrored(output, study.name) as folder:
             check_lock_file(folder, study.name, output)
             try:
                 yield folder
             except KeyboardInterrupt:
-                # nobody can draw it later without copying the rows: as far as the run got
+                # the report of what is there, for drawing it later would need a copy of all rows
                 with suppress(ResultsError):
                     write_report(folder)
                 raise
@@ -42,7 +45,7 @@ def written_to(study: Study, output: str | None) -> Iterator[Path]:
 
 @contextmanager
 def read_from(study: Study, output: str | None) -> Iterator[Path]:
-    """The study's run folder to look into; of a URI a copy that is gone after the block."""
+    """The study's run folder, for reading; of a URI a copy that is removed after the block."""
     if output is not None and is_uri(output):
         _warn_of_left(output)
         with tempfile.TemporaryDirectory(prefix="archsweep-") as place:
@@ -59,7 +62,7 @@ def read_from(study: Study, output: str | None) -> Iterator[Path]:
 
 @contextmanager
 def run_at(place: str) -> Iterator[Path]:
-    """A finished run's folder to look into; of a URI a copy that is gone after the block."""
+    """The folder of a finished run, for reading; of a URI a copy that is removed after the block."""
     if not is_uri(place):
         yield Path(place)
         return
@@ -68,9 +71,9 @@ def run_at(place: str) -> Iterator[Path]:
 
 
 def brought_home(uri: str, folder: Path) -> Path:
-    """``folder`` with what lies at a URI.
+    """Copy the results at a URI into ``folder``, and return it.
 
-    Raises InputError if that is no run, or if ``folder`` holds other results, which the copy would replace.
+    Raises InputError if there are none, or if ``folder`` holds other results, which the copy would replace.
     """
     copied = folder / COPIED_FROM
     if folder.is_dir() and RunFolder(folder).exists() and _text(copied) != uri:
@@ -92,7 +95,7 @@ def brought_home(uri: str, folder: Path) -> Path:
 
 
 def _warn_of_left(uri: str) -> None:
-    """Say what a look at the URI does not show."""
+    """Warn of results on this machine that have not been sent to the URI yet."""
     for folder in unsent_folders(uri):
         warnings.warn(
             f"{folder} holds results that may not be at the URI yet: a run is sending them, or the next run "
@@ -102,9 +105,9 @@ def _warn_of_left(uri: str) -> None:
 
 
 def name_of(uri: str) -> str:
-    """The last part of its path, which is what the study is called unless someone chose another name.
+    """The last part of the URI's path: the study's name, unless somebody chose another.
 
-    Raises InputError for one that names no folder, such as ``..``.
+    Raises InputError for a last part that names no folder, such as ``..``.
     """
     name = uri.partition("?")[0].rstrip("/").rpartition("/")[2]
     try:
@@ -115,6 +118,7 @@ def name_of(uri: str) -> str:
 
 
 def _local(study: Study, output: str | None) -> Path:
+    """The run folder on this machine; InputError for an empty ``output`` and for one that is a file."""
     if output is not None and not output.strip():
         raise InputError(
             "--output", "a folder or its URI", repr(output), "Leave it out for runs/STUDY; . is this folder."

@@ -1,4 +1,4 @@
-"""Designs that need no solve: a layer has no mapping there, or an evaluated design is better in any case."""
+"""Designs that need no solve: a layer has no mapping there, or an evaluated design dominates the bounds."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Objectives = NDArray[np.float64]
 
 
 def without_mapping(study: Study, design: Design, tasks: Sequence[MappingTask]) -> DesignRow | None:
-    """The row of a design on which a layer provably has no mapping, with the reason and its numbers."""
+    """The row of a design on which a layer provably has no mapping, with the reason; None: none is known."""
     for task in tasks:
-        # a padded dim may have factors that get round what stands in the way of its own
+        # an obstacle is proven for the dims as they are; a padded dim has other factors, which may avoid it
         if not task.rules.padding and (reason := _obstacle(task)):
             return infeasible_row(study, design, f"{task.layer.name}: {reason}")
     return None
@@ -44,8 +44,8 @@ class BoundsPruning:
     ``f <= b <= v``, and ``f < b <= v`` in one objective. So ``v`` is dominated by ``f`` and not on the front.
     Nor would ``v`` have taken another point ``w`` off the front: what ``v`` dominates, ``f`` dominates too.
 
-    This is about the designs proposed. A sampler that learns is told the bounds of a discarded design in
-    place of its objectives, and may propose others than it would have.
+    The proof is about the designs that were proposed. A sampler that learns is told the bounds of a discarded
+    design instead of its objectives, and may propose other designs than it would have.
     """
 
     def __init__(self, study: Study, workload: DesignWorkload) -> None:
@@ -56,6 +56,7 @@ class BoundsPruning:
         """Take in a ``designs`` row; only complete ones can dominate."""
         if row["status"] == "complete":
             point = self._point(row)
+            # what the new point dominates or equals adds nothing to what it dominates itself
             worse = (point <= self._front).all(axis=1)
             self._front = np.vstack([self._front[~worse], point])
 

@@ -35,26 +35,26 @@ class RunObserver:
     """Watches a run and does nothing: the base of the progress bar, of logs, of tests."""
 
     def counted(self, done: int, total: int) -> None:
-        """So many of the designs are counted, before the run starts."""
+        """``done`` of ``total`` designs are counted; called while the study is planned, before the run."""
 
     def planned(self, plan: StudyPlan) -> None:
-        """The run is about to start."""
+        """The run is about to start; ``plan`` says how many solves are open."""
 
     def answered(self, row: dict[str, Any]) -> None:
-        """One task has its answer: the row of its table, of a cached one the part that designs need."""
+        """One task has its answer, ``row``; a stored one may lack columns that no design needs."""
 
     def asked(self, solves: int) -> None:
-        """Schedules wait for so many more solves."""
+        """Solvers asked for costs that take ``solves`` more solves, which no plan could count."""
 
     def designed(self, row: DesignRow) -> None:
         """One design has its row."""
 
 
 class StudyRun:
-    """One study on its way into one run folder; equal tasks are solved once, whoever solved them before.
+    """Runs one study into one run folder; of equal tasks, one is solved, in this run or an earlier one.
 
-    ``store`` is the folder of run folders whose answers are reused, or these; None solves everything.
-    ``workload`` is what the study asks of every design, where its plan has made that already.
+    ``store`` has the answers of earlier runs: the folder of their run folders, or the opened store. None
+    solves everything. ``workload`` is what the study asks of every design; None makes it anew.
     """
 
     def __init__(
@@ -73,22 +73,23 @@ class StudyRun:
         self.pruning = BoundsPruning(study, self.ledger.workload) if study.search.prune_by_bounds else None
         self._study_id = study_id(study)
         self._solving: dict[str, Task | CostTask] = {}
-        """By id, what the runtime has and has not completed."""
+        """By id, the tasks that the runtime was given and has not completed."""
         self._costs = CostLedger(CostTables(self.store))
         self._needed = deque[CostTask]()
-        """Costs that schedules wait for and that the runtime has not been given yet."""
+        """Cost tasks that schedules wait for, to be given to the runtime next."""
         self._epochs = EpochLedger()
         self._ready = deque[ScheduleTask]()
-        """Schedules that wait for nothing any more and that the runtime has not been given yet."""
+        """Schedules that wait for nothing any more, to be given to the runtime next."""
         folder = RunFolder(writer.path)
         self._held = {task_id for table in ANSWER_TABLES for task_id in folder.answered(table.name)}
-        """The tasks whose answers this folder has from an earlier run."""
+        """Ids of the tasks whose rows this folder has from an earlier run."""
 
     def explore(self, runtime: Runtime) -> None:
-        """Run until every proposed design has its row; a failed solve is a row, not the end."""
+        """Run until every proposed design has its row; a failed solve makes a failed row and ends nothing."""
         for completion in complete_all(runtime, self._submissions(runtime)):
             check_environment(completion)
             task = self._solving.pop(completion.key)
+            # a solver that asks as it goes has stopped for want of costs: it is begun again with them
             if isinstance(task, ScheduleTask) and completion.value and "needs" in completion.value:
                 needed = self._costs.asked(task, completion.value)
                 self.observer.asked(len(needed))
@@ -97,27 +98,36 @@ class StudyRun:
                 self._file(task, answer_row(completion))
 
     def _submissions(self, runtime: Runtime) -> Iterator[tuple[str, Any] | None]:
-        """The solves nobody has done yet; None where it is better to know more before the next design."""
+        """(id, payload) of each task to solve; None where the next one depends on an answer to come.
+
+        :func:`clusters.runtime.complete_all` draws from here as the runtime has capacity; after None it waits
+        for a completion.
+        """
         while not self.search.finished:
             yield from self._while_busy(runtime)
             yield from self._prepared()
             batch = [(design, tasks_of(self.ledger.workload, design)) for design in self.search.ask()]
+            # one look into the store for the whole batch: each reads files
             stored = self._stored(task for _, tasks in batch for task in with_epochs(tasks))
             for design, tasks in batch:
                 yield from self._while_busy(runtime)
                 yield from self._prepared()
                 yield from self._open(design, tasks, stored)
+        # every design is open; the schedules left wait for costs, or for the epoch before
         while self._ready or self._costs or self._epochs:
             yield from self._prepared()
             yield None
 
     def _while_busy(self, runtime: Runtime) -> Iterator[None]:
-        """Let workers that have enough to do finish some, where proposals or discards follow from that."""
+        """None as long as the workers have enough to do, where answers decide what is solved next.
+
+        A search that learns proposes better, and bounds discard more, the more answers there are.
+        """
         while (self.search.learns or self.pruning) and runtime.pending >= FEWEST_A_WORKER * runtime.workers:
             yield None
 
     def _stored(self, tasks: Iterable[Task]) -> dict[str, dict[str, Any]]:
-        """What the store knows of these tasks and this run does not yet."""
+        """By id, the stored rows of the ``tasks`` that this run has no answer to yet."""
         if self.store is None:
             return {}
         unknown = [task for task in tasks if not self.ledger.knows(task.id)]
@@ -129,7 +139,7 @@ class StudyRun:
     def _open(
         self, design: Design, tasks: list[Task], stored: dict[str, dict[str, Any]]
     ) -> Iterator[tuple[str, Any]]:
-        """Open a design, and yield what is to be solved for it."""
+        """Open a design, and yield (id, payload) of the solves that it is the first to need."""
         row = self._without_solves(design, tasks, stored)
         new, row = ([], row) if row else self.ledger.open(design, tasks)
         if row is not None:
@@ -144,10 +154,11 @@ class StudyRun:
                 yield task.id, task.content
 
     def _begin(self, task: ScheduleTask, stored: dict[str, dict[str, Any]]) -> Iterator[tuple[str, Any]]:
-        """What a schedule needs comes first: the epoch before of all seeds, or costs of layers."""
+        """Yield what a schedule waits for: costs of layers or, of a later epoch, all seeds' epoch before."""
         if not task.before:
             self._hold(task, self._costs.begin(task))
         else:
+            # a later epoch needs the costs that the first one waited for: by then they are known
             before = self._epochs.begin(task)
             if self._epochs.ready(task):
                 self._ready.append(task)
@@ -159,9 +170,9 @@ class StudyRun:
         yield from self._prepared()
 
     def _prepared(self) -> Iterator[tuple[str, Any]]:
-        """Costs that schedules wait for, then the schedules that wait for nothing.
+        """Yield the costs that schedules wait for, then the schedules that wait for nothing.
 
-        Those that lack what they waited for have a failed row.
+        A schedule whose costs or epoch before could not be solved gets a failed row instead.
         """
         while self._needed:
             need = self._needed.popleft()
@@ -178,17 +189,18 @@ class StudyRun:
                 yield task.id, self._costs.payload(task, states)
 
     def _hold(self, task: ScheduleTask, needed: list[CostTask]) -> None:
-        """Have solved what a schedule cannot go on without."""
+        """Queue the costs that a schedule waits for, or the schedule itself where it waits for none."""
         self._needed.extend(needed)
         if self._costs.ready(task):
             self._ready.append(task)
 
     def _file(self, task: Task | CostTask, answer: dict[str, Any]) -> None:
-        """Write the row of a task, and go on with what waits for it."""
+        """Write the row of a solved task, and release what waits for it."""
         row = self._identity(task) | answer
         if isinstance(task, ScheduleTask):
             row = self._costs.finished(task, row)
         self.writer.append(task.table, row)
+        # a MappingTask is a cost if schedules wait for it, and else one that designs ask for
         if isinstance(task, CostTask) and self._costs.awaited(task.id):
             self.observer.answered(row)
             self._ready.extend(self._costs.answered(task, row))
@@ -197,7 +209,10 @@ class StudyRun:
             self._record(task, row)
 
     def _without_solves(self, design: Design, tasks: list[Task], stored: Collection[str]) -> DesignRow | None:
-        """The row of a design that breaks a constraint, can have no answer, or is discarded by its bounds."""
+        """The row of a design for which nothing has to be solved; None for any other.
+
+        Such a design breaks a constraint, provably has no answer, or its bounds are dominated.
+        """
         if not design.feasible:
             return design_row(self.study, design)
         if reason := self.ledger.workload.obstacle(design):
@@ -209,12 +224,14 @@ class StudyRun:
         return row
 
     def _reuse(self, task: Task, row: dict[str, Any]) -> None:
+        """Take a stored row as the task's answer; copy it into this folder unless it is from here."""
         cached = {"cached": True, "from_study": row["from_study"] or row["study"]}
         if task.id not in self._held:
             self.writer.append(task.table, {**row, **self._identity(task), **cached})
         self._record(task, row | cached)
 
     def _record(self, task: Task, row: dict[str, Any]) -> None:
+        """Enter the answer that designs asked for; close the designs that it completes."""
         self.observer.answered(row)
         if isinstance(task, ScheduleTask):
             self._ready.extend(self._epochs.answered(task, row))
@@ -222,6 +239,7 @@ class StudyRun:
             self._close(complete)
 
     def _close(self, row: DesignRow) -> None:
+        """Write a design's row, and tell whatever learns from it."""
         self.writer.append("designs", row | {"study_id": self._study_id})
         if self.pruning:
             self.pruning.evaluated(row)

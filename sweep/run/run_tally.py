@@ -17,16 +17,16 @@ OUTCOMES = {
     "failed": "failed",
 }
 MOST_REASONS, LONGEST_REASON = 3, 200
-"""Of the reasons why solves failed: how many are said at the end of a run, and how long each may be."""
+"""How many reasons of failed solves the end of a run names, and the most characters of each."""
 
 
 class RunTally(RunObserver):
-    """What became of solves and designs so far.
+    """Counts what became of solves and designs so far.
 
-    ``total`` solves are known of, ``done`` have an answer, ``hits`` of them from the store, ``failures``
-    without one; ``errors`` counts the failures by their reason. ``schedule_cpu_seconds`` are those of
-    answers about whole networks, ``layer_cpu_seconds`` of those about layers; what came from the store is in
-    neither.
+    ``total``: solves known of. ``done``: those that ended; among them ``hits`` were answered from the store
+    and ``failures`` failed, which ``errors`` counts by their reason. ``schedule_cpu_seconds``: CPU time spent
+    on whole networks, schedules. ``layer_cpu_seconds``: on everything else; answers from the store count in
+    neither. ``designs`` counts designs by status, ``trials`` has the Optuna numbers of those with a row.
     """
 
     def __init__(self) -> None:
@@ -62,10 +62,11 @@ class RunTally(RunObserver):
 
     @property
     def summary(self) -> str:
-        """What became of the designs; repeated proposals are the trials that have no design of their own."""
+        """What became of the designs, and how many proposals repeated earlier ones, as one sentence."""
         kinds = [
             f"{self.designs[status]} {said}" for status, said in OUTCOMES.items() if self.designs[status]
         ]
+        # trials count from 0: a number below the largest that has no design repeated an earlier proposal
         if repeats := max(self.trials, default=-1) + 1 - len(self.trials):
             kinds.append(f"{repeats} proposals repeated earlier ones")
         return f"{self.designs.total()} designs: {', '.join(kinds)}"
@@ -82,7 +83,7 @@ class RunTally(RunObserver):
 
 
 class WarningTally(RunTally):
-    """A tally that says the plan's warnings as Python warnings; for runs that draw no progress."""
+    """A tally that raises the plan's warnings as Python warnings; for runs without a progress bar."""
 
     def planned(self, plan: StudyPlan) -> None:
         super().planned(plan)

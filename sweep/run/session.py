@@ -86,7 +86,7 @@ def run_folder(study: Study, output: Path | None = None) -> Path:
 
 
 def store_of(folder: Path) -> Path:
-    """The folder of run folders that a run folder is in: stored answers are looked up in all of them."""
+    """The folder that a run folder lies in: stored answers are looked up in all run folders there."""
     # the parent of "." and of "a/.." cannot be told from the text
     return folder.parent if folder.name not in ("", "..") else folder.resolve().parent
 
@@ -101,10 +101,10 @@ def run_study(
 ) -> RunFolder:
     """Run a study to its end and return its folder; with ``resume``, stored answers are used again.
 
-    Wrong input raises InputError, and so does a folder that holds the results of a study of another name; a
-    folder that cannot be written raises ResultsError; all before any solve. A failed solve is a row with its
-    error. No runtime is started where the store holds every answer of a grid or random search. An Optuna
-    search goes on from its journal in the folder; without ``resume`` it starts anew.
+    Raises InputError for wrong input and for a folder that holds the results of a study of another name, and
+    ResultsError for a folder that cannot be written; all before any solve. A failed solve raises nothing: its
+    row has the error. No Ray cluster is started where the store holds every answer of a grid or random
+    search. An Optuna search goes on from its journal in the folder; without ``resume`` it starts anew.
     """
     folder = run_folder(study, output)
     check_lock_file(folder, study.name)
@@ -129,7 +129,7 @@ def run_study(
 
 
 def _limit_too_low(error: MemoryLimitError, study: Study) -> InputError:
-    """The error in the words of the option, in whole MiB that are not too few."""
+    """The runtime's error as one about the option ``--memory-limit``; bytes are rounded up to whole MiB."""
     taken, least, limit = (
         -(-size // (1 << 20)) for size in (error.taken_bytes, error.least_bytes, error.limit_bytes)
     )

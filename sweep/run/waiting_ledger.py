@@ -11,10 +11,10 @@ Waiter = TypeVar("Waiter", bound=Hashable)
 class WaitingLedger(Generic[Waiter]):
     """Waiters, each with the ids of the answers that it still lacks.
 
-    An id is to be solved once, however many wait for it: :meth:`wait` returns it to the first who asks only.
-    Nothing is kept of an id that nobody waits for any more, nor of a waiter that lacks nothing. So whoever
-    calls :meth:`wait` leaves out what is known already, and lets somebody wait for all that is being solved:
-    else it would be solved again.
+    An id is solved once, however many wait for it: :meth:`wait` returns it to the first waiter only, and that
+    caller has it solved. The ledger forgets an id once it is answered. So a caller of :meth:`wait` must leave
+    out the ids whose answers it has, and some waiter must wait for every id that is being solved: otherwise
+    the id would look new and be solved again.
     """
 
     def __init__(self) -> None:
@@ -27,9 +27,9 @@ class WaitingLedger(Generic[Waiter]):
         return len(self._lacking)
 
     def wait(self, waiter: Waiter, ids: Iterable[str]) -> list[str]:
-        """Let ``waiter`` wait for all of ``ids``; returns those that no other waits for, each one once.
+        """Let ``waiter`` wait for all of ``ids``; returns those that nobody waited for before, each once.
 
-        A waiter that waits already goes on to lack what it lacked. Without any ids it is not entered.
+        What the waiter lacked before, it goes on lacking. Without ids it is not entered.
         """
         distinct = dict.fromkeys(ids)
         if not distinct:
@@ -43,7 +43,7 @@ class WaitingLedger(Generic[Waiter]):
         return new
 
     def waits(self, waiter: Waiter) -> bool:
-        """Whether an answer that ``waiter`` asked for is still to come."""
+        """Whether ``waiter`` still lacks an answer."""
         return waiter in self._lacking
 
     def is_awaited(self, answer_id: str) -> bool:
