@@ -1,4 +1,4 @@
-"""Costs of layers that schedules are told: which solves they come from, and what is known of them so far."""
+"""The costs of layers that schedulers are told: which solves they come from, and which are known so far."""
 
 from __future__ import annotations
 
@@ -22,23 +22,26 @@ CostTask = TileTask | MappingTask
 
 @dataclass(frozen=True)
 class WantedCosts:
-    """What a schedule is to be told: costs of parts of layers on a tile, and of layers on the whole chip."""
+    """The costs that a scheduler waits for: of tile parts, and of layers mapped on the whole chip."""
 
     parts: Collection[TilePart] = ()
     whole_chip: ReadOnlyDict[tuple[int, int], MappingTask] = field(default_factory=dict)
-    """By number of the layer and batch."""
+    """By number of the layer and batch, the task whose mapping the cost is counted from."""
 
     def __len__(self) -> int:
         return len(self.parts) + len(self.whole_chip)
 
     def __or__(self, other: WantedCosts) -> WantedCosts:
-        """Both together: each once, in the order in which they were asked for."""
+        """The costs of both, each once, in the order in which they were asked for."""
         parts = dict.fromkeys((*self.parts, *other.parts))
         return WantedCosts(parts.keys(), {**self.whole_chip, **other.whole_chip})
 
 
 def wanted_at_first(task: ScheduleTask) -> WantedCosts:
-    """All that a schedule may ask for; nothing yet for a solver that asks as it goes."""
+    """The costs that ``task`` waits for before its first round: all that its trees may have.
+
+    None for a solver that asks as it goes.
+    """
     if task.solve.asks:
         return WantedCosts()
     whole_chip: dict[tuple[int, int], MappingTask] = {}
@@ -50,14 +53,17 @@ def wanted_at_first(task: ScheduleTask) -> WantedCosts:
 
 
 def wanted_for(task: ScheduleTask, request: Request) -> WantedCosts:
-    """What answers a request of the task's solver."""
+    """The costs that answer a request of the task's solver."""
     demand = task.demand
     parts = requested_parts(demand.graph, request, demand.tile, demand.pruning)
     return WantedCosts(parts, _on_the_whole_chip(task, request))
 
 
 def _on_the_whole_chip(task: ScheduleTask, request: Request) -> dict[tuple[int, int], MappingTask]:
-    """The task that maps a layer on the whole chip; none for one without products, which needs no mapping."""
+    """The task that maps the request's layer on the whole chip, by number of the layer and batch.
+
+    Empty where the request is for tiles, and for a layer without products, which needs no mapping.
+    """
     layer = task.network.graph.layers[request.layer]
     if not (request.on_whole_chip and layer.has_weights):
         return {}
@@ -74,19 +80,19 @@ class CostTables:
         self._tiles, self._whole_chips = TileTable(store), WholeChipTable(store)
 
     def tasks(self, task: ScheduleTask, wanted: WantedCosts) -> list[CostTask]:
-        """The solves whose answers are wanted and not known; one may give what others want as well."""
+        """The solves that ``wanted`` waits for; other schedules may wait for the same."""
         on_tiles = self._tiles.tasks(task.on.source, wanted.parts)
         return [*on_tiles, *self._whole_chips.open_tasks(wanted.whole_chip.values())]
 
     def record(self, task: CostTask, row: ReadOnlyDict[str, Any]) -> None:
-        """Enter the row of a solve; a failed one leaves its costs unknown."""
+        """Enter the row of a solve; the costs of a failed one stay unknown."""
         if isinstance(task, TileTask):
             self._tiles.record(task, row)
         else:
             self._whole_chips.record(task, row)
 
     def unknown(self, task: ScheduleTask, wanted: WantedCosts) -> str:
-        """Which of the wanted costs are not known, in words; empty where all are."""
+        """How many of the wanted costs are not known, in words; empty where all are known."""
         parts = len(self._tiles.open_parts(task.on.source, wanted.parts))
         layers = len(self._whole_chips.open_tasks(wanted.whole_chip.values()))
         said = [f"{parts} tile costs"] if parts else []
@@ -94,7 +100,7 @@ class CostTables:
         return " and ".join(said)
 
     def known(self, task: ScheduleTask, wanted: WantedCosts) -> KnownCosts:
-        """The wanted costs, all of which are known: what the solver is told."""
+        """The wanted costs as values, once :meth:`unknown` is empty: what the solver is told."""
         parts = self._tiles.part_costs(task.on.source, wanted.parts)
         if not task.on.alone:
             return KnownCosts(parts)

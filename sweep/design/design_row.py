@@ -97,7 +97,10 @@ def without_answer(bad: Sequence[tuple[str, str]]) -> DesignRow:
 
 
 def objectives(design: Design, energy_pj: float, cycles: int) -> DesignRow:
-    """The columns a study may minimise; each grows with energy and cycles, so bounds give bounds."""
+    """The columns that a study may minimise.
+
+    No column falls when energy or cycles grow, so lower bounds on these two give lower bounds on all.
+    """
     return {
         "area_um2": area_um2(design.hardware),
         "energy_pj": energy_pj,
@@ -108,9 +111,10 @@ def objectives(design: Design, energy_pj: float, cycles: int) -> DesignRow:
 
 
 def whole_cycles(cycles: float) -> int:
-    """A sum of cycles with weights in the column ``cycles``: rounded, and one where less than one is left.
+    """A weighted sum of cycles as the column ``cycles`` has it: rounded, and at least 1.
 
-    5 cycles at a weight of 0.5 are 2.5, and 2 in the column. It keeps the order of sums and of their bounds.
+    5 cycles at a weight of 0.5 are 2.5, and 2 in the column. A larger sum never rounds to less, so a bound
+    that is rounded the same way stays a bound.
     """
     return max(1, round(cycles))
 
@@ -118,7 +122,8 @@ def whole_cycles(cycles: float) -> int:
 def complete(design: Design, found: tuple[float, int], bounds: tuple[float, float]) -> DesignRow:
     """The columns of a design whose energy (pJ) and cycles were ``found``, with proven ``bounds`` on both.
 
-    ``found`` cycles are those of :func:`whole_cycles`; a bound of 2.5 on a sum of cycles bounds them by 2.
+    The cycles in ``found`` are rounded by :func:`whole_cycles`, so the bound on them is rounded where that
+    lowers it: a sum of at least 2.5 cycles may stand in the column as 2.
     """
     (energy, cycles), (energy_bound, cycles_bound) = found, bounds
     cycles_bound = min(cycles_bound, float(whole_cycles(cycles_bound)))
@@ -132,7 +137,7 @@ def complete(design: Design, found: tuple[float, int], bounds: tuple[float, floa
 
 
 def objective_bounds(study: Study, design: Design, energy_pj: float, cycles: float) -> list[float]:
-    """Bounds on the study's objectives from those on energy and cycles; 0, where these say nothing of one."""
+    """Lower bounds on the study's objectives from those on energy and cycles; 0 where these say nothing."""
     known = cast(dict[str, Any], objectives(design, energy_pj, whole_cycles(cycles)))
     return [float(known.get(name, 0.0)) for name in study.objectives]
 

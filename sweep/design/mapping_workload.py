@@ -31,7 +31,7 @@ from sweep.tasks.summaries import AnswerSummary, MappingSummary, ScratchpadSumma
 class LayerDemand:
     """One distinct layer shape of one network, which runs ``count`` times in a run of the network.
 
-    ``network`` is the name that the study shows it under: two batches of one network are two networks.
+    ``network`` is the name under which the study shows the network: two batches of one are two networks.
     """
 
     network: str
@@ -41,7 +41,7 @@ class LayerDemand:
 
     @property
     def runs(self) -> float:
-        """How often the layer runs in all: its count times the weight of its network."""
+        """How often the layer runs in the design's sums: its count times the weight of its network."""
         return self.count * self.weight
 
     @cached_property
@@ -76,7 +76,7 @@ def mapping_settings(study: Study) -> SolveSettings:
 
 
 class MappingWorkload:
-    """The workload of a study of architectures: a mapping a demand, then a scratchpad plan a network."""
+    """The workload of a study of architectures: a mapping for each demand and a plan for each network."""
 
     def __init__(self, study: Study, demands: tuple[LayerDemand, ...]) -> None:
         self.demands = demands
@@ -86,6 +86,7 @@ class MappingWorkload:
             architecture = load_architecture(study.architecture)
         check_rules(settings.rules, architecture, layers, study.where)
         rules = constrained_by_timeloop(settings.rules, study.architecture, layers)
+        # one for each demand: constraints of Timeloop files hold for some kinds of layers only
         self._settings = [replace(settings, rules=asked) for asked in rules]
         self._scratchpads = ScratchpadPlans.of(study)
         self.asked = {"layers": sum(demand.count for demand in demands)}
@@ -93,7 +94,7 @@ class MappingWorkload:
             self.asked["scratchpads"] = len(study.networks)
 
     def tasks(self, design: Design) -> list[Task]:
-        """One mapping task a demand, then a scratchpad task a network, in their orders.
+        """One mapping task for each demand, then one scratchpad task for each network, in their orders.
 
         Equal shapes of different networks are equal tasks.
         """
@@ -104,7 +105,7 @@ class MappingWorkload:
         return [*maps, *(self._scratchpads.tasks(design.architecture) if self._scratchpads else [])]
 
     def obstacle(self, design: Design) -> str:
-        """Why some network has no plan in the design's scratchpad; empty where it may have one."""
+        """Why some network has no plan in the design's scratchpad; empty where none is known to lack one."""
         return self._scratchpads.obstacle(design.architecture) if self._scratchpads else ""
 
     def bounds(self, tasks: Sequence[Task]) -> tuple[float, float]:
@@ -131,7 +132,7 @@ class MappingWorkload:
 
 
 def _totals(design: Design, demands: tuple[LayerDemand, ...], answers: list[MappingSummary]) -> DesignRow:
-    """Sums over all networks: layers one after the other, times their counts and the network's weight."""
+    """Sums over all layers, which run one after the other, each times its count and network's weight."""
     energy, cycles = _sums(demands, [(answer.energy_pj, answer.cycles) for answer in answers])
     bounds = _sums(demands, [(answer.energy_bound_pj, answer.cycles_bound) for answer in answers])
     levels: Counter[str] = Counter()
@@ -141,11 +142,15 @@ def _totals(design: Design, demands: tuple[LayerDemand, ...], answers: list[Mapp
 
 
 def problem_of(task: MappingTask) -> MappingProblem:
+    """The problem that the task has solved."""
     return MappingProblem(task.architecture, task.layer, task.settings.objective, task.rules)
 
 
 def _sums(demands: tuple[LayerDemand, ...], parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    """Energy and cycles of all runs of all layers, added in the order of the demands."""
+    """Energy (pJ) and cycles of all runs of all layers, from those of one run of each.
+
+    Values and bounds are added in the same order, the demands', so that rounding keeps bounds below values.
+    """
     energy = cycles = 0.0
     for demand, (energy_pj, layer_cycles) in zip(demands, parts, strict=True):
         energy += demand.runs * energy_pj
@@ -156,6 +161,7 @@ def _sums(demands: tuple[LayerDemand, ...], parts: Iterable[tuple[float, float]]
 def _by_network(
     demands: tuple[LayerDemand, ...], task_ids: Sequence[str], answers: list[MappingSummary]
 ) -> dict[str, dict[str, Any]]:
+    """The column ``networks``: of each network its sums without its weight, and its distinct layers."""
     networks: dict[str, dict[str, Any]] = {}
     for demand, task_id, answer in zip(demands, task_ids, answers, strict=True):
         nothing_yet = {"weight": demand.weight, "energy_pj": 0.0, "cycles": 0, "layers": []}

@@ -1,4 +1,4 @@
-"""What no schedule of a task is below, known before any tile cost is."""
+"""Lower bounds on the schedules of a task that hold before any tile cost is known."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ from sweep.tasks.schedule import ScheduleTask
 
 
 def ideal_cost(tile: Tile, share: TilePart) -> TilePartCost:
-    """What a share would cost on a tile whose MACs are always busy and whose inner buffers are free.
+    """What a tile part would cost if the tile's MACs were always busy and its inner buffers free.
 
-    No mapping solver finds less: every product is one MAC's work for a cycle, and takes its energy.
+    No mapping costs less, because each product takes a MAC one cycle and the energy of one MAC.
     """
+    # the first six numbers of a part are C, K, P, Q, R and S
     macs = prod((*share[:6], share.b, share.groups))
     return TilePartCost(macs * tile.mac_pj, -(-macs // tile.macs))
 
 
 def ideal_costs(demand: TileCostDemand) -> dict[TilePart, TilePartCost]:
-    """Those of all shares of a demand."""
+    """The ideal costs of all tile parts of a demand."""
     return {share: ideal_cost(demand.tile, share) for share in demand.tile_parts()}
 
 
 def bounds_before(task: ScheduleTask) -> tuple[float, float]:
     """Proven lower bounds on energy_pj and cycles of the task's schedules; 0 where some layer cannot run."""
     demand = task.demand
-    # of solvers that ask as they go the whole table is never made, and floors fall back on the work
+    # The table of a solver that asks as it goes is never complete; without it the bounds count MACs only.
+    # Of layers on the whole chip nothing is known: {} where they are offered, None where they are not.
     known = KnownCosts({} if task.solve.asks else ideal_costs(demand), {} if task.on.alone else None)
     costs = known.table(demand.graph, task.on.chip, demand.pruning)
     found = lower_bounds(demand.graph, task.on.chip, demand.batch, costs)

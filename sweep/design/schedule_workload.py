@@ -34,13 +34,16 @@ FAMILY = "schedule"
 
 @dataclass(frozen=True)
 class Scheduler:
-    """One of a study's schedulers: a solve for each of its seeds, in ``epochs`` parts."""
+    """One of a study's schedulers: a solve for each seed, each in as many parts as there are ``epochs``."""
 
     solves: tuple[ScheduleSolve, ...]
     epochs: int
 
     def tasks(self, network: ScheduledNetwork, on: TiledChip, demand: TileCostDemand) -> list[ScheduleTask]:
-        """One task a seed; where seeds exchange their trees, those of the last epoch."""
+        """One task for each seed; where seeds exchange their trees, those of the last epoch.
+
+        The tasks of the epochs before hang below these, as :attr:`ScheduleTask.before`.
+        """
         if self.epochs == 1:
             return [ScheduleTask(network, on, demand, solve) for solve in self.solves]
         tasks: list[ScheduleTask] = []
@@ -56,6 +59,7 @@ def schedulers_of(study: Study) -> list[Scheduler]:
     """The study's scheduler and its rivals with complete, checked parameters."""
     assert study.schedule is not None
     objective, found = study.schedule.objective, []
+    # number -1 is the study's own scheduler, whose keys stand in the block itself; rivals count from 0
     for number, choice in enumerate(study.schedule.schedulers, -1):
         block = "schedule" if number < 0 else f"schedule.rivals[{number}]"
         params = complete_params(study, block, FAMILY, choice.solver, choice.params)
@@ -69,7 +73,11 @@ def schedulers_of(study: Study) -> list[Scheduler]:
 
 
 def tile_mapping_settings(study: Study) -> SolveSettings:
-    """What maps layers on tiles; InputError for rules, which tile costs do not know."""
+    """The solver that maps layers on tiles, and how it is asked.
+
+    InputError where the study restricts mappings: a tile cost is known by its tile and part alone, without
+    such rules.
+    """
     choice = study.mapping
     with named_in(study, "mapping.solver"):
         tile_solver(choice.solver)
@@ -81,7 +89,7 @@ def tile_mapping_settings(study: Study) -> SolveSettings:
 
 
 def alone_offered(study: Study) -> bool:
-    """Whether layers may run alone from DRAM; InputError for a mapper that cannot map them."""
+    """Whether layers may run layer-sequentially from DRAM; InputError for a solver that cannot map them."""
     assert study.schedule is not None
     try:
         return study.schedule.offers_whole_chip(study.mapping.solver)
@@ -90,7 +98,10 @@ def alone_offered(study: Study) -> bool:
 
 
 def _loaded(position: int, study: Study, alone: bool) -> ScheduledNetwork:
-    """InputError for a layer that can only run alone where that is not offered."""
+    """The study's network at ``position``; ``alone``: whether layers may run layer-sequentially.
+
+    InputError where they may not and a layer runs in no other way.
+    """
     choice = study.networks[position]
     with named_in(study, f"networks[{position}]", choice.network):
         graph = load_layer_graph(choice.network, choice.dims)
@@ -103,7 +114,10 @@ def _loaded(position: int, study: Study, alone: bool) -> ScheduledNetwork:
 
 
 class ScheduleWorkload:
-    """The workload of a study of chips: a schedule a network, scheduler and seed; the best one counts."""
+    """The workload of a study of chips: a schedule for each network, scheduler and seed.
+
+    Of each network the best schedule counts.
+    """
 
     def __init__(self, study: Study) -> None:
         assert study.schedule is not None
@@ -128,7 +142,7 @@ class ScheduleWorkload:
         return self._choice.batch if network.batch is None else network.batch
 
     def _check_batch(self, position: int, where: str) -> None:
-        """InputError for a batch with which a layer's counts no longer fit the 64 bits they are kept in."""
+        """InputError for a batch with which a layer's counts do not fit the 64 bits of their arrays."""
         network = self._networks[position]
         batch, key = self._batch(network), f"networks[{position}].batch"
         for layer in self._loaded[network.shown].graph.layers:
@@ -142,7 +156,7 @@ class ScheduleWorkload:
                 raise InputError(where, expected, batch, key=stated) from None
 
     def tasks(self, design: Design) -> list[Task]:
-        """For one network after the other, for one scheduler after the other, a task a seed."""
+        """One task for each seed, ordered by network, then scheduler, then seed."""
         on = self._on(design.chip)
         return [
             task
@@ -158,17 +172,23 @@ class ScheduleWorkload:
         return TiledChip(chip, TileSource(architecture, self._mapper), self._pruning, self._alone)
 
     def _network(self, network: NetworkChoice, on: TiledChip) -> ScheduledNetwork:
-        """The network with layers that fit the chip; equal ones are one value."""
+        """The network with its layers cut so that they fit the tiles' buffers.
+
+        Designs for which that gives the same have one value in common, whose content is hashed once.
+        """
         loaded, tile = self._loaded[network.shown], on.chip.tile
         key = network.shown, tile.buffer.size_bytes - tile.output_stream_bytes, on.chip.tiles
         if key not in self._fitted:
-            # what may run alone from DRAM need not be cut
+            # a layer that fits no buffer may run layer-sequentially from DRAM instead of being cut
             graph = loaded.graph if on.alone else fitted(loaded.graph, on.chip)
             self._fitted[key] = loaded if graph is loaded.graph else ScheduledNetwork(loaded.name, graph)
         return self._fitted[key]
 
     def _demand(self, network: NetworkChoice, on: TiledChip) -> TileCostDemand:
-        """Equal ones are one value, which lists its shares once."""
+        """The tile costs that the network may need on the chip.
+
+        Designs that need the same have one value in common, which lists its tile parts once.
+        """
         tile, tiles = replace(on.chip.tile, architecture=bare(on.source.architecture)), on.chip.tiles
         key = network.shown, tile, tiles
         if key not in self._demands:
@@ -184,6 +204,7 @@ class ScheduleWorkload:
     def bounds(self, tasks: Sequence[Task]) -> tuple[float, float]:
         """Proven lower bounds on energy_pj and cycles of a design with these tasks, whatever tiles cost."""
         schedules = [task for task in tasks if isinstance(task, ScheduleTask)]
+        # one task of each network: a bound that holds for one seed holds for all
         one_each = schedules[:: self._seeds]
         found = [bounds_before(task) for task in one_each]
         weights = [network.weight for network in self._networks]
@@ -191,9 +212,9 @@ class ScheduleWorkload:
         return sum(energies), sum(cycles)
 
     def results(self, design: Design, task_ids: Sequence[str], answers: Sequence[AnswerSummary]) -> DesignRow:
-        """The columns that follow from the answers to :meth:`tasks`: sums of the best schedules.
+        """The columns that follow from the answers to :meth:`tasks`: weighted sums of the best schedules.
 
-        A network has an answer where one of its seeds has; its bounds are the best that any seed proved.
+        A network has a schedule where one of its seeds found one; its bounds are the highest of any seed.
         """
         found = [answer for answer in answers if isinstance(answer, ScheduleSummary)]
         seeds = self._seeds
@@ -209,7 +230,7 @@ class ScheduleWorkload:
 
 @dataclass(frozen=True)
 class _Scheduled:
-    """One network of a design and the answers of its seeds."""
+    """One network of a design, and the answers of all seeds of all schedulers for it."""
 
     choice: NetworkChoice
     task_ids: Sequence[str]
@@ -221,7 +242,7 @@ class _Scheduled:
 
     @cached_property
     def place(self) -> int:
-        """Of the best seed; the first of equal ones."""
+        """The position of the best answer; of equal ones the first."""
         found = [place for place, answer in enumerate(self.answers) if answer.scheduled]
         return min(found, key=lambda place: self.answers[place].objective)
 
@@ -231,7 +252,7 @@ class _Scheduled:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The highest that a seed proved, at most what was found."""
+        """The highest bounds on energy (pJ) and cycles of any seed, at most the best schedule's own."""
         energy = max(answer.energy_bound_pj for answer in self.answers)
         cycles = max(answer.cycles_bound for answer in self.answers)
         return min(energy, self.best.energy_pj), min(cycles, self.best.cycles)
@@ -253,7 +274,7 @@ class _Scheduled:
 
 
 def _totals(design: Design, networks: Sequence[_Scheduled]) -> DesignRow:
-    """Sums over the networks with their weights, one after the other."""
+    """Weighted sums over the networks, which run one after the other."""
     energy = sum(one.choice.weight * one.best.energy_pj for one in networks)
     cycles = whole_cycles(sum(one.choice.weight * one.best.cycles for one in networks))
     energy_bound = sum(one.choice.weight * one.bounds[0] for one in networks)

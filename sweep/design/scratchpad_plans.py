@@ -1,4 +1,4 @@
-"""Scratchpad plans in a study: each network in the storage level that the study names, and what they move."""
+"""Scratchpad plans in a study: each network's in the storage level that it names, and their traffic."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ScratchpadPlans:
     networks: tuple[NetworkChoice, ...]
     choice: ScratchpadChoice
     loaded: dict[str, Network]
-    """By the names that the study shows them under."""
+    """The networks by the names under which the study shows them."""
     solve: ScratchpadSolve
     where: str
     """What errors call the study."""
@@ -50,7 +50,7 @@ class ScratchpadPlans:
 
     @cached_property
     def _graphs(self) -> dict[tuple[str, int], PlannedGraph]:
-        """By network and bits of an element, filled as they are needed."""
+        """Operator graphs by network and bits of an element, made as they are needed."""
         return {}
 
     def _graph(self, choice: NetworkChoice, level: StorageLevel) -> PlannedGraph:
@@ -74,15 +74,16 @@ class ScratchpadPlans:
         return architecture.levels[architecture.index(self.choice.level)]
 
     def tasks(self, architecture: Architecture) -> list[ScratchpadTask]:
-        """One task a network of the study, in their order, on a design without an :meth:`obstacle`."""
+        """One task for each network of the study, in their order; for designs without an :meth:`obstacle`."""
         level = self._level(architecture)
         size = capacity_bytes(level)
         return [ScratchpadTask(self._graph(n, level), size, self.solve) for n in self.networks]
 
     def obstacle(self, architecture: Architecture) -> str:
-        """Why some network has no plan on this design, known before any solve; empty where it may have one.
+        """Why some network has no plan on this design, as far as that is known before any solve; else empty.
 
-        The level is no scratchpad, or smaller than what one operator needs (MR), which is named.
+        The level has several instances or no limit, so it is no scratchpad; or it is smaller than MR, what
+        the network's largest operator needs. The reason names that operator.
         """
         index = architecture.index(self.choice.level)
         level, instances = architecture.levels[index], architecture.instances[index]
@@ -105,11 +106,12 @@ class ScratchpadPlans:
         ]
 
     def totals(self, architecture: Architecture, answers: Sequence[ScratchpadSummary]) -> DesignRow:
-        """The off-chip columns of a ``designs`` row: sums over the networks with their weights.
+        """The off-chip columns of a ``designs`` row: weighted sums over the networks.
 
         A spill writes to the outermost level, a retrieval reads from it. Every byte that the bound counts
         is one or the other, and so costs at least the cheaper of the two.
         """
+        # the column of bytes is rounded, and so is its bound where that lowers it
         write_pj, read_pj = off_chip_pj_per_byte(architecture.levels[-1])
         moved = energy_pj = bound = 0.0
         for network, answer in zip(self.networks, answers, strict=True):
@@ -125,7 +127,7 @@ class ScratchpadPlans:
 
 
 def off_chip_pj_per_byte(level: StorageLevel) -> tuple[float, float]:
-    """Energy of writing a byte to the level and of reading one, in whole accesses of full blocks."""
+    """pJ for writing a byte to the level and for reading one, where each access moves a full block."""
     block_bytes = level.block_size * level.word_bits / 8
     return level.write_energy_pj / block_bytes, level.read_energy_pj / block_bytes
 

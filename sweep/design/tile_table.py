@@ -1,4 +1,7 @@
-"""The tile cost table of a run: which parts of layers are mapped on a tile, in which tasks, at what cost."""
+"""The tile cost table of a run: what tile parts cost, and which tasks solve those that are not known.
+
+A tile part is what one tile computes of a layer (:class:`solvers.schedule.tiles.layer_parts.TilePart`).
+"""
 
 from __future__ import annotations
 
@@ -17,27 +20,33 @@ from sweep.tasks.known_costs import share_cost_of
 from sweep.tasks.tile import TileSource, TileTask
 
 LOTS = {"mapping": TILE_LOT, "tile": 4096}
-"""Parts of layers in a task, by the family of the solver: seconds of work, and few rows."""
+"""Tile parts in one task, by the family of the solver: enough for seconds of work and for few rows.
+
+A mapping solver searches for each part; a tile solver takes microseconds for it.
+"""
 
 
 @dataclass
 class TileTable:
-    """Costs by source and part of a layer, from the store and from this run; an open one is in one task only.
+    """Costs by source (tile and mapper) and tile part, from the store and from this run.
 
+    A part that is not known yet is in one task only, however many schedules wait for it.
     ``store`` has the run folders whose costs are reused; None solves everything.
     """
 
     store: StoredAnswers | None = None
     _known: dict[str, dict[TilePart, TilePartCost | None]] = field(default_factory=dict)
+    """By id of the source; a cost is None where no mapping on the tile was found."""
     _asked: dict[str, dict[TilePart, TileTask]] = field(default_factory=dict)
+    """By id of the source, the parts that are being solved, each with its task."""
 
     def open_parts(self, source: TileSource, parts: Iterable[TilePart]) -> list[TilePart]:
-        """Those of the parts that are not known yet."""
+        """The ``parts`` whose costs are not known yet."""
         known = self._costs_of(source)
         return [part for part in parts if part not in known]
 
     def tasks(self, source: TileSource, parts: Iterable[TilePart]) -> list[TileTask]:
-        """The tasks whose answers the parts wait for, those that were made for others included."""
+        """The tasks whose answers ``parts`` wait for: new ones, and those made for an earlier call."""
         waiting, asked = self.open_parts(source, parts), self._asked.setdefault(source.id, {})
         new = [part for part in waiting if part not in asked]
         lot = LOTS[tile_solver(source.settings.solver).family]
@@ -47,7 +56,7 @@ class TileTable:
         return list({asked[part].id: asked[part] for part in waiting}.values())
 
     def record(self, task: TileTask, row: ReadOnlyDict[str, Any]) -> None:
-        """What came back for a task; a failed one leaves its parts open, for whoever asks again."""
+        """Enter the row of a task; the parts of a failed one get a new task from the next who asks."""
         if row.get("costs") is not None:
             self._costs_of(task.source).update(_parts(costs_of(row["costs"])))
         asked = self._asked.get(task.source.id, {})
@@ -55,7 +64,7 @@ class TileTable:
             asked.pop(part, None)
 
     def part_costs(self, source: TileSource, parts: Iterable[TilePart]) -> TilePartCosts:
-        """What is known of the parts: a plain dict that can be sent to another process."""
+        """The known costs of ``parts``: a plain dict that can be sent to another process."""
         known = self._costs_of(source)
         return {part: known[part] for part in parts if part in known}
 
@@ -69,5 +78,5 @@ class TileTable:
 def _parts(
     costs: ReadOnlyDict[tuple[int, ...], tuple[float | None, int | None, bool]],
 ) -> dict[TilePart, TilePartCost | None]:
-    """The costs of the results table as values."""
+    """Costs as the results table has them, (pJ, cycles, proven) by the numbers of a part, as values."""
     return {TilePart(*numbers): share_cost_of(*cost) for numbers, cost in costs.items()}

@@ -1,4 +1,4 @@
-"""What layers take alone on whole chips: which mappings are to be solved, and what the ones found cost."""
+"""What layers cost when each has the whole chip: which mappings have to be solved, and what they cost."""
 
 from __future__ import annotations
 
@@ -20,32 +20,36 @@ from sweep.tasks.schedule import TiledChip
 class WholeChipTable:
     """Mappings of layers on whole chips by task, from the store and from this run; each is solved once.
 
-    A mapping serves all chips of one stack of levels; what it costs is counted for the links of each.
+    Chips with the same stack of levels have their mappings in common. What a mapping costs is counted for
+    each chip, because its mesh decides how far the data travel.
     ``store`` has the run folders whose mappings are reused; None solves everything.
     """
 
     store: StoredAnswers | None = None
     _found: dict[str, Any] = field(default_factory=dict)
-    """Mappings as JSON by task; None of tasks that found none."""
+    """By id of the task, the mapping as JSON; None where the solver found none."""
     _looked_up: set[str] = field(default_factory=set)
-    """The architectures whose mappings the store was searched for."""
+    """Ids of the architectures for whose mappings the store was searched."""
     _costs: dict[tuple[str, str], WholeChipCost | None] = field(default_factory=dict)
-    """By chip and task."""
+    """By ids of chip and task."""
 
     def open_tasks(self, tasks: Iterable[MappingTask]) -> list[MappingTask]:
-        """Those whose mappings are not known yet, each once."""
+        """The ``tasks`` whose answers are not known yet, each once."""
         distinct = {task.id: task for task in tasks}
         for architecture in dict.fromkeys(task.architecture for task in distinct.values()):
             self._look_up(architecture)
         return [task for task in distinct.values() if task.id not in self._found]
 
     def record(self, task: MappingTask, row: ReadOnlyDict[str, Any]) -> None:
-        """What came back for a task; a failed one stays open, for whoever asks again."""
+        """Enter the row of a task; one that failed stays open, and is solved anew for the next who asks."""
         if row["status"] != "failed":
             self._found[task.id] = row.get("mapping")
 
     def cost(self, on: TiledChip, task: MappingTask) -> WholeChipCost | None:
-        """What the layer takes by the mapping found, None without one; KeyError where it is still open."""
+        """What the layer costs on the chip by its mapping; None where none was found.
+
+        KeyError where the task is still open.
+        """
         key, nest = (on.id, task.id), task.layer
         if key not in self._costs:
             found = self._found[task.id]
@@ -54,7 +58,7 @@ class WholeChipTable:
         return self._costs[key]
 
     def _look_up(self, architecture: Architecture) -> None:
-        """Enter what the store knows of a chip; read once for all its layers, networks and batches."""
+        """Enter all stored mappings on ``architecture``, whatever their layers; reads the store once."""
         identity = architecture_id(architecture)
         if self.store is None or identity in self._looked_up:
             return

@@ -17,13 +17,13 @@ class DesignWorkload(Protocol):
 
     @property
     def asked(self) -> Mapping[str, int]:
-        """How many answers of each results table a design asks for, equal ones counted as often as asked."""
+        """How many answers a design asks for, by their results table; equal tasks count each time."""
 
     def tasks(self, design: Design) -> list[Task]:
-        """All that a design without an :meth:`obstacle` needs, equal tasks included."""
+        """The tasks of a design without an :meth:`obstacle`; equal ones are listed each time."""
 
     def obstacle(self, design: Design) -> str:
-        """Why a design cannot run some network, known before any solve; empty where it may."""
+        """Why a design cannot run some network, as far as that is known before any solve; else empty."""
 
     def bounds(self, tasks: Sequence[Task]) -> tuple[float, float]:
         """Proven lower bounds on energy_pj and cycles of a design with these :meth:`tasks`."""
@@ -33,7 +33,7 @@ class DesignWorkload(Protocol):
 
 
 def tasks_of(workload: DesignWorkload, design: Design) -> list[Task]:
-    """All that the design needs; none for a design that is known to be infeasible before any solve."""
+    """The tasks of a design; none for a design that is known to be infeasible before any solve."""
     if not design.feasible or workload.obstacle(design):
         return []
     return workload.tasks(design)

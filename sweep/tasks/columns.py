@@ -61,7 +61,7 @@ class ScheduleColumns(ProofColumns, total=False):
     spatial_temporal: list[dict[str, Any]]
     search: list[ReadOnlyDict[str, Any]]
     state: dict[str, Any] | None
-    """Of an epoch that is not the last: where the next one goes on from."""
+    """Of an epoch that is not the last: the search state from which the next epoch goes on."""
 
 
 @final
@@ -83,7 +83,7 @@ class ScratchpadColumns(SolveColumns, total=False):
 
 
 class TileCostColumns(SolveColumns, total=False):
-    """A ``tile_costs`` row: of each part of a layer its numbers, energy in pJ, cycles, whether proven."""
+    """A ``tile_costs`` row: for each tile part its numbers, energy in pJ, cycles, whether proven."""
 
     costs: list[list[Any]]
 

@@ -10,7 +10,7 @@ from sweep.tasks.mapping import VersionMismatchError
 
 
 def check_environment(completion: Completion) -> None:
-    """Raises WorkersUnavailableError for an error that every task of this worker would have."""
+    """Raises WorkersUnavailableError for an error that any task would have on this worker."""
     error = completion.error
     if error is not None and error.type in (VersionMismatchError.__name__, ModuleNotFoundError.__name__):
         raise WorkersUnavailableError(
@@ -20,7 +20,7 @@ def check_environment(completion: Completion) -> None:
 
 
 def answer_row(completion: Completion) -> dict[str, Any]:
-    """The columns of a row that the solve decides; an error makes a failed row."""
+    """The columns of a row that the solve decides; those of a failed row where it ended in an error."""
     row = {"worker": completion.worker, "attempts": completion.attempts}
     if completion.error is None:
         return {**row, **_made_now(), **completion.value}

@@ -1,4 +1,4 @@
-"""What a worker does, and what the store knows: the answers to tasks of every kind."""
+"""The kinds of tasks together: how a worker answers any of them, and which answers the store has."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ RUN: dict[str, Callable[[ReadOnlyDict[str, Any]], AnswerColumns]] = {
     "schedule": run_schedule_task,
     "tile_costs": run_tile_task,
 }
-"""What answers the content of a task, by its kind."""
+"""The function that answers the content of a task, by the content's ``kind``."""
 
 
 def answer_task(content: ReadOnlyDict[str, Any]) -> AnswerColumns:
-    """The columns that the solve of a task decides, of the row in the table that the task is of."""
+    """The columns of the task's row that its solve decides; this is what workers run."""
     return RUN[content["kind"]](content)
 
 
 def stored_answers(
     store: StoredAnswers, ids: ReadOnlyDict[str, Iterable[str]], columns: Columns | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Rows of tasks that runs in ``store`` answered; ``ids`` and ``columns`` by table.
+    """By id, the rows of tasks that runs in ``store`` answered; ``ids`` and ``columns`` are by table.
 
-    None: all columns of an answer, see :meth:`StoredAnswers.find`.
+    ``columns`` None: all columns of an answer, see :meth:`StoredAnswers.find`.
     """
     found: dict[str, dict[str, Any]] = {}
     for table in ANSWER_TABLES:
@@ -49,7 +49,7 @@ def stored_answers(
 
 
 def known_answers(store: StoredAnswers, ids: ReadOnlyDict[str, Iterable[str]]) -> set[str]:
-    """Those of the tasks that runs in ``store`` answered; ``ids`` by table."""
+    """Which of the tasks runs in ``store`` answered; ``ids`` are by table."""
     return {
         task_id
         for table in ANSWER_TABLES
@@ -67,7 +67,7 @@ def ids_by_table(tasks: Iterable[Task]) -> dict[str, set[str]]:
 
 
 def with_epochs(tasks: Iterable[Task]) -> list[Task]:
-    """The tasks, and the epochs before those of seeds that exchange their best trees, each one once."""
+    """The tasks and, of schedules whose seeds exchange trees, those of all epochs before; each once."""
     found: dict[str, Task] = {}
     waiting = list(tasks)
     while waiting:

@@ -1,4 +1,4 @@
-"""What a schedule solve is told of its layers: costs of shares on tiles, and of layers alone on the chip."""
+"""What a scheduler is told of its layers: costs of tile parts, and of layers mapped on the whole chip."""
 
 from __future__ import annotations
 
@@ -15,12 +15,16 @@ from solvers.schedule.tiles.mapper import TilePartCost
 from solvers.schedule.whole_chip_costs import WholeChipCosts
 
 AloneCosts = ReadOnlyDict[tuple[int, int], WholeChipCost | None]
-"""By number of the layer and batch; None: no mapping was found."""
+"""Costs of layers that run layer-sequentially, by number of the layer and batch; None: no mapping found."""
 
 
 @dataclass(frozen=True)
 class KnownCosts:
-    """Costs of a network's layers on a chip; ``alone`` None: layers may not run alone."""
+    """Costs of a network's layers on a chip.
+
+    ``shares``: of tile parts, on one tile. ``alone``: of whole layers that run layer-sequentially from DRAM,
+    mapped on the whole chip; None where that is not offered.
+    """
 
     shares: TilePartCosts
     alone: AloneCosts | None = None
@@ -33,7 +37,7 @@ class KnownCosts:
 
     @staticmethod
     def from_json(content: ReadOnlyDict[str, Any]) -> KnownCosts:
-        """The costs in a payload that :meth:`to_json` is a part of."""
+        """The costs in a payload that has the keys of :meth:`to_json`."""
         width, alone = len(TilePart._fields), content["alone_costs"]
         shares = {TilePart(*row[:width]): share_cost_of(*row[width:]) for row in content["tile_costs"]}
         if alone is None:
@@ -41,7 +45,7 @@ class KnownCosts:
         return KnownCosts(shares, {(layer, batch): _cost(numbers) for layer, batch, numbers in alone})
 
     def table(self, graph: LayerGraph, chip: Chip, pruning: Pruning) -> TabledTileCosts:
-        """For a scheduler of ``graph`` on ``chip``: nothing but what is known, and nothing solved."""
+        """The costs for a scheduler of ``graph`` on ``chip``: a table that solves nothing it lacks."""
         alone = None
         if self.alone is not None:
             shapes = {graph.layers[layer].nest(batch).shape: c for (layer, batch), c in self.alone.items()}
@@ -50,11 +54,15 @@ class KnownCosts:
 
 
 def share_numbers(cost: TilePartCost | None) -> tuple[float | None, int | None, bool]:
-    """A share's cost as plain JSON data, in payloads as in results; :func:`share_cost_of` reads it back."""
+    """A tile part's cost as JSON, (pJ, cycles, proven), in payloads and results.
+
+    :func:`share_cost_of` reads it back.
+    """
     return (None, None, False) if cost is None else (cost.energy_pj, cost.cycles, cost.proven)
 
 
 def share_cost_of(energy_pj: float | None, cycles: int | None, proven: bool) -> TilePartCost | None:
+    """A tile part's cost from its numbers; None where no mapping was found."""
     return None if energy_pj is None or cycles is None else TilePartCost(energy_pj, cycles, proven)
 
 

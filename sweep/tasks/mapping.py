@@ -1,4 +1,4 @@
-"""Tasks: one solve as frozen data, identified by its content, and the function that answers it."""
+"""Mapping tasks: map one layer on one architecture; and what tasks of every kind have in common."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ class SolveSettings:
         return {}
 
     def asked_of(self, layer: Layer) -> str:
-        """What is asked of a layer on whatever architecture, as canonical JSON: what ids of tasks hash.
+        """The part of a task's id that does not depend on the architecture, as canonical JSON.
 
-        A family has as many tasks of a layer as designs, and all of them need this text.
+        It is remembered, because a study has a task of the same layer for each of its designs.
         """
         if layer not in self._asked:
             rules = self.rules.for_layer(layer).to_json()
@@ -114,7 +114,8 @@ class MappingTask:
 
     @cached_property
     def id(self) -> str:
-        # the hash of one list: "mapping", the architecture, then the items of what is asked of the layer
+        # The hash of the list ["mapping", architecture, *asked], as text: its two parts are JSON already, so
+        # one's closing and the other's opening bracket are cut off where they are joined.
         head = canonical_json(["mapping", architecture_id(self.architecture)]).removesuffix("]")
         return text_hash(f"{head},{self.settings.asked_of(self.layer).removeprefix('[')}")
 
@@ -227,7 +228,7 @@ def _bounds(problem: MappingProblem, outcome: Outcome[AnyMapping]) -> MappingCol
 
 
 def space_content(problem: MappingProblem, solution: AnyMapping | None) -> dict[str, Any]:
-    """The space that status and bound speak of: a sentence, the rules, and the dims that the answer pads."""
+    """The mapping space for which status and bound hold: its name, its rules, and the padded dims."""
     content: dict[str, Any] = {"name": problem.rules.describe(), **problem.rules.to_json()}
     if solution is not None and problem.rules.padding:
         content["padded"] = padded_dims(problem, solution)
@@ -235,12 +236,12 @@ def space_content(problem: MappingProblem, solution: AnyMapping | None) -> dict[
 
 
 def useful_utilization(problem: MappingProblem, cycles: int) -> float:
-    """The layer's own MACs per MAC unit and cycle: what padding computes in vain is not useful."""
+    """The layer's own MACs per MAC unit and cycle; the extra MACs of padded dims do not count."""
     return problem.layer.macs / problem.architecture.mac_units / cycles
 
 
 def _measured(problem: MappingProblem, solution: AnyMapping) -> MappingColumns:
-    """What the cost model says of the answer."""
+    """The cost model's evaluation of the answer, on the layer with its dims padded as the answer has them."""
     executed = executed_layer(problem, solution)
     evaluation = evaluate(problem.architecture, executed, solution)
     energies = {level.name: level.energy_pj for level in evaluation.levels}

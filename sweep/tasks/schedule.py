@@ -1,4 +1,4 @@
-"""Schedule tasks: one network's samples on one chip, by one solver with one seed, and what answers them."""
+"""Schedule tasks: schedule a batch of one network on one chip, by one solver with one seed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ScheduleSolve:
 
     @property
     def asks(self) -> bool:
-        """Whether the solver asks for costs as it goes; of others the whole table is solved before."""
+        """Whether the solver asks for costs as it goes; for others the whole table is solved first."""
         return solver(self.solver).asks_for_costs
 
     @cached_property
@@ -45,14 +45,14 @@ class ScheduleSolve:
 
 @dataclass(frozen=True, eq=False)
 class ScheduledNetwork:
-    """A network under the name that the study shows, and its content, which all its tasks share."""
+    """A network under the name that the study shows; all its tasks have its content in common."""
 
     name: str
     graph: LayerGraph
 
     @cached_property
     def content(self) -> list[dict[str, Any]]:
-        """The layers as plain JSON data, not to be changed; trees name layers, so names are part of it."""
+        """The layers as JSON, not to be changed. Their names are part of it, because trees name layers."""
         return [layer.to_json() for layer in self.graph.layers]
 
     @cached_property
@@ -61,14 +61,15 @@ class ScheduledNetwork:
 
 
 RANKING = "2"
-"""Version of the order in which partitions are worth a look, where not all are."""
+"""Version of the order of partitions by promise: another order changes answers where not all are tried."""
 
 
 @dataclass(frozen=True, eq=False)
 class TiledChip:
-    """A chip, what maps layers on its tiles, and which partitions are worth a look.
+    """A chip, what maps layers on its tiles (``source``), and which partitions are tried (``pruning``).
 
-    ``alone``: whether layers may run alone from DRAM, mapped on the whole chip by the same solver.
+    ``alone``: whether layers may run layer-sequentially from DRAM, mapped on the whole chip by the same
+    solver.
     """
 
     chip: Chip
@@ -78,10 +79,10 @@ class TiledChip:
 
     @cached_property
     def content(self) -> dict[str, Any]:
-        """What answers depend on, as plain JSON data: no name, clock, or inside of a tile but its source."""
+        """What answers depend on, as JSON: without name and clock; the source's id is the tile's inside."""
         bare = replace(self.chip, name="", frequency_ghz=1.0, tile=replace(self.chip.tile, architecture=None))
         own = {"chip": bare.to_json(), "tile_source": self.source.id, "pruning": asdict(self.pruning)}
-        # where all partitions are looked at, their order changes no answer
+        # where all partitions are tried, their order changes no answer
         ranking = {"partitions_ranked_by": RANKING} if self.pruning.most is not None else {}
         return own | {"alone": self.alone} | ranking
 
@@ -91,14 +92,17 @@ class TiledChip:
 
     @cached_property
     def sent(self) -> dict[str, Any]:
-        """The content as workers need it: with the inside of a tile, by which partitions are ranked."""
+        """The content as workers need it: with the tile's architecture, by which partitions are ranked."""
         bare = self.content["chip"]
         tile = bare["tile"] | {"architecture": architecture_content(self.source.architecture)}
         return self.content | {"chip": bare | {"tile": tile}}
 
     @cached_property
     def whole(self) -> Architecture:
-        """What a layer alone is mapped on; InputError for tiles that no mapping solver can use."""
+        """The chip as one stack of levels, on which layers that run layer-sequentially are mapped.
+
+        InputError for tiles without an architecture.
+        """
         found = whole_architecture(self.chip)
         if found is None:
             expected = "tiles with an architecture, for layers alone on the chip"
@@ -106,7 +110,7 @@ class TiledChip:
         return found
 
     def alone_task(self, nest: Layer) -> MappingTask:
-        """Map a layer alone on the chip."""
+        """The task that maps ``nest`` on the whole chip."""
         return MappingTask(self.whole, nest, self.source.settings)
 
 
@@ -114,7 +118,7 @@ class TiledChip:
 class ScheduleTask:
     """Schedule a batch of a network on a chip; equal contents have equal :attr:`id`.
 
-    ``demand``: the tile costs of this network, batch and chip, which have to be known before.
+    ``demand``: the tile costs that trees of this network and batch on this chip may ask for.
     """
 
     network: ScheduledNetwork
@@ -123,7 +127,7 @@ class ScheduleTask:
     solve: ScheduleSolve
     epoch: EpochOf | None = None
     before: tuple[ScheduleTask, ...] = ()
-    """Of an epoch that is not the first: the epoch before, of all seeds that exchange their best trees."""
+    """Of a later epoch: the tasks of the epoch before, one for each seed, whose best trees are exchanged."""
 
     table = "schedules"
 
@@ -135,14 +139,14 @@ class ScheduleTask:
     def id(self) -> str:
         parts = ["schedule", self.network.id, self.batch, self.on.id, self.solve.content]
         if self.epoch is not None:
-            # what an epoch is before any exchange does not depend on the other seeds
+            # before the first exchange there are no tasks before: the id does not depend on the other seeds
             parts.append([self.epoch.number, self.epoch.count, [task.id for task in self.before]])
         return content_hash(parts)
 
     def payload(self, costs: KnownCosts, states: Sequence[Any] = ()) -> dict[str, Any]:
-        """What travels to a worker, as plain data: what the answer depends on, and the costs of layers.
+        """What a worker is sent, as plain data: what the answer depends on, and the costs of layers.
 
-        ``states``: of all seeds after the epoch before.
+        ``states``: those of all seeds after the epoch before, none for a first epoch.
         """
         return {
             "kind": "schedule",

@@ -1,4 +1,4 @@
-"""What a worker does with a schedule task: solve it as far as costs are known, and say what was found."""
+"""What a worker does with a schedule task: solve it as far as the costs go that it is told."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from sweep.tasks.mapping import check_versions
 def run_schedule_task(content: ReadOnlyDict[str, Any]) -> ScheduleColumns | CostRequests:
     """Answer a task from its :meth:`ScheduleTask.payload`; runs on a worker, returns plain data.
 
-    Where the solver cannot go on without costs that the payload lacks: ``needs``, its requests, in place of
-    the answer, beside the seconds spent.
+    Where the solver needs costs that the payload lacks, the answer is its requests, ``needs``, and the
+    seconds spent so far: the driver has the costs solved and sends the task again.
     Raises VersionMismatchError, and whatever the solver raises: the runtime makes that a failed completion.
     """
     check_versions(content)
@@ -79,17 +79,15 @@ def answer_columns(problem: ScheduleProblem, outcome: Outcome[ScheduleSolution])
 
 
 def _bounds(problem: ScheduleProblem) -> ScheduleColumns:
-    """Proven bounds on energy and cycles of the problem's schedules, whatever was minimised.
-
-    They rest on what the solve had time for, as its own bound does.
-    """
+    """Proven bounds on energy and cycles of all schedules of the problem, whatever was minimised."""
     assert isinstance(problem.model, ChipModel)
+    # "no time left": the bounds use the costs that the solve tabulated for its own bound, and no more
     bounds = problem.model.bounds(problem.graph, problem.batch, lambda: False)
     return {} if bounds is None else {"energy_bound_pj": bounds.energy_pj, "cycles_bound": bounds.cycles}
 
 
 def _measured(problem: ScheduleProblem, solution: ScheduleSolution) -> ScheduleColumns:
-    """What the chip model says of the answer, counted from nothing."""
+    """The chip model's costs of the answer, counted anew and not taken from the solver."""
     evaluation = problem.judge().evaluate(solution.tree)
     assert isinstance(evaluation, ChipEvaluation)
     chip, rectangles = evaluation.chip, evaluation.spatial_temporal(problem.graph.producers)
@@ -109,7 +107,10 @@ def _measured(problem: ScheduleProblem, solution: ScheduleSolution) -> ScheduleC
 
 
 def _by_leaf(rectangles: Iterable[ChartBox], alone: Collection[str]) -> list[dict[str, Any]]:
-    """The S-T graph with the rectangles of a leaf together: they differ in samples and start alone."""
+    """SET's S-T graph, one entry a leaf: its rectangles differ only in their samples and start cycles.
+
+    ``alone``: names of the layers that run layer-sequentially on the whole chip.
+    """
     leaves: dict[str, dict[str, Any]] = {}
     for one in sorted(rectangles, key=lambda rectangle: rectangle.first_sample):
         leaf = leaves.setdefault(

@@ -1,4 +1,4 @@
-"""Scratchpad tasks: one operator graph in so many bytes, and the function that answers it on a worker."""
+"""Scratchpad tasks: plan one operator graph in a scratchpad of given size, and how a worker answers that."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ScratchpadSolve:
 
 @dataclass(frozen=True, eq=False)
 class PlannedGraph:
-    """An operator graph and what all its tasks share: its content without its name, and the hash of that."""
+    """An operator graph; its content, without its name, and the hash of that are made once for all tasks."""
 
     graph: OperatorGraph
 

@@ -1,4 +1,4 @@
-"""What designs need of the answers to their tasks: small values, for a run keeps one for every task."""
+"""What designs need of the answers to their tasks, as small values: a run keeps one for every task."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ NEEDED = {
     ),
     "tile_costs": _OF_ALL,
 }
-"""By table, the columns of a stored row that a run reads: for designs, for what waits, and whose it is."""
+"""By table, the columns of a stored row that a run reads.
+
+Designs need most of them; later epochs need ``state``; the studies say who solved it.
+"""
 FOUND = ("optimal", "feasible")
 """Statuses of an answer that has a solution."""
 
@@ -33,7 +36,9 @@ FOUND = ("optimal", "feasible")
 class MappingSummary:
     """What designs need of a ``layers`` row; energies in pJ.
 
-    The texts are interned, ``numbers`` are 8 bytes each: _NUMBERS, then the energy by storage level.
+    Packed, because a run may keep millions: texts are interned, for many answers have the same ones;
+    ``numbers`` has 8 bytes for each of _NUMBERS, then for the energy of each storage level. ``level_names``
+    are these levels, one a line.
     """
 
     status: str

@@ -1,4 +1,4 @@
-"""Tile cost tasks: a lot of shares of layers mapped on a chip's tile, and the function that answers it."""
+"""Tile cost tasks: map a lot of tile parts on a chip's tile, and the function that answers that."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sweep.tasks.mapping import (
 
 @dataclass(frozen=True)
 class TileSource:
-    """What makes tile costs comparable: the tile, and the mapping solver with all that it is told."""
+    """Where tile costs come from: a tile, and a solver with its settings. Equal sources give equal costs."""
 
     architecture: Architecture
     settings: SolveSettings
@@ -39,7 +39,7 @@ class TileSource:
 
 @dataclass(frozen=True)
 class TileTask:
-    """Map ``shares`` on the source's tile; equal contents have equal :attr:`id`."""
+    """Map the tile parts ``shares`` on the source's tile; equal contents have equal :attr:`id`."""
 
     source: TileSource
     shares: tuple[TilePart, ...]

@@ -1,4 +1,4 @@
-"""Small solves with a solver, after which its libraries are imported and its machine code is compiled."""
+"""Small solves, after which a solver's libraries are imported and its machine code is compiled."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from solvers.mapping.problem import MappingProblem
 from sweep.study.study import Study
 
 LIMIT = Budget(wall_seconds=60.0, iterations=50)
+"""Of one small solve: a minute, because the first one compiles."""
 PROGRAMS = Budget(wall_seconds=60.0, iterations=2)
-"""Of co-design: how many geometric programs."""
+"""The same for co-design, whose iterations are geometric programs: two are enough."""
 
 
 def solvers_of(study: Study) -> tuple[str, ...]:
@@ -51,7 +52,7 @@ def warm_up(names: Sequence[str]) -> None:
 
 
 def every_solver() -> tuple[str, ...]:
-    """The names of all solvers, each after those that it calls."""
+    """The names of all solvers by family, in the order of SMALL: each family after those that it calls."""
     return tuple(entry.name for entry in sorted(CATALOGUE, key=lambda entry: list(SMALL).index(entry.family)))
 
 
@@ -91,7 +92,7 @@ def _plan(entry: Entry) -> None:
 
     graph = operator_graph(load_network("alexnet"))
     entry.load().solve(ScratchpadProblem(graph, graph.required_bytes), LIMIT)
-    # plans are packed by a search where a greedy placement does not fit, as it does in so small a graph
+    # In so small a graph greedy packing succeeds, and the packing search would not run: run it by itself.
     buffers = tuple(packing.Buffer(name, *times, 1) for name, times in (("a", (0, 2)), ("b", (1, 3))))
     packing.solve(packing.PackingProblem(buffers, 2), LIMIT, packing.Params(greedy=False))
 
@@ -117,4 +118,4 @@ SMALL: dict[str, Callable[[Entry], Any]] = {
     "scratchpad": _plan,
     "codesign": _design,
 }
-"""By family, the small solves."""
+"""The function that solves small problems, by family; families that others call come first."""
