@@ -31,38 +31,37 @@ from sweep.study.study import Study
 
 Distributions = dict[str, BaseDistribution]
 Point = tuple[int, ...]
-"""A design as the index of its value on each axis: what the samplers see."""
+"""A design as the samplers see it: for each axis the index of its value."""
 
 TRIALS_PER_ASK = 64
 """Trials of an earlier run that are handed out at once."""
 
 POPULATION = 24
-"""Designs of a generation, unless the study says: some generations in the hundreds of trials a study has."""
+"""Designs of one generation, unless the study says: so a few hundred trials are many generations."""
 
 REPEATED_ASKS = 5
-"""Proposals in a row that were made before, after which a random new design is taken."""
+"""After this many repeated proposals in a row, a random new design is proposed."""
 
 BEGUN = "begun"
-"""Attribute of an Optuna study whose first trials are all in its queue."""
+"""Attribute of an Optuna study: the designs that it begins with are all in its queue."""
 REPEATS = "repeats"
-"""Attribute of a trial that proposed what an earlier one had: the number of that one."""
+"""Attribute of a trial that repeats a design: the number of the trial that proposed it first."""
 BOUNDS = "values are lower bounds"
 """Attribute of a trial whose design was discarded by its bounds."""
 UNMAPPED = "a mapping for every layer"
-"""The constraint that a design breaks when its solves prove that a layer has no mapping."""
+"""The constraint, beside the study's own, that a design breaks whose solves prove it infeasible."""
 
 
 class OptunaProposals:
-    """Designs of the study's family as one of Optuna's samplers proposes them (see
-    ``sweep.search.search.Search``).
+    """A :class:`~sweep.search.search.DesignSearch` that proposes as one of Optuna's samplers does.
 
-    Every proposal follows from the study, the number of its trial and what was told before, for each trial
-    has a seed of its own: a search that was killed goes on, from its journal, as if it had not been. Trials
-    that were open then are handed out again under their numbers.
+    A proposal depends only on the study, the number of its trial and what was told before, because each trial
+    has a seed of its own. So a killed search goes on from its journal as if it had not been killed; trials
+    that were open are handed out again under their numbers.
 
-    A design proposed again costs no solve: the sampler is told the answer (where that is still open, that the
-    trial failed) and asked again. After REPEATED_ASKS of these a random design that was never proposed takes
-    the place, so that a batch of proposals is never one design.
+    A sampler may propose a design again. That costs no solve: it is told the answer that the design has, or
+    that the trial failed where there is none yet, and is asked anew. After REPEATED_ASKS such proposals a
+    random new design is taken, so that many proposals at a time are as many designs.
     """
 
     learns = True
@@ -74,17 +73,20 @@ class OptunaProposals:
         journal: Path | None = None,
         first: Callable[[], Sequence[Point]] = list,
     ) -> None:
-        """``first`` gives the designs to begin a new search with, after the baseline."""
+        """``first`` returns the points to begin a new search with, after the baseline."""
         assert isinstance(study.search, OptunaSearch)
         self._study, self._search, self._space = study, study.search, space
         self._started = time.monotonic()
         self._points: dict[Point, int] = {}
-        """Every design proposed -> the trial that did first."""
+        """For each design proposed, the number of the trial that proposed it first."""
         self._open: dict[int, Trial] = {}
+        """By number, the trials whose designs have no row yet."""
         self._evaluated: list[list[float]] = []
+        """Objectives of the complete designs, in the order in which they were told."""
         self._storage = _storage(journal)
         self._optuna = _opened(study, self._storage)
         baseline, member = space.baseline_design(), space.indices_of_baseline()
+        # a baseline outside the family is no trial: no sampler could have proposed it
         self._again = deque([baseline] if baseline and member is None else [])
         self._again.extend(self._of_earlier_runs())
         if BEGUN not in self._optuna.user_attrs:
@@ -92,7 +94,7 @@ class OptunaProposals:
 
     @property
     def repeats(self) -> int:
-        """Proposals that had been made before."""
+        """How many trials repeated an earlier design."""
         return sum(REPEATS in trial.user_attrs for trial in self._trials())
 
     @property
@@ -123,6 +125,7 @@ class OptunaProposals:
         return recent_gain(self._evaluated, plateau.trials) <= plateau.tolerance
 
     def _proposed(self) -> Design:
+        """The next new design of the sampler, or a random one after too many repeats."""
         for _ in range(REPEATED_ASKS):
             trial, point = self._asked()
             if point not in self._points:
@@ -134,6 +137,7 @@ class OptunaProposals:
         return self._new(*self._asked())
 
     def _asked(self) -> tuple[Trial, Point]:
+        """The sampler's next trial, and the point that it proposes."""
         self._optuna.sampler = _sampler(self._search, self._space.axes, len(self._trials()))
         trial = self._optuna.ask()
         return trial, self._point(trial)
@@ -144,7 +148,7 @@ class OptunaProposals:
         return self._space.design(point, trial.number)
 
     def _repeat(self, trial: Trial, number: int) -> None:
-        """Answer a trial that proposes what trial ``number`` did."""
+        """Close a trial that proposes the same design as trial ``number``, with the answer to that one."""
         trial.set_user_attr(REPEATS, number)
         earlier = self._trials()[number]
         if earlier.state is TrialState.COMPLETE:
@@ -154,9 +158,10 @@ class OptunaProposals:
             self._optuna.tell(trial, state=TrialState.FAIL)
 
     def _tell(self, trial: Trial, row: DesignRow) -> None:
-        """Tell the sampler what it shall learn; a failed solve is told as such, and tried again next time.
+        """Tell the sampler the objectives of a design, and by how much it breaks each constraint.
 
-        A design that breaks a constraint has no objectives: it is told infinities, and by how much it does.
+        An infeasible design has no objectives: infinities are told. Of one that its bounds discarded, the
+        bounds are told. A failed solve makes a failed trial, which a resumed search hands out again.
         """
         if row["status"] == "failed":
             self._optuna.tell(trial, state=TrialState.FAIL)
@@ -175,16 +180,20 @@ class OptunaProposals:
         self._optuna.tell(trial, values)
 
     def _constrain(self, trial: Trial, excesses: Mapping[str, float]) -> None:
-        """A constraint holds where its excess is 0 or less; a driver that died here may have set some."""
+        """Set the excesses of the constraints on a trial, but for those that a killed driver had set.
+
+        In Optuna a constraint holds where its excess is 0 or less.
+        """
         known = self._trials()[trial.number].constraints
         for name, excess in excesses.items():
             if name not in known:
                 trial.set_constraint(name, excess)
 
     def _of_earlier_runs(self) -> list[Design]:
-        """The designs of the journal's trials, told ones first: their answers are in the store.
+        """The designs of the journal's trials, in the order in which they are handed out again.
 
-        Those that bounds discarded come after what discarded them, those still open last.
+        Trials that were told come first, for the store has their answers; among them those that bounds
+        discarded come last, after the designs that dominated the bounds. Open trials follow.
         """
         designs: list[tuple[bool, bool, Design]] = []
         for frozen in self._trials():
@@ -202,9 +211,10 @@ class OptunaProposals:
         return [design for *_, design in sorted(designs, key=lambda entry: entry[:2])]
 
     def _resumed(self, frozen: FrozenTrial) -> tuple[Trial, Point]:
-        """The trial, its values proposed as they would have been where the driver died over that.
+        """A trial of the journal to go on with, and its point.
 
-        Optuna's study asks for new trials only. Its storage knows the id by which one may be gone on with.
+        Values that the killed driver had not written are proposed now, with the trial's own seed, and are the
+        same. Optuna's study only makes new trials; an earlier one is had by its id in the storage.
         """
         self._optuna.sampler = _sampler(self._search, self._space.axes, frozen.number)
         of_study = self._storage.get_study_id_from_name(self._optuna.study_name)
@@ -213,7 +223,7 @@ class OptunaProposals:
         return trial, self._point(trial)
 
     def _queue(self, first: Sequence[Point]) -> None:
-        """Let a new search begin with these designs; some are queued already where a driver died here."""
+        """Queue the points that a new search begins with; a killed driver may have queued some already."""
         for point in dict.fromkeys(first):
             self._optuna.enqueue_trial(self._values(point), skip_if_exists=True)
         self._optuna.set_user_attr(BEGUN, True)
@@ -229,7 +239,7 @@ class OptunaProposals:
 
 
 def _distribution(axis: Axis) -> BaseDistribution:
-    """Neighbours of an ordered axis are near each other for the sampler; of another, all values are alike."""
+    """Integers for an ordered axis, so that a sampler knows its neighbours; categories for any other."""
     if axis.ordered:
         return IntDistribution(0, len(axis.choices) - 1)
     return CategoricalDistribution(range(len(axis.choices)))
@@ -242,7 +252,7 @@ def _suggest(trial: Trial, axis: Axis) -> int:
 
 
 class _Told:
-    """A sampler that is told the space, and need not find it out from all trials at every proposal."""
+    """Mixed into a sampler: gives it the search space, else inferred from all trials at each proposal."""
 
     axes: Sequence[Axis] = ()
 
@@ -264,7 +274,7 @@ class _TPE(_Told, optuna.samplers.TPESampler):
 
 
 def _sampler(search: OptunaSearch, axes: Sequence[Axis], number: int) -> BaseSampler:
-    """The sampler that proposes trial ``number``: all that it knows of earlier ones is in their records."""
+    """A new sampler for trial ``number``, with a seed of its own; it learns from the trials' records only."""
     seed = Random(f"{search.seed}/{number}").getrandbits(32)
     population = search.population or POPULATION
     with warnings.catch_warnings():
@@ -288,7 +298,11 @@ def _plain_sampler(search: OptunaSearch, seed: int, population: int) -> BaseSamp
 
 
 def _opened(study: Study, storage: BaseStorage) -> optuna.Study:
-    """The study's trials so far; those of a study that asked for anything else stay apart in the storage."""
+    """Optuna's study with the trials so far.
+
+    Its name has a hash of everything that changes proposals or answers, so trials of an edited study do not
+    mix with earlier ones. How long a search goes on changes neither and is left out.
+    """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     asked = study.identity
     for key in ("description", "search"):
@@ -311,9 +325,10 @@ def _storage(journal: Path | None) -> BaseStorage:
 
 
 class _UnsyncedFile(JournalFileBackend):
-    """Records outlive the process, as answers do, though not a power cut.
+    """Optuna's journal file without its waits: records survive a killed process, but not a power cut.
 
-    Optuna would wait for the disk at each of a trial's ten records, and take a lock that the run folder has.
+    Optuna's own way waits for the disk at each of a trial's ten records, and takes a file lock, which the run
+    folder's lock makes needless.
     """
 
     def __init__(self, path: str) -> None:

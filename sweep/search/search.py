@@ -1,4 +1,4 @@
-"""How designs are proposed: all of the grid, a random sample, or one after the other by what was found."""
+"""How designs are proposed: all of the grid, a random sample, or one by one, led by earlier answers."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from sweep.search.warm_start import RelaxedStart
 
 DESIGNS_PER_ASK = 64
-"""Designs of a fixed list that are handed out, and looked up in the store, at once."""
+"""Designs of a fixed list in one answer to ``ask``: the store is read once for all of them."""
 
 LOOKED_AT = 1000
-"""Random designs among which a plan of an Optuna search looks for such as meet the constraints."""
+"""Random designs that a plan of an Optuna search draws to find some that meet the constraints."""
 
 
 class DesignSearch(Protocol):
@@ -31,21 +31,21 @@ class DesignSearch(Protocol):
 
     @property
     def learns(self) -> bool:
-        """Whether proposals follow from what was told: then nobody should ask further ahead than needed."""
+        """Whether proposals depend on the rows told: then a caller asks no further ahead than it needs."""
 
     @property
     def finished(self) -> bool:
         """Whether there is nothing more to ask for."""
 
     def ask(self) -> list[Design]:
-        """The next designs, each one once, infeasible ones included; none only when finished."""
+        """The next designs, each once, infeasible ones included; none only when finished."""
 
     def tell(self, row: DesignRow) -> None:
-        """The ``designs`` row of a design that was asked for."""
+        """Take in the ``designs`` row of a design that was asked for."""
 
 
 class ListedDesigns:
-    """Designs that are known beforehand, whatever is found."""
+    """A search over a fixed list of designs: what is found changes nothing."""
 
     learns = False
 
@@ -59,11 +59,11 @@ class ListedDesigns:
         return batch
 
     def tell(self, row: DesignRow) -> None:
-        """Nothing follows from it."""
+        """Ignore the row."""
 
 
 def search_of(study: Study, journal: Path | None = None) -> DesignSearch:
-    """The study's search; an Optuna one goes on from its ``journal``, or keeps none if that is None."""
+    """The study's search; an Optuna search goes on from its ``journal``. None: it keeps none."""
     if isinstance(study.search, OptunaSearch):
         from sweep.search.optuna_search import OptunaProposals
 
@@ -73,7 +73,10 @@ def search_of(study: Study, journal: Path | None = None) -> DesignSearch:
 
 
 def warm_start(study: Study) -> RelaxedStart | None:
-    """Where an Optuna search begins, if the study wants that; raises InputError where it cannot be had."""
+    """The warm start of an Optuna search; None for a study without one.
+
+    Raises InputError where the family does not allow the one that the study wants.
+    """
     if not (isinstance(study.search, OptunaSearch) and study.search.warm_start):
         return None
     from sweep.search.warm_start import RelaxedStart
@@ -88,10 +91,10 @@ def design_space(study: Study) -> DesignSpace:
 
 
 def designs(study: Study) -> Iterator[Design]:
-    """The designs that a grid or random search looks at, each one once, the baseline first.
+    """The designs that a grid or random search looks at, each once, the baseline first.
 
-    Of an Optuna search: as many random ones, for nobody knows which it will propose; from among LOOKED_AT
-    those that meet the constraints, for that is where it will soon be.
+    Which designs an Optuna search will propose is not known. For its plan they are as many random ones; of
+    those drawn, designs that meet the constraints come first, because samplers soon propose few others.
     """
     space = design_space(study)
     if isinstance(study.search, GridSearch):
@@ -107,6 +110,8 @@ def designs(study: Study) -> Iterator[Design]:
 
 
 def _feasible_first(space: DesignSpace, search: OptunaSearch) -> Iterator[Design]:
+    """Random designs, at least LOOKED_AT if there are so many: first those that meet the constraints."""
+
     def drawn(feasible: bool) -> Iterator[Design]:
         family = space.sample(max(search.trials, LOOKED_AT), search.seed)
         return (design for design in family if design.feasible == feasible)
@@ -115,7 +120,10 @@ def _feasible_first(space: DesignSpace, search: OptunaSearch) -> Iterator[Design
 
 
 def check_feasible(study: Study) -> None:
-    """Raises InputError when no proposed design meets the study's constraints, with how near they come."""
+    """Raises InputError where no design meets the constraints; it names the values that designs reach.
+
+    Of an Optuna search LOOKED_AT random designs are tried, of any other search all of its designs.
+    """
     space, search = design_space(study), study.search
     random = space.sample(LOOKED_AT, search.seed) if isinstance(search, OptunaSearch) else None
     met = dict.fromkeys(space.constraints, False)

@@ -1,4 +1,4 @@
-"""The file in which Optuna keeps its trials: what a killed driver may leave of it, and how that is mended."""
+"""The file in which Optuna keeps its trials, and how it is mended after a driver was killed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = "optuna.journal"
 
 
 def journal_in(folder: Path, resume: bool) -> Path:
-    """The journal of a run folder; removed first if its trials shall not be gone on with."""
+    """The path of a run folder's journal; without ``resume`` an earlier journal is removed first."""
     path = folder / NAME
     if not resume:
         path.unlink(missing_ok=True)
@@ -24,13 +24,12 @@ def journal_in(folder: Path, resume: bool) -> Path:
 
 
 def mend(path: Path) -> int:
-    """Cut off the last lines where they are no whole records; returns how many bytes went.
+    """Cut off the last lines where they are no whole records; returns the number of bytes cut off.
 
-    Optuna writes one line of JSON a record and refuses a file that does not end with a whole one, as a killed
-    driver, a full disk or a copy made meanwhile leaves it. Every earlier record is kept: what was being
-    written has not happened. A warning says what went, be it the one record that a kill leaves torn. For the
-    holder of the run folder's lock only. Raises DamagedFileError where records before the last lines cannot
-    be read, CannotWriteError where the file cannot be cut.
+    Optuna writes each record as one line of JSON and refuses a file whose last line is not whole. A killed
+    driver, a full disk or a copy made during a write leave such a file. The whole records before are kept; a
+    warning says what was cut off. Only the holder of the run folder's lock may call this. Raises
+    DamagedFileError where an earlier line is no record, CannotWriteError where the file cannot be cut.
     """
     try:
         content = path.read_bytes()
@@ -41,6 +40,7 @@ def mend(path: Path) -> int:
         raise DamagedFileError(
             path, problem, "Remove or mend it: trials start anew, answers are kept"
         ) from error
+    # ``rest``, after the last line end, is empty or a torn record
     *ended, rest = content.split(b"\n")
     whole = len(ended)
     while whole and not _is_record(ended[whole - 1]):
@@ -72,7 +72,7 @@ def append_records(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
             before = file.seek(0, os.SEEK_END)
             if file.write(lines) == len(lines):
                 return
-            # what is added next must not continue half a record
+            # only a part was written: take it back, or the next record would continue its line
             file.truncate(before)
             reason = "no space left"
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Where a search may begin: the members of the family nearest to Thistle's relaxed optima."""
+"""A warm start for a search: the members of the family nearest to Thistle's relaxed optima."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ from sweep.study.design_space import DesignSpace
 from sweep.study.study import Study
 
 PROGRAMS = Params(most_programs=64, condensed=0)
-"""Fewer programs than a co-design solves: the optimum is rounded to coarse axes."""
+"""Fewer programs than a co-design solves: the axes are coarse, so a rougher optimum will do."""
 
 AREA_QUANTILES = (0.25, 0.5, 1.0)
-"""Of the family's areas: an optimum within each, for a front needs small designs and large ones."""
+"""Quantiles of the family's areas; each is an area limit for one optimum, so that a front has small designs
+and large ones to begin with."""
 
 SAMPLED_DESIGNS = 64
-"""Random designs from which the family's areas are known."""
+"""Random designs from which the quantiles are estimated."""
 
 TRIED_VALUES = 64
-"""Values tried of a long range where another axis decides the same quantity."""
+"""The most values tried of a range where a longer axis decides the same quantity with it."""
 
 Point = tuple[int, ...]
 """The position of the value on each axis."""
@@ -40,12 +41,12 @@ KEY, REMEDY = "search.warm_start", "Leave warm_start out."
 
 @dataclass(frozen=True)
 class RelaxedStart:
-    """The points of ``space`` to begin with, found by geometric programs: seconds of them.
+    """The points of ``space`` to begin with, found by geometric programs in some seconds.
 
-    Thistle chooses sizes (words) and fan-outs (instances): the axes ``LEVEL.size``, ``LEVEL.fanout`` and its
-    ``.x`` and ``.y``. What else varies is no part of its programs and starts in the middle of its
-    values. Raises InputError where no axis is Thistle's, and for a family without areas, or with a size that
-    costs nothing or follows no law that its programs can have.
+    Thistle chooses sizes (words) and fan-outs (instances): the axes ``LEVEL.size``, ``LEVEL.fanout``,
+    ``LEVEL.fanout.x`` and ``LEVEL.fanout.y``. Any other axis starts at its middle value. Raises InputError
+    where there is no such axis, for a family without areas, and for a size that costs neither energy nor area
+    or follows no law that a geometric program can state.
     """
 
     study: Study
@@ -68,7 +69,7 @@ class RelaxedStart:
                 self._check_law(level)
 
     def _check_law(self, level: str) -> None:
-        """What is larger for nothing would be infinitely large."""
+        """InputError for a level whose size is free: the program would make it infinitely large."""
         try:
             law = self._family.law(level)
         except InputError as error:
@@ -102,14 +103,15 @@ class RelaxedStart:
         return [axis.key for position, axis in enumerate(self.space.axes) if position not in positions]
 
     def points(self) -> list[Point]:
-        """The member nearest to each relaxed optimum, each one once, small areas first."""
+        """The points of the members nearest to the relaxed optima, each once, small areas first."""
         optima = (relaxed_optimum(problem, PROGRAMS) for problem in self._problems())
         return list(dict.fromkeys(self._nearest(optimum) for optimum in optima if optimum is not None))
 
     def _problems(self) -> Iterator[CodesignProblem]:
-        """Least energy, and what the study's mappings minimise, within some of the family's areas.
+        """Co-design problems: for each area limit, least energy and what the study's mappings minimise.
 
-        For the dominant layer (section V-A), here that of the most multiply-accumulates.
+        They are solved for the dominant layer only (section V-A of Thistle's paper), here the layer with the
+        most MACs over all its runs.
         """
         dominant = max(self.demands, key=lambda demand: demand.runs * demand.layer.macs)
         layers = (WeightedLayer(dominant.layer, dominant.count),)
@@ -122,6 +124,7 @@ class RelaxedStart:
                 yield CodesignProblem(self._family, layers, area_um2, objective, sizes, fanouts)
 
     def _areas_um2(self) -> list[float]:
+        """The area limits: quantiles over random designs that meet the constraints, each once."""
         sampled = self.space.sample(SAMPLED_DESIGNS, 0)
         areas = sorted(design.architecture.area_um2 for design in sampled if design.feasible)
         return list(
@@ -129,6 +132,7 @@ class RelaxedStart:
         )
 
     def _nearest(self, optimum: RelaxedOptimum) -> Point:
+        """The point whose sizes and fan-outs are nearest to the optimum's, with other axes in the middle."""
         point = [len(axis.choices) // 2 for axis in self.space.axes]
         for (level, quantity), positions in self.chosen.items():
             wanted = (optimum.sizes_words if quantity == "size" else optimum.fanouts)[level]
@@ -137,10 +141,10 @@ class RelaxedStart:
         return tuple(point)
 
     def _closest(self, level: str, quantity: str, wanted: float) -> Point:
-        """The values of this quantity's axes that come, in proportion, nearest to ``wanted``.
+        """The positions, on this quantity's axes, of the values whose ratio to ``wanted`` is nearest to 1.
 
-        Of a quantity with one long axis the nearest of all; of several long ones some values are tried of
-        each but the longest.
+        One axis gives the nearest of all. Where several decide the quantity together (``fanout.x`` and
+        ``fanout.y``), only some values are tried of each axis but the longest.
         """
         axes = [self.space.axes[position] for position in self.chosen[level, quantity]]
 
@@ -161,10 +165,11 @@ def _quantity(level: StorageLevel, quantity: str) -> int:
 
 
 def _candidates(axes: Sequence[Axis], below: Callable[[Point], bool]) -> Iterator[Point]:
-    """Points of the axes among which one is nearest to a wanted quantity; ``below``: it is less than that.
+    """Points of the axes among which one is nearest to a wanted quantity.
 
-    Along a range the quantity grows, so for given values of the other axes the last point below and the first
-    one that is not are nearest: bisection finds them. Lists in a file are short and tried whole.
+    ``below`` tells whether a point's quantity is less than the wanted one. Along a range the quantity grows:
+    for fixed values of the other axes the nearest is the last point below or the first that is not, and
+    bisection finds these two. Lists of values are short and tried whole.
     """
     long = max(range(len(axes)), key=lambda position: len(axes[position].choices))
     others = [range(1) if position == long else _some(axis) for position, axis in enumerate(axes)]
@@ -174,7 +179,7 @@ def _candidates(axes: Sequence[Axis], below: Callable[[Point], bool]) -> Iterato
 
 
 def _along(axis: Axis, point: Callable[[int], Point], below: Callable[[Point], bool]) -> range:
-    """The positions on the axis among which the nearest is, ``point`` of each being a point of all axes."""
+    """The positions on ``axis`` among which the nearest is; ``point`` makes one a point of all axes."""
     positions = range(len(axis.choices))
     if not isinstance(axis.choices, NumberRange):
         return positions
@@ -183,6 +188,7 @@ def _along(axis: Axis, point: Callable[[int], Point], below: Callable[[Point], b
 
 
 def _placed(point: Point, position: int, index: int) -> Point:
+    """``point`` with ``index`` on the axis at ``position``."""
     return (*point[:position], index, *point[position + 1 :])
 
 
