@@ -21,20 +21,22 @@ from sweep.tasks.schedule_answer import run_schedule_task
 from sweep.tasks.tile import TileTask
 
 PILOT_SOLVES = 5
+"""Tasks that are timed; of stored answers, as many are enough to time none."""
 PILOT_SECONDS = 10.0
+"""Wall seconds after which no further solve of a kind is begun."""
 PILOT_SHARES = 6
-"""Tile costs that stand for a whole lot."""
+"""Tile parts that are timed for a whole lot."""
 PILOT_ASKED = 12
-"""Of what an asking schedule wants to know, so many are solved."""
+"""About how many of the costs that an asking schedule wants are timed."""
 MIXED = 20
-"""Seconds that stand for a study whose solves are tile costs and schedules."""
+"""Numbers of seconds that stand for all solves of a study of chips, in the proportion of their kinds."""
 
 
 @dataclass(frozen=True)
 class Pilot:
-    """Wall ``seconds`` of solves as the study's are mixed, from ``solves`` that were timed.
+    """Wall ``seconds`` of solves, mixed as the study's are, from ``solves`` that were timed.
 
-    ``asked``: solves that a schedule asks for as it goes.
+    ``asked``: how many solves a schedule asks for as it goes.
     """
 
     seconds: tuple[float, ...]
@@ -51,7 +53,7 @@ class _Kind:
 
 
 def pilot(tasks: list[Task], planned: StudyPlan) -> Pilot:
-    """Time some of the planned tasks, after one that only warms up."""
+    """Time the ``tasks``, some of the planned ones; the first is solved once before, to warm up."""
     schedules = [task for task in tasks if isinstance(task, ScheduleTask)]
     if schedules:
         return _of_schedules(schedules, planned)
@@ -60,7 +62,10 @@ def pilot(tasks: list[Task], planned: StudyPlan) -> Pilot:
 
 
 def _of_schedules(tasks: list[ScheduleTask], planned: StudyPlan) -> Pilot:
-    """Solves of schedules and of what they wait for, in the proportion in which the study has them."""
+    """Time schedules and the costs that they wait for, and mix them in the study's proportion.
+
+    Asking schedules and others are different kinds: what the latter wait for is known beforehand.
+    """
     asking, told = ([task for task in tasks if task.solve.asks == asks] for asks in (True, False))
     kinds, asked = list[_Kind](), 0
     if told:
@@ -73,7 +78,7 @@ def _of_schedules(tasks: list[ScheduleTask], planned: StudyPlan) -> Pilot:
 
 
 def _mixed(kinds: list[_Kind]) -> tuple[float, ...]:
-    """MIXED seconds or a few more: as many of each kind as it has a share of the solves, at least one."""
+    """About MIXED numbers of seconds: each kind in proportion to its solves, at least one of each."""
     met = [kind for kind in kinds if kind.seconds]
     total = sum(kind.count for kind in met)
     return tuple(
@@ -84,7 +89,10 @@ def _mixed(kinds: list[_Kind]) -> tuple[float, ...]:
 
 
 def _rehearsed(task: ScheduleTask) -> tuple[tuple[float, ...], tuple[float, ...], int]:
-    """Seconds of a schedule that is told ideal costs, of a few solves that it asked for, and their number."""
+    """Rehearse a schedule with ideal costs.
+
+    Returns its seconds, seconds of some of the solves that it asks for, and how many it asks for.
+    """
     rehearsal = Rehearsal(task, PILOT_SECONDS)
     before = time.perf_counter()
     rehearsal.run()
@@ -95,7 +103,8 @@ def _rehearsed(task: ScheduleTask) -> tuple[tuple[float, ...], tuple[float, ...]
 
 
 def _timed(contents: list[dict[str, Any]]) -> tuple[float, ...]:
-    answer_task(contents[0])
+    """Wall seconds of each solve, as far as the pilot's time goes."""
+    answer_task(contents[0])  # not timed: it imports and compiles
     start = time.perf_counter()
     seconds: list[float] = []
     for content in contents:
@@ -108,7 +117,7 @@ def _timed(contents: list[dict[str, Any]]) -> tuple[float, ...]:
 
 
 def _lot_seconds(task: ScheduleTask) -> tuple[float, ...]:
-    """Of a few tile costs each, as if they were a lot."""
+    """Seconds of two lots of tile parts, from PILOT_SHARES parts of each, spread over all parts."""
     shares = task.demand.tile_parts()
     lot = min(len(shares), LOTS[tile_solver(task.on.source.settings.solver).family])
     stride = max(1, len(shares) // (2 * PILOT_SHARES))
@@ -120,15 +129,16 @@ def _lot_seconds(task: ScheduleTask) -> tuple[float, ...]:
 def _timed_in_part(tasks: list[ScheduleTask]) -> tuple[float, ...]:
     """Seconds of whole schedule solves, from as many rounds as fit into the pilot's time.
 
-    Tile costs are not known yet: ideal ones take their place, with which a round takes as long.
+    Tile costs are not known yet: ideal ones are used instead, with which a round takes as long.
     """
+    # an equal part of the time for each task, and for the first one twice: once to warm up
     share = PILOT_SECONDS / (len(tasks) + 1)
     _part(tasks[0], share)
     return tuple(_part(task, share) for task in tasks)
 
 
 def _part(task: ScheduleTask, wall_seconds: float) -> float:
-    """Seconds of a solve, extrapolated where it does not end within ``wall_seconds``."""
+    """Seconds of a solve, extrapolated by its rounds where it does not end within ``wall_seconds``."""
     content = task.payload(KnownCosts(ideal_costs(task.demand), ideal_alone_costs(task)))
     budget = task.solve.budget
     content["budget"] = asdict(replace(budget, wall_seconds=min(wall_seconds, budget.wall_seconds)))
@@ -141,7 +151,7 @@ def _part(task: ScheduleTask, wall_seconds: float) -> float:
 
 
 def _rounds(task: ScheduleTask) -> int:
-    """Rounds of a whole solve; 0 for a solver that does not count any."""
+    """Rounds of a whole solve, or of one epoch; 0 for a solver that does not count rounds."""
     module, params = solver(task.solve.solver).load(), json.loads(task.solve.params)
     given = checked_params(task.solve.solver, params)
     if not hasattr(given, "rounds"):

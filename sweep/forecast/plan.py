@@ -1,4 +1,4 @@
-"""What a study asks for, before anything runs: designs, solves, and which of these are still open."""
+"""What a study asks for, counted before anything runs: designs, solves, and which of these are still open."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from sweep.tasks.schedule import ScheduleTask
 Counted = Callable[[int, int], None]
 
 COUNTED_AT_ONCE = 1000
-"""Designs after which somebody who waits is told how far the count is: half a second's work."""
+"""Designs between two reports of how far the count is: half a second's work."""
 
 MOST_SOLVES = 10_000_000
-"""Different solves of one run. Their identities take 1.3 GB in the driver, their answers twice that."""
+"""The most different solves of one run. Their ids take 1.3 GB in the driver, their answers twice that."""
 
 
 @dataclass(frozen=True)
 class ProposedDesigns:
-    """The ``count`` designs that a study's search looks at, made anew each time they are iterated.
+    """The ``count`` designs that a study's search looks at.
 
-    A hundred thousand architectures would fill the driver's memory. Of an Optuna search these are as many
-    random ones: it will propose others, but no more.
+    They are made anew at each iteration, because a hundred thousand architectures would fill the driver's
+    memory. Of an Optuna search they are random ones: it will propose others, but no more.
     """
 
     study: Study
@@ -50,11 +50,12 @@ class ProposedDesigns:
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """``asked`` solves, by the table of their answers; ``distinct`` ones, and of these ``open`` ones.
+    """How many solves a study asks for.
 
-    ``distinct``: after de-duplication, ``open``: not in the store yet. ``cost_solves`` of both are for what
-    layers cost, which schedules wait for. What the ``asking`` schedules will ask for depends on what comes
-    back, and is not among them.
+    ``asked``: by the table of their answers, equal ones counted each time. ``distinct``: different ones.
+    ``open``: those of them that the store has no answer to. ``cost_solves``, part of both numbers, give the
+    costs of layers that schedules wait for. What the ``asking`` schedules will ask for depends on the answers
+    to come, and is in none of these numbers.
     """
 
     designs: ProposedDesigns
@@ -68,7 +69,10 @@ class StudyPlan:
     warnings: tuple[str, ...] = ()
     """What a reader of the results should know: operators not counted, energy tables turned upside down."""
     at_most: bool = False
-    """An Optuna search takes no more than these; ``infeasible`` is of as many random ones."""
+    """Whether the numbers are upper limits: an Optuna search proposes other designs than were counted.
+
+    ``infeasible`` is then that of as many random designs.
+    """
     cost_solves: int = 0
     asking: int = 0
     """Open schedules whose solver asks for costs as it goes."""
@@ -79,9 +83,9 @@ def plan(
 ) -> StudyPlan:
     """Count the study's work; ``store`` is the folder of run folders whose answers are reused, or these.
 
-    ``counted`` is told how many designs are counted, and of how many, after each COUNTED_AT_ONCE: a hundred
-    thousand take most of a minute. Raises InputError for whatever the study names and cannot be had:
-    networks, architecture, axes, parameters, constraints that nothing meets, and for more than MOST_SOLVES.
+    ``counted`` is told, after every COUNTED_AT_ONCE designs, how many are counted and how many there are: a
+    hundred thousand take most of a minute. Raises InputError for networks, an architecture, axes or
+    parameters that cannot be had, for constraints that no design meets, and for more than MOST_SOLVES solves.
     """
     count = _Count(study)
     design_space(study).check_values()
@@ -104,7 +108,7 @@ def plan(
     warnings = (*_uncounted(study), *count.inverted.values(), *_not_warm(study))
     proposed = ProposedDesigns(study, count.designs)
     at_most = isinstance(study.search, OptunaSearch) and count.designs < design_space(study).size
-    # which designs an Optuna search will propose is not known, so nothing is known of them either
+    # which designs an Optuna search will propose is not known, so no answer counts as known either
     answered = set[str]() if at_most else known
     costs = count.cost_solves(stored, answered)
     if at_most:
@@ -134,7 +138,7 @@ def _not_warm(study: Study) -> list[str]:
 
 
 def _uncounted(study: Study) -> list[str]:
-    """What is not counted of the networks; chips' schedules refuse operators without layers."""
+    """Warnings of operators whose work is not counted. Studies of chips refuse such networks: none there."""
     return [
         warning
         for position in (range(len(study.networks)) if study.architecture else ())
@@ -143,21 +147,21 @@ def _uncounted(study: Study) -> list[str]:
 
 
 class _Count:
-    """What is counted over all designs, none of which is kept."""
+    """Counts over all designs; the designs themselves are not kept."""
 
     def __init__(self, study: Study) -> None:
         self.designs = self.infeasible = self.most_solves = 0
         self.tasks: dict[str, set[str]] = {}
-        """Identities by the table of their rows."""
+        """Ids of the different tasks, by the table of their rows."""
         self.obstacle = ""
         self._schedules: dict[tuple[str, str, int, bool], list[ScheduleTask]] = {}
-        """By what they need tile costs for: seeds have them in common."""
+        """Schedules by chip, network, batch and whether they ask: those of a list need the same costs."""
         self.inverted: dict[str, str] = {}
         self._study, self._name = study, study.base
         self.workload = workload_of(study)
 
     def asked(self, designs: int) -> dict[str, int]:
-        """All solves that so many designs ask for, by the table of their answers."""
+        """How many answers ``designs`` designs ask for, by their table."""
         return {table: designs * count for table, count in self.workload.asked.items()}
 
     def add(self, design: Design) -> None:
@@ -190,7 +194,7 @@ class _Count:
             )
 
     def cost_solves(self, store: StoredAnswers | None, known: Collection[str]) -> int:
-        """Solves of what layers cost that schedules which are not ``known`` wait for before they begin."""
+        """How many solves give the costs that schedules which are not ``known`` wait for before they begin."""
         tables = CostTables(store)
         waiting = [
             tasks[0] for tasks in self._schedules.values() if any(task.id not in known for task in tasks)
@@ -198,6 +202,6 @@ class _Count:
         return len({cost.id for task in waiting for cost in tables.tasks(task, wanted_at_first(task))})
 
     def asking(self, known: Collection[str]) -> int:
-        """Schedules which are not ``known`` and will ask for more as they go."""
+        """How many schedules that are not ``known`` will ask for costs as they go."""
         schedules = {task.id: task for tasks in self._schedules.values() for task in tasks}
         return sum(task.solve.asks and task.id not in known for task in schedules.values())

@@ -18,12 +18,15 @@ from sweep.study.study import Study
 from sweep.tasks.kinds import Task, ids_by_table, stored_answers
 
 SECONDS = {table.name: ("wall_seconds",) for table in ANSWER_TABLES}
-"""What a prediction reads of answers, by table."""
+"""By table, the columns of stored answers that a prediction reads."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """How long the ``open`` solves will take, from the ``seconds`` of some that ``source`` names."""
+    """How long the ``open`` solves will take.
+
+    ``seconds``: wall seconds of some solves like these, which ``source`` describes in words.
+    """
 
     open: int
     seconds: tuple[float, ...]
@@ -35,11 +38,11 @@ class Prediction:
 
     @property
     def core_hours(self) -> float:
-        """Of the solves alone."""
+        """Core hours of the open solves, without the driver."""
         return self.open * self.seconds_per_solve / 3600
 
     def on(self, workers: int) -> Forecast | None:
-        """The run on so many workers, simulated; None where nothing is left to solve."""
+        """The simulated run on ``workers`` workers; None where nothing is left to solve."""
         return _simulated(self.seconds, self.open, workers) if self.open else None
 
     def wall_seconds(self, workers: int) -> float:
@@ -53,10 +56,11 @@ def _simulated(seconds: tuple[float, ...], solves: int, workers: int) -> Forecas
 
 
 def predict(study: Study, planned: StudyPlan, store: Path | StoredAnswers | None = None) -> Prediction:
-    """Seconds per solve: those of the study's own answers in the store, else of a few pilot solves.
+    """Predict the open solves from the study's answers in the store, else from a few pilot solves.
 
-    Answers in the store do where all that is left is of their kind: nothing of what layers cost. What asking
-    schedules will ask for is counted as the pilot's did, for each of them: they may share some of it.
+    Stored answers are used only where no costs of layers are left to solve, whose times they would not show.
+    Each asking schedule is taken to ask for as much as the pilot's; as several may ask for the same cost,
+    that is too much rather than too little.
     """
     stored = stored_in(store)
     if stored and not (planned.cost_solves or planned.asking):
@@ -71,10 +75,11 @@ def predict(study: Study, planned: StudyPlan, store: Path | StoredAnswers | None
 
 
 def _spread(planned: StudyPlan) -> list[Task]:
-    """A few different tasks, from all over the study."""
+    """At most PILOT_SOLVES different tasks, spread over the designs and over the tasks of each."""
     stride = max(1, (planned.designs.count - planned.infeasible) // PILOT_SOLVES)
     solvable = (tasks for design in planned.designs if (tasks := tasks_of(planned.workload, design)))
     chosen: dict[str, Task] = {}
+    # the first task taken moves on from design to design, so that different layers are met
     for number, tasks in enumerate(islice(solvable, 0, None, stride)):
         for position in range(0, len(tasks), max(1, len(tasks) // PILOT_SOLVES)):
             task = tasks[(position + number) % len(tasks)]

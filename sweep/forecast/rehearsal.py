@@ -1,4 +1,4 @@
-"""Schedules tried out before any cost is known: what they would ask for if all layers were ideal."""
+"""Rehearsals of schedules before any cost is known: what a solver would ask for if all costs were ideal."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from sweep.tasks.tile import TileTask
 
 
 class Rehearsal:
-    """A schedule by a solver that asks as it goes, which is answered with ideal costs.
+    """Runs a schedule by a solver that asks as it goes, and answers its requests with ideal costs.
 
-    It ends with the round in which ``wall_seconds`` are over: then no more is known of what would be asked.
+    It ends after the round in which ``wall_seconds`` are over; requests of later rounds stay unknown.
     """
 
     def __init__(self, task: ScheduleTask, wall_seconds: float) -> None:
@@ -32,10 +32,10 @@ class Rehearsal:
         self._shares: dict[TilePart, TilePartCost | None] = {}
         self._alone: dict[tuple[int, int], WholeChipCost | None] = {}
         self.asked: list[TileTask | MappingTask] = []
-        """What would have been solved, in the order in which it was asked for."""
+        """The tasks that a run would have solved, in the order of the requests."""
 
     def run(self) -> None:
-        """All rounds, the last of which is a whole solve, or as many as there is time for."""
+        """Run all rounds, of which the last is a whole solve, or as many as there is time for."""
         while (needs := _needs_of(self._round())) and self._watch.wall_seconds < self._seconds:
             before = len(self.asked)
             for request in needs:
@@ -63,14 +63,17 @@ class Rehearsal:
 
 
 def _needs_of(answer: ScheduleColumns | CostRequests) -> list[list[int]]:
-    """What a solver asks for; nothing where it went to its end."""
+    """The requests that ended a round; none where the solver came to its end."""
     if "needs" in answer:
         return answer["needs"]
     return []
 
 
 def ideal_alone(chip: Chip, layer: NetworkLayer, batch: int) -> WholeChipCost:
-    """A layer with products alone on a chip of busy MACs, every byte moved once and over no link."""
+    """The least that a layer with products could cost on the whole chip.
+
+    MACs are always busy, each byte moves once between DRAM and a buffer, and links are free.
+    """
     moved, operations = layer.compulsory_bytes(batch), batch * layer.operations
     read, tile, dram = moved.inputs + moved.weights, chip.tile, chip.dram
     parts_pj = (
@@ -85,7 +88,10 @@ def ideal_alone(chip: Chip, layer: NetworkLayer, batch: int) -> WholeChipCost:
 
 
 def ideal_alone_costs(task: ScheduleTask) -> dict[tuple[int, int], WholeChipCost | None] | None:
-    """Those of all layers of a schedule and all batches; None where layers may not run alone."""
+    """The ideal costs of all layers with products, for all batches, by number of the layer and batch.
+
+    None where layers may not run layer-sequentially.
+    """
     if not task.on.alone:
         return None
     layers = [(number, layer) for number, layer in enumerate(task.network.graph.layers) if layer.has_weights]

@@ -14,7 +14,7 @@ from clusters.pace import DISPATCH_SECONDS, pace_for
 
 @dataclass(frozen=True)
 class DriverCosts:
-    """What a solve costs beside itself, in seconds.
+    """The costs in seconds of having a solve done, apart from the solve itself.
 
     item: the runtime's work in the driver for one item: submit it, take its report.
     study: the run loop's work in the driver for one item: task id, store lookup, rows, Parquet.
@@ -42,9 +42,9 @@ class DriverCosts:
 class _Worker:
     number: int
     free: float = 0.0
-    """When it has done all that it holds."""
+    """The time at which it has done all that it holds."""
     calls: deque[deque[tuple[float, float, Item]]] = field(default_factory=deque)
-    """Reports to come: when each is at the driver, how long its solve took, its item."""
+    """The calls that it holds, each the reports to come: time at the driver, seconds of the solve, item."""
 
 
 class SimulatedRun:
@@ -68,12 +68,18 @@ class SimulatedRun:
         self._idle: deque[_Worker] = deque()
         self._with_one_call: deque[_Worker] = deque()
         self._events: list[tuple[float, int]] = []
-        """When and which worker: its next report, or that it has started where it holds no call."""
+        """A heap of (time, worker): its next report arrives or, if it holds no call, it has started."""
         self._queue_empty = 0.0
         for worker in self._workers:
             heappush(self._events, (costs.start, worker.number))
 
     def to_the_end(self) -> None:
+        """Simulate rounds of the driver's loop until nothing is pending.
+
+        A round looks at all workers, sends calls, waits for the next report and takes in all that have
+        arrived. While it files their answers, it sends calls every DISPATCH_SECONDS, so that no worker waits
+        for long.
+        """
         self._fill()
         while len(self._ledger):
             self._spend(self.costs.scan * len(self._workers))
@@ -89,17 +95,19 @@ class SimulatedRun:
         self.idle_end = sum(self.now - max(w.free, self._queue_empty) for w in self._workers)
 
     def _spend(self, seconds: float) -> None:
+        """Let the driver compute for so many seconds."""
         self.now += seconds
         self.busy += seconds
 
     def _fill(self) -> None:
-        """Half of an item's cost arises when it is submitted, half when it is answered."""
+        """Submit what the ledger accepts; half of an item's cost arises here, half when it is answered."""
         while self._to_submit and self._ledger.capacity(len(self._workers)) > 0:
             self._spend((self.costs.item + self.costs.study) / 2)
             self._ledger.accept(str(self._to_submit), b"")
             self._to_submit -= 1
 
     def _dispatch(self) -> None:
+        """Send batches while there are queued items and a worker that can hold another call."""
         while self._ledger.queued and (worker := self._with_room()):
             if batch := self._ledger.take_batch(len(self._workers)):
                 self._send(worker, batch)
@@ -107,6 +115,10 @@ class SimulatedRun:
             self._queue_empty = self._queue_empty or self.now
 
     def _with_room(self) -> _Worker | None:
+        """A worker that can take a call: an idle one, else one that holds a single call of short items.
+
+        A worker may have got a call since it was put into a queue; then its entry there is out of date.
+        """
         while self._idle:
             if not (worker := self._idle.popleft()).calls:
                 return worker
@@ -116,6 +128,7 @@ class SimulatedRun:
         return None
 
     def _send(self, worker: _Worker, batch: list[Item]) -> None:
+        """Have ``worker`` do ``batch`` after what it holds; each item draws the seconds of its solve."""
         self._spend(self.costs.call)
         start = max(self.now + self.costs.latency, worker.free)
         reports: deque[tuple[float, float, Item]] = deque()
@@ -130,14 +143,15 @@ class SimulatedRun:
             self._with_one_call.append(worker)
 
     def _expect(self, worker: _Worker) -> None:
+        """Enter the worker's next report as an event: one at a time, for later ones follow from it."""
         heappush(self._events, (worker.calls[0][0][0], worker.number))
 
     def _wait(self) -> None:
-        """Until the next report."""
+        """Let time pass until the next event, unless it has arrived already."""
         self.now = max(self.now, self._events[0][0])
 
     def _collect(self) -> list[tuple[Item, float]]:
-        """What has arrived by now; taking it in takes the driver a while itself."""
+        """The reports that have arrived by now; those that arrive while these are taken in come next time."""
         arrived: list[tuple[Item, float]] = []
         until = self.now
         while self._events and self._events[0][0] <= until:
@@ -150,6 +164,7 @@ class SimulatedRun:
         return arrived
 
     def _take(self, worker: _Worker) -> tuple[Item, float]:
+        """Take in the worker's next report; it can hold another call after the last report of one."""
         self._spend(self.costs.item / 2)
         _, seconds, item = worker.calls[0].popleft()
         if not worker.calls[0]:
@@ -160,6 +175,7 @@ class SimulatedRun:
         return item, seconds
 
     def _answer(self, item: Item, seconds: float) -> None:
+        """File the answer to an item, and submit what the ledger then accepts."""
         self._spend(self.costs.study / 2)
         if self._ledger.finish(item, seconds):
             self.useful += seconds

@@ -1,4 +1,4 @@
-"""What a run on N workers would take, how busy its workers would be, and what would hold them up."""
+"""How long a run on N workers would take, how busy its workers would be, and what would keep them waiting."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from sweep.forecast.simulated_run import DriverCosts, SimulatedRun
 MEASURED = DriverCosts()
 
 FEWEST, FEWEST_A_WORKER, FEWEST_FILLINGS = 2000, 30, 6
-"""Solves that are simulated: in all, for each worker, and in fillings of the runtime's window.
+"""Solves that are simulated, at least: in all, for each worker, and in fillings of the runtime's window.
 
-What a longer study has beyond the largest of these is added at the rate of the middle half.
+The largest of the three counts. The remaining solves of a longer study are added at the rate of the middle
+half of the simulated ones, which neither the start nor the end of the run slows down.
 """
 
 CAUSES = {
@@ -27,10 +28,12 @@ CAUSES = {
 
 @dataclass(frozen=True)
 class Forecast:
-    """A simulated run. The shares are of all worker seconds; with the efficiency they add up to 1.
+    """A simulated run.
 
-    ``driver_busy`` is the share of the wall time that the driver computes; ``lost`` the shares by cause
-    (start, driver, tail), of which driver includes the way to the worker and back.
+    ``efficiency`` is the fraction of all worker seconds (workers times wall seconds) spent in solves.
+    ``lost`` has the other fractions by cause (start, driver, tail); with the efficiency they add up to 1.
+    The driver's includes the way to a worker and back. ``driver_busy`` is the fraction of the wall time in
+    which the driver computes.
     """
 
     workers: int
@@ -42,7 +45,7 @@ class Forecast:
 
     @property
     def bottleneck(self) -> str:
-        """What costs the workers most, in words."""
+        """What costs the workers most time beside solves, in words; what costs 2 % or less does not count."""
         cause, share = max(self.lost.items(), key=lambda entry: entry[1])
         return CAUSES[cause] if share > 0.02 else "nothing but the solves"
 
@@ -50,7 +53,7 @@ class Forecast:
 def forecast(
     seconds: Sequence[float], solves: int, workers: int, costs: DriverCosts = MEASURED, seed: int = 0
 ) -> Forecast:
-    """A run of ``solves`` solves (at least 1), each of which takes one of the ``seconds`` (measured ones)."""
+    """A run of ``solves`` solves (at least 1), each of which takes one of the measured ``seconds``."""
     simulated = min(solves, _enough(fmean(seconds), workers))
     run = SimulatedRun(seconds, simulated, workers, costs, Random(seed))
     run.to_the_end()
@@ -74,12 +77,14 @@ def forecast(
 
 
 def _enough(seconds: float, workers: int) -> int:
+    """How many solves of so many ``seconds`` have to be simulated for a steady rate."""
     pace = pace_for(workers)
+    # what the runtime accepts ahead, as Ledger.capacity: two calls with a worker, as much again queued
     held = workers * min(pace.window, 4 * int(pace.target_seconds / max(seconds, 1e-6)) + 1)
     return max(FEWEST, FEWEST_A_WORKER * workers, FEWEST_FILLINGS * held)
 
 
 def _rate(answered: Sequence[float]) -> float:
-    """Answers a second in the middle half."""
+    """Answers a second in the middle half of the run; ``answered`` has the time of each answer."""
     quarter = len(answered) // 4
     return 2 * quarter / max(answered[3 * quarter] - answered[quarter], 1e-9) if quarter else float("inf")
