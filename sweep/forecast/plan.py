@@ -194,7 +194,7 @@ class _Count:
             )
 
     def cost_solves(self, store: StoredAnswers | None, known: Collection[str]) -> int:
-        """How many solves give the costs that schedules which are not ``known`` wait for before they begin."""
+        """How many solves give the costs that schedules wait for before they begin; ``known`` ones do not."""
         tables = CostTables(store)
         waiting = [
             tasks[0] for tasks in self._schedules.values() if any(task.id not in known for task in tasks)

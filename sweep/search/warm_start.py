@@ -24,7 +24,7 @@ PROGRAMS = Params(most_programs=64, condensed=0)
 """Fewer programs than a co-design solves: the axes are coarse, so a rougher optimum will do."""
 
 AREA_QUANTILES = (0.25, 0.5, 1.0)
-"""Quantiles of the family's areas, each the area limit of an optimum: a front needs small and large designs."""
+"""Quantiles of the family's areas, each an optimum's area limit: a front needs small and large designs."""
 
 SAMPLED_DESIGNS = 64
 """Random designs from which the quantiles are estimated."""

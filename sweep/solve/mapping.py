@@ -1,4 +1,4 @@
-"""Map one layer on one architecture: what is asked, and the answer with the cost model's evaluation."""
+"""Map one layer on one architecture: the request, and its answer with the cost model's evaluation."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ FAMILY = "mapping"
 
 @dataclass(frozen=True)
 class SpaceOptions:
-    """Which mappings are allowed. ``keep``, ``padding`` and ``uneven`` replace what ``constraints`` says.
+    """Which mappings are allowed.
 
     ``constraints`` is a YAML file with the keys of a study's mapping block, or a file of Timeloop
-    constraints. None leaves a value to that file, or to the defaults of :class:`SpaceRules`.
+    constraints. ``keep``, ``padding`` and ``uneven`` replace what it says; None leaves a value to the file
+    or, where there is none, to the defaults of :class:`SpaceRules`.
     """
 
     keep: KeepRule | None = None
@@ -45,10 +46,11 @@ class SpaceOptions:
     uneven: bool | None = None
 
     def rules(self, architecture: str, layer: Layer, elsewhere: frozenset[str]) -> SpaceRules:
-        """The rules for mappings of ``layer``; constraints of Timeloop files are among them.
+        """The rules for mappings of ``layer``, constraints of Timeloop files among them.
 
         ``architecture`` is a name or a file, empty for an architecture that was not read from a file.
-        Constraints may speak of names that are only ``elsewhere``, in other layers: they are left out.
+        ``elsewhere`` are the dims and tensors of other layers: constraints may name them, and those that do
+        are left out.
         """
         ours, theirs = self.constraints, None
         if ours is not None and is_timeloop_constraints(ours):
@@ -64,8 +66,8 @@ class MappingRequest:
     """A layer, an architecture, a solver, and how it is asked.
 
     ``layer`` and ``architecture`` are values, or what :func:`load_layer` and :func:`load_architecture` take.
-    ``dims`` are symbolic lengths of the layer's ONNX file, ``overrides`` values of the architecture's file.
-    ``tolerance`` is the relative gap at which a solver that proves bounds may stop.
+    ``dims`` are symbolic lengths of the layer's ONNX file; ``overrides`` replace values of the architecture's
+    file. ``tolerance`` is the gap, a fraction of the objective, at which a solver with bounds may stop.
     """
 
     architecture: Architecture | str
@@ -93,7 +95,7 @@ class MappingRequest:
 
     @cached_property
     def problem(self) -> MappingProblem:
-        """What is solved; InputError for whatever of the request cannot be."""
+        """The problem to solve; InputError for any part of the request that cannot be had."""
         named = self.architecture if isinstance(self.architecture, str) else ""
         architecture = chosen_architecture(self.architecture, self.overrides)
         layer = chosen_layer(self.layer, self.dims)
@@ -107,7 +109,7 @@ class MappingRequest:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the reader of the answer has to know: work that is not counted, energies that are odd."""
+        """What the reader of the answer has to know: operators not counted, inner levels that cost more."""
         problem = self.problem
         around = None if isinstance(self.layer, Layer) else network_around(self.layer, self.dims)
         return (*(counting_warnings(around) if around else ()), *energy_inversions(problem.architecture))
@@ -130,8 +132,8 @@ class MappingAnswer:
     """What a solver found for one layer on one architecture, with its proof.
 
     ``problem`` is what was solved: the architecture, the layer, the objective and the rules of the space.
-    ``outcome`` is the solver's own answer, of which the properties here are the parts that are asked for
-    most. All costs are the cost model's.
+    ``outcome`` is the solver's whole answer; the properties here are its most used parts. All costs are the
+    cost model's.
     """
 
     problem: MappingProblem
@@ -150,7 +152,7 @@ class MappingAnswer:
 
     @property
     def objective(self) -> float | None:
-        """What was minimised, of the mapping: pJ, cycles, or pJ times cycles."""
+        """The mapping's cost in what was minimised: pJ, cycles, or pJ times cycles."""
         return self.outcome.objective
 
     @property
@@ -160,7 +162,7 @@ class MappingAnswer:
 
     @property
     def gap(self) -> float | None:
-        """(objective - bound) / objective; 0 is proven to be the best, None is unknown."""
+        """(objective - bound) / objective; 0: proven to be the best mapping, None: unknown."""
         return self.outcome.gap
 
     @property
@@ -175,7 +177,7 @@ class MappingAnswer:
 
     @cached_property
     def executed_layer(self) -> Layer | None:
-        """The layer that the mapping runs: the problem's, with its dims as large as they are padded to."""
+        """The layer that the mapping runs: the problem's, its dims padded as the mapping has them."""
         return None if self.mapping is None else executed_layer(self.problem, self.mapping)
 
     @cached_property
@@ -215,7 +217,7 @@ class MappingAnswer:
 def chosen_architecture(
     asked: Architecture | str, overrides: ReadOnlyDict[str, Any] | None = None
 ) -> Architecture:
-    """The architecture itself, or the one of that name or file."""
+    """``asked`` itself where it is an architecture, else the architecture of that name or file."""
     if isinstance(asked, Architecture):
         return asked
     _check_name("architecture", "an Architecture, the name of one, or a file", asked)
@@ -223,7 +225,7 @@ def chosen_architecture(
 
 
 def chosen_layer(asked: Layer | str, dims: ReadOnlyDict[str, int] | None = None) -> Layer:
-    """The layer itself, or the one of that name or file."""
+    """``asked`` itself where it is a layer, else the layer of that name or file."""
     if isinstance(asked, Layer):
         return asked
     _check_name("layer", "a Layer, NETWORK/LAYER, a file of one layer, or a problem in JSON", asked)

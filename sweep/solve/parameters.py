@@ -1,4 +1,4 @@
-"""What is given by name: a solver's parameters, values of a file, lengths."""
+"""Checks of values that a request states by name: a solver's parameters, overrides of a file, lengths."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sweep.study.identity import checked_params
 
 
 def solver_params(name: str, family: str, given: Mapping[str, Any]) -> Any:
-    """The Params of a solver of ``family`` with the values that are ``given``, the others at their defaults.
+    """The Params of a solver of ``family`` with the values in ``given`` and defaults for the others.
 
     Raises InputError for a solver of another family, for unknown parameters and for values out of range.
     """
@@ -21,6 +21,6 @@ def solver_params(name: str, family: str, given: Mapping[str, Any]) -> Any:
 
 
 def check_named_values(key: str, given: object) -> None:
-    """InputError, with ``key`` as the place, for what is no mapping from names to values."""
+    """InputError, naming ``key``, unless ``given`` is a dict from names to values."""
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
         raise InputError(key, "names and their values, as a dict", given)

@@ -1,4 +1,4 @@
-"""Schedule one network on one chip: a study of one chip and one network, and its best schedule."""
+"""Schedule one network on one chip: a request becomes a study of one design, whose best schedule answers."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ from sweep.study.study import Study
 
 FAMILY = "schedule"
 STUDY_NAME = "solve-schedule"
-"""Of the study that a request is made into: requests may share a folder, but not with a study."""
+"""Name of the study that a request becomes: all have the same, so that one folder may hold several."""
 OF_SEEDS = ("seed", "status", "objective", "gap", "energy_pj", "cycles", "cpu_seconds", "error")
 
 
 @dataclass(frozen=True)
 class ScheduleRequest:
-    """A chip, a network, and how it is scheduled; ``schedule`` and ``mapping`` as a study's blocks.
+    """A chip, a network, and how it is scheduled.
 
-    ``chip`` and ``network`` are names of the library or files. ``output`` is the run folder to keep; None
-    keeps none. ``chart`` is where to draw the schedule, an HTML file.
+    ``chip`` and ``network`` are names of the library or files. ``schedule`` and ``mapping`` have the keys of
+    a study's blocks. ``place`` is where solves run. ``output`` is the run folder to keep; None keeps none.
+    ``chart`` is the HTML file in which to draw the schedule.
     """
 
     chip: str
@@ -43,7 +44,7 @@ class ScheduleRequest:
     dims: Mapping[str, int] = field(default_factory=dict)
 
     def study(self) -> Study:
-        """The study of that one question; InputError for what is wrong with any of it, naming the key."""
+        """The request as a study of one design; InputError, naming the key, for what is wrong with it."""
         check_named_values("dims", self.dims)
         solver_params(self.schedule["solver"], FAMILY, self.schedule["params"])
         document = {
@@ -57,9 +58,9 @@ class ScheduleRequest:
         return check_keys(Study, document, "solve schedule")
 
     def solved(self, tally: RunTally) -> ScheduleAnswer:
-        """The answer of the best seed; ``tally`` watches the run, and adds up its CPU seconds.
+        """The best schedule of all seeds; ``tally`` watches the run, and adds up its CPU seconds.
 
-        A network without a schedule is an answer without a tree, whose note says why.
+        Where none was found the answer has no tree, and its note says why.
         """
         study = self.study()
         with _folder(self.output) as path:
@@ -73,13 +74,14 @@ class ScheduleRequest:
 class ScheduleAnswer:
     """The best schedule that a solver found for one network on one chip, with its proof.
 
-    ``objective`` is E^n D^m of the schedule in pJ and cycles, as ``objective_name`` says (``edp``: E D), and
-    ``bound`` a proven lower bound on it for every schedule. ``energy_pj`` and ``cycles`` are of the whole
-    batch, ``dram_bytes`` what crosses the DRAM's interface, ``noc_hop_bytes`` bytes times links on the mesh.
-    ``tree`` is the schedule as a resource-allocation tree in text; None, and all costs with it, where no
-    schedule was found: ``note`` says why. ``spatial_temporal`` holds rectangles of tiles and cycles for a
-    chart, ``seeds`` the answer of each seed. ``cpu_seconds`` are those of the search, ``tile_cpu_seconds``
-    those of mapping layers on tiles. ``asked`` is what a schedule has to be counted again with.
+    ``objective`` is the schedule's E^n D^m, with its energy E in pJ and its delay D in cycles; n and m follow
+    from ``objective_name`` (``edp``: E D). ``bound`` is a proven lower bound on it for every schedule.
+    ``energy_pj`` and ``cycles`` are of the whole batch; ``dram_bytes`` cross the DRAM's interface;
+    ``noc_hop_bytes`` are bytes times links on the mesh. ``tree`` is the schedule as a resource-allocation
+    tree in text. It is None, and so are all costs, where no schedule was found; ``note`` says why.
+    ``spatial_temporal`` holds rectangles of tiles and cycles for a chart, ``seeds`` the answer of each seed.
+    ``cpu_seconds`` are those of the search, ``tile_cpu_seconds`` those of mapping layers. ``asked`` holds
+    what is needed, beside the tree, to count the schedule again.
     """
 
     asked: Mapping[str, Any]
@@ -130,7 +132,7 @@ KEPT = (
 
 @contextmanager
 def _folder(output: Path | None) -> Iterator[Path]:
-    """The run folder; one that nobody wants is gone after the block."""
+    """The run folder; without ``output`` a temporary one, which is removed after the block."""
     if output is not None:
         yield output
         return
@@ -139,7 +141,7 @@ def _folder(output: Path | None) -> Iterator[Path]:
 
 
 def _answer(folder: RunFolder, study: Study, request: ScheduleRequest, tally: RunTally) -> ScheduleAnswer:
-    """The best seed's answer; a kept folder may hold designs of earlier requests, so the study's id picks."""
+    """The best seed's answer, from the one design of this study: the folder may hold earlier requests'."""
     asked = study_id(study)
     (design,) = (row for row in folder.read_rows("designs") if row["study_id"] == asked)
     rows = {row["task_id"]: row for row in folder.read_rows("schedules")}
@@ -156,6 +158,7 @@ def _answer(folder: RunFolder, study: Study, request: ScheduleRequest, tally: Ru
 
 
 def _asked(request: ScheduleRequest, study: Study) -> dict[str, Any]:
+    """What costs a tree depends on, with the defaults filled in."""
     assert study.schedule is not None
     return {
         "chip": request.chip,

@@ -1,4 +1,4 @@
-"""Plan one network's tensors in one scratchpad: what is asked, and the plan with its bytes off the chip."""
+"""Plan one network's tensors in one scratchpad: the request, and the plan with its off-chip bytes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ FAMILY = "scratchpad"
 
 @dataclass(frozen=True)
 class ScratchpadRequest:
-    """A network, the bytes it may use, a solver, and how it is asked.
+    """A network, the size of a scratchpad, a solver, and how it is asked.
 
-    ``network`` is a value, or a library network or file of the given ``batch`` and ``dims``. ``size`` is the
-    scratchpad: a number of bytes as text, or MR, MH, MP (:func:`budget_bytes`). ``budget`` limits the solve.
+    ``network`` is a value, or the name of a library network or a file, which ``batch`` and ``dims`` complete.
+    ``size`` is the scratchpad's: a number of bytes as text, or MR, MH, MP (:func:`budget_bytes`). ``budget``
+    limits the solve.
     """
 
     network: Network | str
@@ -49,26 +50,26 @@ class ScratchpadRequest:
 
     @cached_property
     def chosen_network(self) -> Network:
-        """The network itself, or the one of that name or file."""
+        """The request's network, loaded where it is a name or a file."""
         if isinstance(self.network, Network):
             return self.network
         return load_network(self.network, self.batch, self.dims)
 
     @cached_property
     def graph(self) -> OperatorGraph:
-        """The network as the planner sees it."""
+        """The network as operators and tensors with sizes in bytes: what is planned."""
         return operator_graph(self.chosen_network, self.settings)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the reader of the answer has to know: tensors whose size nobody knows."""
+        """What the reader of the answer has to know: tensors whose size is not known."""
         return size_warnings(self.chosen_network)
 
     def solved(self) -> ScratchpadAnswer:
         """The answer; takes as long as the solver does.
 
-        Its ``cpu_seconds`` have the search for the size in them: MH and MP ask for the minimum peak, which
-        takes at most a quarter of the budget more.
+        For the sizes MH and MP the minimum peak has to be found first. That takes at most a quarter of the
+        budget's seconds more, and counts in ``cpu_seconds``.
         """
         params, graph = solver_params(self.solver, FAMILY, self.params), self.graph
         watch = Stopwatch()
@@ -82,9 +83,9 @@ class ScratchpadRequest:
 class ScratchpadAnswer:
     """What a solver found for one network and one scratchpad, with its proof.
 
-    ``problem`` holds the operator graph and the scratchpad's size in bytes, ``outcome`` the solver's own
-    answer. ``cpu_seconds`` are those of the whole question; ``size_note`` says what was not proven about a
-    size that was asked for by name.
+    ``problem`` holds the operator graph and the scratchpad's size in bytes, ``outcome`` the solver's whole
+    answer. ``cpu_seconds`` include finding the size; ``size_note`` says what was not proven about a size that
+    was asked for by name.
     """
 
     problem: ScratchpadProblem
@@ -114,12 +115,12 @@ class ScratchpadAnswer:
 
     @property
     def gap(self) -> float | None:
-        """(objective - bound) / objective; 0 is proven to be the best, None is unknown."""
+        """(objective - bound) / objective; 0: proven to be the best plan, None: unknown."""
         return self.outcome.gap
 
     @property
     def budget_bytes(self) -> int:
-        """The scratchpad's size."""
+        """The scratchpad's size in bytes."""
         return self.problem.budget_bytes
 
     @property

@@ -1,3 +1,4 @@
-"""The study: from its file to values that are checked. Start with ``study.py``; ``space.py`` has the design
-space.
+"""The study: from its file to checked values.
+
+Start with ``study.py``; ``design_space.py`` has the designs that its axes span.
 """

@@ -1,4 +1,4 @@
-"""One axis of a study: the key that varies and the values it takes, which a long range makes one by one."""
+"""One axis of a study: the key that varies, and its values, listed or made one by one from a range."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _read_quantity = reader(
 
 @dataclass(frozen=True)
 class NumberRange(Sequence[Choice]):
-    """Growing whole ``numbers``, each with the ``unit`` if there is one.
+    """A growing sequence of whole ``numbers``, each with the ``unit`` if there is one.
 
-    A value is made when somebody asks for it, so a range of a hundred million values takes no memory.
+    A value is made when it is asked for, so a range of a hundred million values takes no memory.
     """
 
     numbers: range
@@ -38,7 +38,7 @@ class NumberRange(Sequence[Choice]):
         return f"{self.numbers[index]} {self.unit}" if self.unit else self.numbers[index]
 
     def index_of(self, value: Choice) -> int | None:
-        """Where a value equal to ``value`` stands (``1 KiB`` is ``1024 B``); None where there is none."""
+        """The position of the value that means the same as ``value`` (``1 KiB`` is ``1024 B``), or None."""
         wanted, one = meaning(value), meaning(f"1 {self.unit}" if self.unit else 1)
         if not (isinstance(wanted, tuple) and isinstance(one, tuple) and wanted[1:] == one[1:]):
             return None
@@ -60,14 +60,17 @@ class Axis:
 
     @cached_property
     def ordered(self) -> bool:
-        """Whether the values grow or fall from one to the next: numbers, sizes, fan-outs by their product."""
+        """Whether all values have a magnitude, which rises all along or falls all along.
+
+        Numbers and sizes have one; that of a fan-out is its product.
+        """
         if isinstance(self.choices, NumberRange):
             return True
         sizes = [size for choice in self.choices if (size := _magnitude(choice)) is not None]
         return len(sizes) == len(self.choices) and sizes in (sorted(sizes), sorted(sizes, reverse=True))
 
     def index_of(self, value: Choice) -> int | None:
-        """Which of the choices means the same as ``value``; None where none does."""
+        """The position of the choice that means the same as ``value``; None where none does."""
         if isinstance(self.choices, NumberRange):
             return self.choices.index_of(value)
         wanted = meaning(value)
@@ -75,10 +78,11 @@ class Axis:
 
 
 def meaning(choice: Choice) -> Any:
-    """A value that is equal for choices that say the same in other words, as ``1 KiB`` and ``1024 B`` do.
+    """A value that is equal for choices that differ only in how they are written (``1 KiB``, ``1024 B``).
 
-    Numbers and quantities become (value, base unit), lists tuples of what their parts mean; anything else
-    stays as it is. Words and bytes stay different: only a level knows how many bits its words have.
+    Numbers and quantities become (value, base unit); lists become tuples of the meanings of their parts;
+    anything else stays as it is. Words and bytes stay different, because only a level knows how many bits its
+    words have.
     """
     if isinstance(choice, list | tuple):
         return tuple(map(meaning, choice))

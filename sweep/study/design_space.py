@@ -31,7 +31,7 @@ _CONSTRAINT = re.compile(r"\s*(\w+)\s*(<=|>=|<|>)\s*([-+.\deE_]+)\s*")
 
 @dataclass(frozen=True)
 class Constraint:
-    """``quantity comparison limit`` on what is known of a design before any solve."""
+    """``quantity comparison limit``, where the quantity is one that needs no solve (QUANTITIES)."""
 
     quantity: str
     comparison: str
@@ -62,14 +62,14 @@ class Constraint:
         return COMPARISONS[self.comparison](self.value(hardware), self.limit)
 
     def excess(self, hardware: Hardware) -> float:
-        """By how much it is broken, as a share of the limit: 0 or less where it holds."""
+        """By how much it is broken, as a fraction of the limit: 0 or less where it holds."""
         beyond = self.value(hardware) - self.limit
         share = (beyond if self._is_upper else -beyond) / (abs(self.limit) or 1.0)
         # "<" and ">" are broken at the limit itself, where nothing is exceeded
         return min(share, 0.0) if self.holds(hardware) else max(share, sys.float_info.epsilon)
 
     def excludes(self, other: Constraint) -> bool:
-        """Whether no number meets both: they bound one quantity from two sides and nothing is between."""
+        """Whether no number meets both: an upper and a lower limit of one quantity, nothing between them."""
         if self.quantity != other.quantity or self._is_upper == other._is_upper:
             return False
         upper, lower = (self, other) if self._is_upper else (other, self)
@@ -188,9 +188,10 @@ class DesignSpace:
         return Design(tuple(values.items()), hardware, broken)
 
     def check_values(self) -> None:
-        """InputError for a value of an axis that cannot be, and for two that make the same hardware.
+        """InputError for a value of an axis that makes no hardware, and for two that make the same.
 
-        Every listed value is tried with the first values of the other axes. Numbers of a range differ.
+        Every listed value is tried with the first values of the other axes. Ranges are not tried: they may be
+        long, and their numbers differ.
         """
         first = {axis.key: axis.choices[0] for axis in self.axes}
         for axis in self.axes:
@@ -217,22 +218,22 @@ class DesignSpace:
         return tuple(indices[::-1])
 
     def sample(self, count: int, seed: int) -> Iterator[Design]:
-        """``count`` different designs drawn uniformly (all of them where the space is not larger)."""
+        """``count`` different designs drawn uniformly, or all of a space that is no larger."""
         for flat in _drawn(Random(seed), self.size, min(count, self.size)):
             yield self.design(self.indices(flat))
 
     def unseen(self, seen: Collection[tuple[int, ...]], seed: str) -> tuple[int, ...] | None:
         """The indices of a random design that is not among those ``seen``; None where all are."""
-        # of one design more than were seen, one is new
+        # among one more different designs than were seen, one is new
         draws = _drawn(Random(seed), self.size, min(self.size, len(seen) + 1))
         return next((point for point in map(self.indices, draws) if point not in seen), None)
 
 
 def _drawn(random: Random, size: int, count: int) -> list[int]:
-    """``count`` different numbers below ``size``, none of which is listed to draw from.
+    """``count`` different random numbers below ``size``, drawn without listing all numbers.
 
-    Python's own way takes a range, whose length must fit into a machine word; the product of long axes does
-    not, and then a number that comes again is so rare that it is simply drawn anew.
+    ``random.sample`` draws from a range, whose length has to fit into a machine word. Where the product of
+    long axes does not, a number is hardly ever drawn twice, and if it is, it is drawn anew.
     """
     if size <= sys.maxsize:
         return random.sample(range(size), count)

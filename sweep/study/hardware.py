@@ -11,11 +11,11 @@ from costmodel.hardware.chip import Chip
 
 Hardware = Architecture | Chip
 Load = Callable[[str, Mapping[str, Any]], Hardware]
-"""From a library name or a file, and values that replace its own, by key."""
+"""Loads hardware from a library name or a file; values by key replace the file's own."""
 
 
 def area_um2(hardware: Hardware) -> float:
-    """0 where the file gives no areas; of a chip that of its tiles, without DRAM and links."""
+    """Area in um2, 0 where the file gives none; of a chip that of its tiles, without links and DRAM."""
     if isinstance(hardware, Architecture):
         return hardware.area_um2
     return hardware.tiles * mapped_on(hardware).area_um2
@@ -28,7 +28,7 @@ def mac_units(hardware: Hardware) -> float:
 
 
 def on_chip_bits(hardware: Hardware) -> float:
-    """Storage within DRAM, infinite with an unlimited level there; of a chip the tiles' buffers."""
+    """Bits of all levels inside DRAM, infinite where one is unlimited; of a chip, of tiles' buffers."""
     if isinstance(hardware, Chip):
         return 8 * hardware.tiles * hardware.tile.buffer.size_bytes
     *on_chip, _dram = zip(hardware.instances, hardware.levels, strict=True)
@@ -39,7 +39,7 @@ def on_chip_bits(hardware: Hardware) -> float:
 
 
 def mapped_on(hardware: Hardware) -> Architecture:
-    """What layers are mapped on: the accelerator, or a tile of the chip."""
+    """The architecture on which layers are mapped: the accelerator, or a tile of the chip."""
     if isinstance(hardware, Architecture):
         return hardware
     assert hardware.tile.architecture is not None, "chip files name the tile's architecture"
@@ -61,7 +61,7 @@ QUANTITIES: dict[str, Callable[[Hardware], float]] = {
     "on_chip_bits": on_chip_bits,
     "tiles": tiles,
 }
-"""What a study may constrain."""
+"""The quantities that a study may constrain, all known before any solve."""
 
 
 class HardwareColumns(TypedDict, total=False):

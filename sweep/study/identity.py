@@ -23,12 +23,15 @@ def content_hash(data: Any) -> str:
 
 
 def text_hash(text: str) -> str:
-    """The same of a text that is canonical JSON already."""
+    """:func:`content_hash` of data whose canonical JSON is ``text``."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def checked_params(solver_name: str, given: ReadOnlyDict[str, Any]) -> Any:
-    """The solver's Params with what a study or command line gave; raises InputError for what it has not."""
+    """The solver's Params with the values in ``given``, which a study or command line states.
+
+    Raises InputError for a parameter that the solver lacks, and for a value that is out of its range.
+    """
     entry = solver(solver_name)
     params_type = entry.load().Params
     known = list(params_type.__dataclass_fields__)

@@ -39,7 +39,7 @@ def study_id(study: Study) -> str:
 def lock_content(study: Study, warnings: Sequence[str] = ()) -> dict[str, Any]:
     """The resolved study with its identity, the versions of everything that computes, seeds and commit.
 
-    ``warnings``: what a reader of the results should know, as which operators are not counted.
+    ``warnings``: what a reader of the results should know, such as which operators are not counted.
     """
     stated = study.model_dump(mode="json", by_alias=True, exclude_none=True)
     stated["mapping"]["objective"] = study.mapping_objective
@@ -66,7 +66,7 @@ def lock_content(study: Study, warnings: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def _solver_versions(study: Study) -> dict[str, str]:
-    """Of the mapping solver, too, where it only tells schedulers what layers cost."""
+    """Versions of the study's solvers; of chips also the mapping solver's, which costs layers."""
     names = (study.mapping.solver, *study.solvers)
     return {f"solver {name}": solver(name).load().VERSION for name in names}
 

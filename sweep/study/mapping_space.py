@@ -1,4 +1,4 @@
-"""The mapping space as studies and constraint files write it: what is kept, constraints, padding, cuts."""
+"""The mapping space as studies and constraint files write it: bypass, constraints, padding, uneven tiles."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def load_rules(path: Path) -> SpaceRules:
 def check_rules(
     rules: SpaceRules, architecture: Architecture, layers: Iterable[Layer], study: str = "study"
 ) -> None:
-    """Raise InputError for a level that there is not, or a dim or tensor that none of the layers has.
+    """Raise InputError for a level that the architecture lacks, or a dim or tensor that no layer has.
 
     ``study`` is what errors call the file that has the rules in its mapping block.
     """
@@ -151,6 +151,7 @@ def _key_of(where: str, rules: SpaceRules) -> str:
 
 
 def _check_names(rules: SpaceRules, layers: Iterable[Layer]) -> None:
+    """InputError for a name in the rules that is no dim, tensor or role of any layer."""
     known = {name for layer in layers for name in _names(layer)}
     spoken_of = {
         f"constraint on {asked.level}": [*sorted(asked.dims), *asked.keep, *asked.bypass]

@@ -16,11 +16,11 @@ from solvers.schedule.tiles.layer_parts import FEW_PARTITIONS, Pruning
 from sweep.study.number_keys import Iterations, Seconds, Seed
 
 TILE_LOT = 32
-"""Shares of layers that a mapping solver maps in one task: seconds of work, and few rows."""
+"""Tile parts that a mapping solver maps in one task: enough for seconds of work and for few rows."""
 MOST_SEEDS = 10_000
-"""Seeds of one scheduler, and parts of a search: each is a task of its own, for every network and chip."""
+"""The most seeds of one scheduler, and the most epochs: each makes a task for every network and chip."""
 ASKING = [entry.name for entry in CATALOGUE if entry.asks_for_costs]
-"""Solvers that ask for costs as they go; layers may run alone by default."""
+"""Solvers that ask for costs as they go; with them layers may run layer-sequentially by default."""
 WITHOUT_DRAWS = [entry.name for entry in CATALOGUE if entry.family == "schedule" and not entry.draws]
 """Solvers that ignore the seed."""
 

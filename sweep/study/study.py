@@ -431,7 +431,7 @@ def study_of(document: Mapping[str, Any]) -> Study:
 
 
 def file_and_rest(name: str) -> tuple[str, str]:
-    """The file in a name, and what a name may have after it: a member, ``#NAME``, or ``.training``."""
+    """A name split into its file and what may follow that: a member, ``#NAME``, or ``.training``."""
     file, hash_, member = name.partition("#")
     step = TRAINING if file.endswith(TRAINING) else ""
     return file.removesuffix(step), f"{step}{hash_}{member}"

@@ -1,4 +1,4 @@
-"""What a study names in libraries and files; an error says where the study names it."""
+"""Loads what a study names, in libraries and files; errors say where in the study the name stands."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from sweep.study.study import Study
 
 @contextmanager
 def named_in(study: Study, key: str, file: str = "") -> Iterator[None]:
-    """An InputError about what the study says under ``key`` names the study's file and that key.
+    """Within the block, an InputError is made to name the study's file and the ``key`` that it is about.
 
-    Where the key names a ``file`` (or something of a library) that could be read, an error that names a place
-    in it stays as it is; of any other error the place is said after the key.
+    ``file``: the file or library entry that the key names, if it names one. An error inside a file that could
+    be read already says where it is, and stays as it is; of any other, its own position follows the key.
     """
     try:
         yield
@@ -34,7 +34,7 @@ def named_in(study: Study, key: str, file: str = "") -> Iterator[None]:
 
 
 def network_of(study: Study, position: int) -> Network:
-    """The network of the study's entry at ``position``, at its batch."""
+    """The network of the study's entry at ``position``, with the entry's batch and dims."""
     choice, key = study.networks[position], f"networks[{position}]"
     with named_in(study, key, choice.network):
         try:
@@ -43,12 +43,12 @@ def network_of(study: Study, position: int) -> Network:
             if error.key not in ("batch", "dims"):
                 raise
             wrong = error
-    # these the study gives, and not the file
+    # the study states batch and dims, not the file: the error is the study's
     raise wrong.at(study.where, key)
 
 
 def check_different(study: Study) -> None:
-    """InputError for a network that stands twice, as it does where one entry writes out its own batch."""
+    """InputError for two entries that are the same network, one of which may state its default batch."""
     for later, choice in enumerate(study.networks):
         for earlier in range(later):
             if study.networks[earlier].network != choice.network:

@@ -1,4 +1,4 @@
-"""What Timeloop files say of the mapping space: constraints beside an architecture or inside its nodes."""
+"""Constraints on mappings in Timeloop files, beside an architecture or inside its nodes, as rules of ours."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def with_timeloop_constraints(
     constraints: Path | None = None,
     elsewhere: frozenset[str] = frozenset(),
 ) -> SpaceRules:
-    """``rules``, and those that Timeloop files put on mappings of ``layer``.
+    """``rules`` together with those that Timeloop files put on mappings of ``layer``.
 
-    ``architecture`` as ``load_architecture`` takes it, ``constraints`` a file of Timeloop constraints. Where
-    neither is Timeloop's the rules stay as they are. ``elsewhere``: dims and tensors of other layers that the
-    files may speak of as well. Raises InputError with file and key.
+    ``architecture`` is what ``load_architecture`` takes, ``constraints`` a file of Timeloop constraints. An
+    architecture that is not Timeloop's changes no rule. ``elsewhere``: dims and tensors of other layers,
+    which the files may name as well. Raises InputError with file and key.
     """
     files = [] if constraints is None else [str(constraints)]
     described = _described(architecture, tuple(files), _stamps(architecture, files))
@@ -55,12 +55,12 @@ def with_timeloop_constraints(
 def constrained_by_timeloop(
     rules: SpaceRules, architecture: str, layers: Sequence[Layer]
 ) -> list[SpaceRules]:
-    """For each layer ``rules``, and what a Timeloop architecture asks of its mappings.
+    """For each layer, ``rules`` together with the constraints of a Timeloop architecture.
 
-    Timeloop's constraints are written for layers of one kind, such as convolutions, some of which lack a dim
-    (depthwise ones K); they hold for all layers of that kind. Those of another kind, such as products, use
-    the same letters for other things: they are left alone, with a warning. Raises InputError for a name that
-    no layer has.
+    Timeloop's constraints are written for layers of one kind, such as convolutions, and hold for all layers
+    of that kind, even for those that lack a dim (depthwise ones lack K). Layers of another kind, such as
+    matrix products, use the same letters for other dims: they get no constraints, and a warning says so.
+    Raises InputError for a name that no layer has.
     """
     described = _described(architecture, (), _stamps(architecture, ()))
     if described is None:
@@ -81,7 +81,10 @@ def constrained_by_timeloop(
 
 
 def kind_names(layer: Layer, layers: Iterable[Layer]) -> frozenset[str]:
-    """Dims and tensors of all layers of a layer's kind: those that have every dim of it, or no others."""
+    """Dims and tensors of all layers of the same kind as ``layer``.
+
+    Two layers are of one kind where the dims of one are among the dims of the other.
+    """
     mine = layer.sizes.keys()
     related = [other for other in layers if mine <= other.sizes.keys() or other.sizes.keys() <= mine]
     tensors = {tensor.name for other in related for tensor in other.tensors}
@@ -112,6 +115,7 @@ def fan_out_steps(architecture: str) -> dict[str, tuple[FanOutStep, ...]]:
 
 
 def _stamps(architecture: str, files: Sequence[str]) -> tuple[object, ...]:
+    """When each file was changed last: part of the cache's key, so that an edited file is read anew."""
     paths = [*split_files(architecture), *map(Path, files)]
     return tuple(path.stat().st_mtime_ns if path.is_file() else None for path in paths)
 
