@@ -1,7 +1,7 @@
 """Tells a listener when functions are compiled. Importing this module imports no compiler.
 
-A function is compiled when no machine code of it is kept yet: once for a machine, for which the first solve
-waits. Nothing is told of functions whose machine code is found.
+A function is compiled where no machine code of it is kept yet: once on a machine, while the first solve
+waits. Of functions whose machine code is found on disk the listener hears nothing.
 """
 
 from __future__ import annotations
@@ -14,17 +14,20 @@ from pathlib import Path
 from typing import Protocol
 
 COMPILING = ".compiling"
-"""How the name of the file ends that lies beside kept machine code while a process compiles a function."""
+"""End of the name of a mark: a file beside the kept machine code while a process compiles a function."""
 
 
 class Listener(Protocol):
-    """Is told in the thread that compiles, which waits for it; functions are named with their module."""
+    """Hears of compilations, in the thread that compiles; functions are named with their modules.
+
+    A function that calls others has these compiled first: they are its helpers.
+    """
 
     def begins(self, function: str, folder: Path | None) -> None:
         """A function is about to be compiled and kept in ``folder``; None: no folder can be written."""
 
     def helper(self, function: str) -> None:
-        """A function that the one under way calls is compiled."""
+        """A helper of the function that is being compiled is done."""
 
     def ends(self, function: str) -> None:
         """The function that began is compiled, or cannot be."""
@@ -44,7 +47,7 @@ class Silent:
 
 
 class _Compilation:
-    """The functions that this process compiles at the moment, each called by the one before it."""
+    """The functions that this process is compiling, each called by the one before it in ``_open``."""
 
     def __init__(self) -> None:
         self.listener: Listener = Silent()
@@ -69,7 +72,7 @@ class _Compilation:
 
 
 COMPILATION = _Compilation()
-"""Of this process; the compiler holds a lock of its own, so no two threads compile at once."""
+"""The one of this process. It needs no lock: numba has one, so no two threads compile at the same time."""
 
 
 def listen(listener: Listener) -> Listener:
@@ -79,10 +82,10 @@ def listen(listener: Listener) -> Listener:
 
 
 def compiled_elsewhere(root: Path, since: float) -> Iterator[str]:
-    """The functions that other processes compile into folders of ``root``, and began to after ``since``.
+    """The functions that other processes are compiling into folders of ``root``, begun after ``since``.
 
-    ``since`` is in seconds as file times are. The file of a process that was killed stays: on this host
-    it does not count, and of another host it counts if it is as new.
+    ``since`` is in seconds since 1970, as file times are. A killed process leaves its mark. On this host it
+    is known to be dead, and its mark does not count; of other hosts' marks only the age can be judged.
     """
     for mark in root.glob(f"*/*{COMPILING}"):
         function, host, process, _ = mark.name.rsplit(".", 3)
@@ -93,7 +96,10 @@ def compiled_elsewhere(root: Path, since: float) -> Iterator[str]:
 
 
 def _marked(function: str, folder: Path | None) -> Path | None:
-    """An empty file that says to other processes what this one compiles; None where none can be written."""
+    """Write the mark, an empty file, that tells other processes what this one compiles.
+
+    None where none can be written.
+    """
     if folder is None:
         return None
     mark = folder / f"{function}.{_host()}.{os.getpid()}{COMPILING}"
@@ -105,11 +111,12 @@ def _marked(function: str, folder: Path | None) -> Path | None:
 
 
 def _host() -> str:
+    """This host's name without dots, which separate the parts of a mark's name."""
     return socket.gethostname().replace(".", "-")
 
 
 def _is_another(process: int) -> bool:
-    """Whether a process of this host, by its number, is alive and not this one."""
+    """Whether the process of this host with that number is alive and is not this one."""
     if process == os.getpid():
         return False
     try:

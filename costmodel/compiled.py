@@ -1,4 +1,4 @@
-"""How the few compiled functions are compiled; importing this module imports numba."""
+"""Decorators for the few functions that numba compiles. Importing this module imports numba."""
 
 from __future__ import annotations
 
@@ -15,28 +15,29 @@ from costmodel.machine_code import SourceCache
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
-# Counting references to the arguments' arrays takes several times longer than the functions' work. Without it
-# (_nrt) they can use only arrays that the interpreter holds, and allocate none.
+# _nrt False: references to the arguments' arrays are not counted, for that would take several times as long
+# as the functions' work. The price: a compiled function can only use arrays that its Python caller holds, and
+# cannot allocate any.
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
 CALLED: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True}
 INLINED: dict[str, Any] = {**OPTIONS, "forceinline": True, "no_cpython_wrapper": True}
 
 
 def inlined(function: FunctionT) -> FunctionT:
-    """A helper that becomes part of every compiled function that calls it, in its own module or another."""
+    """A small helper, whose code is put into every compiled function that calls it, from any module."""
     return cast(FunctionT, numba.njit(**INLINED)(function))
 
 
 def called(function: FunctionT) -> FunctionT:
-    """A larger helper with several callers that stays a function of its own: that compiles sooner."""
+    """A larger helper with several callers. It stays a function of its own, which compiles sooner."""
     return cast(FunctionT, numba.njit(**CALLED)(function))
 
 
 def entry(function: FunctionT) -> FunctionT:
-    """A function that the interpreter calls, without its lock.
+    """A function that Python code calls; it runs without the interpreter's lock.
 
-    The machine code is kept for later processes and other checkouts, and renewed when the source changes that
-    it was made of: see :mod:`costmodel.machine_code`.
+    Its machine code is kept on disk for later processes and other checkouts, and made anew when any source
+    that it was made of changes: see :mod:`costmodel.machine_code`.
     """
     compiled = numba.njit(nogil=True, **OPTIONS)(function)
     with suppress(RuntimeError):  # no folder can be written: every process compiles
@@ -46,7 +47,7 @@ def entry(function: FunctionT) -> FunctionT:
 
 
 class _Compiling(event.Listener):
-    """Passes on what numba says at both ends of a compilation; code that is found on disk is none."""
+    """Tells COMPILATION when numba begins and ends to compile a function, not when it finds code on disk."""
 
     def on_start(self, event: event.Event) -> None:
         dispatcher = event.data["dispatcher"]

@@ -1,4 +1,4 @@
-"""The error a user sees when something they wrote cannot be used."""
+"""The errors that a user sees when something they wrote cannot be used."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 
 class InputError(ValueError):
-    """Wrong input: says where, what was expected, what was found and what to do about it.
+    """Wrong input: the message says where, what was expected, what was found and what to do about it.
 
     Raised before any work starts; the command line prints the message and exits with status 2.
     """
@@ -19,7 +19,7 @@ class InputError(ValueError):
         super().__init__(f"{message}. {remedy}" if remedy else message)
 
     def at(self, where: str, key: str = "") -> InputError:
-        """The same complaint with the file (and key) it was met in, once the caller knows them."""
+        """The same error with the file, and a key to put before its own, that only a caller knows."""
         inner = ".".join(part for part in (key, self.key) if part).replace(".[", "[")
         return InputError(where, self.expected, self.found, self.remedy, key=inner)
 
@@ -28,9 +28,10 @@ class InputError(ValueError):
 
 
 class OverrideError(InputError):
-    """A value that was to replace one of a file is wrong, or names none; ``key`` is the replaced key.
+    """A value that should replace one of a file is wrong, or its ``key`` is none of the file's.
 
-    Whoever gave the value, as a study does with its axes, knows where it is written.
+    The file is not at fault: a caller that knows where the value is written, such as in a study's axes, says
+    so with :meth:`at`.
     """
 
 
@@ -39,7 +40,10 @@ class NotFoundError(InputError):
 
 
 def did_you_mean(found: object, known: Iterable[str], cutoff: float = 0.6, most: int = 1) -> str:
-    """A remedy: up to ``most`` names of ``known`` nearest to what was found, case apart; empty if none is."""
+    """A remedy that names up to ``most`` of the ``known`` names like ``found``; empty if there is none.
+
+    Upper and lower case do not matter; ``cutoff`` is the least similarity, from 0 to 1.
+    """
     by_folded = {name.casefold(): name for name in known}
     near = get_close_matches(str(found).casefold(), by_folded, most, cutoff)
     return f"Did you mean {' or '.join(by_folded[name] for name in near)}?" if near else ""

@@ -1,8 +1,8 @@
-"""Limits of searches and bounds: whoever reaches one says so, and the answer to the question repeats it.
+"""Limits of searches and bounds: code that reaches one reports it, and the answer's note repeats it.
 
-Code that stops at a limit, and so finds or proves less than it could, calls :func:`limit_reached` there.
-Whoever asked collects what was said in a ``with recording()`` block: solvers in the note of their outcome
-(``solvers.outcome.noting_limits``).
+Code that stops at a limit, and so finds or proves less than it could, calls :func:`limit_reached` there. Its
+caller, however far up, collects the reports in a ``with recording()`` block: for solvers
+``solvers.outcome.noting_limits`` does that, and puts them into the note of the outcome.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ ResultT = TypeVar("ResultT")
 class Limit:
     """A limit that was reached: at most ``most`` of ``what``, in plain words, and the ``effect`` of that.
 
-    ``narrows``: the limit belongs to the question, so that even a proven answer is one within it. Any other
-    limit need not be spoken of where the answer is proven all the same.
+    ``narrows``: the limit makes the question itself narrower, so that even a proven answer holds only within
+    it and has to name it. Any other limit took nothing from an answer that was proven all the same.
     """
 
     what: str
@@ -36,7 +36,7 @@ class Limit:
 
 
 Reached = dict[Limit, None]
-"""The limits that were reached, each once, in the order in which they were."""
+"""The limits that were reached, each once, in the order of their first report."""
 
 _RECORD: ContextVar[Reached | None] = ContextVar("limits reached", default=None)
 
@@ -47,14 +47,14 @@ def limit_reached(what: str, most: float, effect: str, *, narrows: bool = False)
 
 
 def report(limit: Limit) -> None:
-    """The same for a limit that was recorded elsewhere."""
+    """Pass a limit that was recorded elsewhere on to the innermost ``recording`` block, if there is one."""
     if (record := _RECORD.get()) is not None:
         record[limit] = None
 
 
 @contextmanager
 def recording() -> Iterator[Reached]:
-    """The limits that the code of the block reaches; a block further out does not hear of them."""
+    """Collects the limits that the code of the block reaches; blocks further out do not hear of them."""
     reached: Reached = {}
     token = _RECORD.set(reached)
     try:
@@ -64,7 +64,10 @@ def recording() -> Iterator[Reached]:
 
 
 def cached(maxsize: int) -> Callable[[Callable[Arguments, ResultT]], Callable[Arguments, ResultT]]:
-    """``functools.lru_cache`` whose remembered results come with the limits that were reached for them."""
+    """``functools.lru_cache`` that remembers, with each result, the limits reached for it.
+
+    They are reported anew with every use of the result; else only the first caller would hear of them.
+    """
 
     def remembering(function: Callable[Arguments, ResultT]) -> Callable[Arguments, ResultT]:
         @lru_cache(maxsize=maxsize)

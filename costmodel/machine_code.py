@@ -1,9 +1,9 @@
 """Keeps machine code on disk under a digest of the source it was made of: equal checkouts compile once.
 
-By itself numba keeps it beside the source, by the content of the function's own file. Then every fresh
-checkout, job folder and environment compiles anew, and a changed helper in another module goes unnoticed.
-Here the folder is named by a digest of that file and of all modules of ours that it imports, directly or not.
-numba's index tells processors and its own versions apart.
+By itself numba keeps machine code beside the source, and renews it when the function's own file changes.
+Then every fresh checkout, job folder and environment compiles anew, and a changed helper in another module
+goes unnoticed. Here the folder is named by a digest of that file and of all modules of ours that it imports,
+directly or not. Processors and versions of numba are told apart by numba's index in the folder.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from costmodel import compilation
 APPLICATION = "archsweep"
 KEPT = "machine_code"
 UNUSED_DAYS = 60
-"""Machine code of sources that no process has imported for so long is removed when new code comes."""
+"""Days without use after which machine code is removed; looked at when a new folder is made."""
 
 
 class SourceLocator(_CacheLocator):
-    """Where numba keeps the machine code of a function, and what it is made of."""
+    """Tells numba in which folder to keep the machine code of a function, and when it is out of date."""
 
     def __init__(self, function: Callable[..., Any], path: Path, folder: Path) -> None:
         self._folder = folder
@@ -54,7 +54,7 @@ class SourceLocator(_CacheLocator):
         return None
 
     def ensure_cache_path(self) -> None:
-        """Make the folder, and say that it is in use. Errors: ``OSError``."""
+        """Make the folder, and set its time to now, by which unused ones are known. Errors: ``OSError``."""
         folder = Path(self.get_cache_path())
         if self._folder.name == KEPT and not folder.is_dir():
             _remove_unused(self._folder)
@@ -78,23 +78,30 @@ class SourceCacheImpl(CompileResultCacheImpl):
 
 
 class SourceCache(FunctionCache):
-    """The machine code of one function. Errors: ``RuntimeError`` where no folder can be written."""
+    """numba's cache of one function, in the folder of :class:`SourceLocator`.
+
+    Errors: ``RuntimeError`` where no folder can be written.
+    """
 
     _impl_class = SourceCacheImpl
 
 
 @cache
 def source_digest(module: str, path: Path) -> str:
-    """A digest of all files of ours whose functions and constants may be in a module's machine code."""
+    """A digest (SHA-256) of all files of ours whose functions and constants a module's machine code may have.
+
+    ``path`` is the module's own file.
+    """
     sources = [source.read_bytes() for _, source in sorted(_closure(module, path).items())]
     return hashlib.sha256(b"\0".join(sources)).hexdigest()
 
 
 def _closure(module: str, path: Path) -> dict[str, Path]:
-    """The module and all that it imports, directly or not, out of its own top-level package or of this one.
+    """The files, by module, of a module and of all that it imports, directly or not.
 
-    What is imported only for annotations is part of it, for the fields of argument types, but not what that
-    imports.
+    Only modules of its own top-level package and of this one count. A module that is imported only for
+    annotations counts too, because machine code depends on the fields of its arguments' types; what that
+    module imports does not.
     """
     tops = _top_folders(module, path)
     found: dict[str, Path] = {module: path}
@@ -115,14 +122,14 @@ def _closure(module: str, path: Path) -> dict[str, Path]:
 
 @cache
 def _imports(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What a module imports to run, and only for annotations: below ``if TYPE_CHECKING``."""
+    """Names that a module imports to run, and names for annotations only: below ``if TYPE_CHECKING``."""
     body = ast.parse(path.read_bytes()).body
     blocks = (node for node in body if isinstance(node, ast.If) and isinstance(node.test, ast.Name))
     return tuple(_names(body)), tuple(_names(line for block in blocks for line in block.body))
 
 
 def _names(body: Iterable[ast.stmt]) -> Iterator[str]:
-    """Names after ``import`` and ``from``; of ``from a import b`` also a.b, which may be a module."""
+    """The imported names; of ``from a import b`` both a and a.b, which may be a module."""
     for node in body:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -132,7 +139,7 @@ def _names(body: Iterable[ast.stmt]) -> Iterator[str]:
 
 
 def _ours(names: Iterable[str], tops: dict[str, Path]) -> dict[str, Path]:
-    """The files of those names that are modules of the top-level packages, whose folders are given."""
+    """The files of the ``names`` that are modules of the top-level packages ``tops``, name -> folder."""
     found = {}
     for name in names:
         folder = tops.get(name.partition(".")[0])
@@ -144,7 +151,7 @@ def _ours(names: Iterable[str], tops: dict[str, Path]) -> dict[str, Path]:
 
 
 def _top_folders(module: str, path: Path) -> dict[str, Path]:
-    """The folders of this top-level package and of the module's own."""
+    """Two folders by name: of this top-level package and of the module's own."""
     tops = {__name__.partition(".")[0]: Path(__file__).parent}
     if "." in module:
         tops.setdefault(module.partition(".")[0], path.parents[module.count(".") - 1])
@@ -152,7 +159,7 @@ def _top_folders(module: str, path: Path) -> dict[str, Path]:
 
 
 def kept_in() -> Path | None:
-    """The folder whose folders hold the machine code; None where none can be written beyond the source's."""
+    """The folder that holds the folders of machine code; None where only the source's own can be written."""
     for folder in _folders(Path(__file__)):
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
@@ -162,7 +169,7 @@ def kept_in() -> Path | None:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove the code of sources that nobody has used lately."""
+    """Remove the folders in ``folder`` that no process has used for UNUSED_DAYS."""
     oldest = time.time() - UNUSED_DAYS * 24 * 3600
     for kept in folder.glob("*"):
         with suppress(FileNotFoundError):  # another process does the same
@@ -171,7 +178,10 @@ def _remove_unused(folder: Path) -> None:
 
 
 def _folders(path: Path) -> Iterator[Path]:
-    """Where machine code may be kept, best first: as asked for, the user's cache, beside the source."""
+    """Folders for machine code, best first: the one set for numba, the user's cache, beside the source.
+
+    Where one is set for numba, no other is tried.
+    """
     if asked := config.CACHE_DIR:  # type: ignore[attr-defined]
         yield Path(asked) / APPLICATION / KEPT
         return

@@ -13,10 +13,10 @@ MOST_SECONDS = 1e8
 """Three years: longer is a slip of the pen, and clocks of the operating system end somewhere above it."""
 
 LEAST_SECONDS = 1e-3
-"""What a solver gets that is asked when the time is up: it looks at the clock and gives up."""
+"""The budget of a solver that is asked when no time is left: it looks at the clock once and ends."""
 
 MOST_ITERATIONS = 2**53
-"""The last whole number that every float can tell from its neighbours."""
+"""Up to this, floats hold every whole number exactly."""
 
 MOST_SEED = 2**31 - 1
 """The largest seed that every library takes: CP-SAT and HiGHS hold it in 32 bits with a sign."""
@@ -24,11 +24,13 @@ MOST_SEED = 2**31 - 1
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits of one solve; ``iterations`` counts what the solver counts (samples, rounds), None: no limit.
+    """Limits of one solve.
 
-    A solver is deterministic for a seed unless the wall limit cuts it short. Raises InputError, whose key is
-    the field, for seconds that are not above 0 or are no finite number up to MOST_SECONDS, for iterations
-    that are no whole number from 1 to MOST_ITERATIONS, and for a seed that is none from 0 to MOST_SEED.
+    ``iterations`` are of whatever the solver counts, such as samples or rounds; None: no limit. For one
+    ``seed`` a solver always gives the same answer, unless ``wall_seconds`` cut it short.
+
+    Raises InputError, whose key is the field, unless 0 < wall_seconds <= MOST_SECONDS, iterations are a whole
+    number from 1 to MOST_ITERATIONS, and the seed is a whole number from 0 to MOST_SEED.
     """
 
     wall_seconds: float = 60.0
@@ -50,7 +52,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Stopwatch:
-    """CPU (this process, all threads) and wall seconds since it was made."""
+    """CPU seconds (of this process, all threads) and wall seconds since the stopwatch was made."""
 
     _cpu: float = field(default_factory=time.process_time)
     _wall: float = field(default_factory=time.perf_counter)
@@ -65,11 +67,11 @@ class Stopwatch:
 
 
 InTime = Callable[[], bool]
-"""Whether there is time left: what long work asks between its steps."""
+"""A function that tells whether there is time left; long work calls it between its steps."""
 
 
 def always_in_time() -> bool:
-    """The clock of work that nobody hurries."""
+    """The :data:`InTime` of work without a deadline."""
     return True
 
 
@@ -79,14 +81,14 @@ class OutOfTimeError(Exception):
 
 @dataclass(frozen=True)
 class Deadline:
-    """The end of so many wall seconds, counted by ``watch``, which starts when this is made."""
+    """A deadline ``wall_seconds`` after the start of ``watch``, which starts when the deadline is made."""
 
     wall_seconds: float
     watch: Stopwatch = field(default_factory=Stopwatch)
 
     @property
     def left(self) -> float:
-        """Wall seconds; below 0 when the time is up."""
+        """Wall seconds until the deadline; below 0 after it."""
         return self.wall_seconds - self.watch.wall_seconds
 
     def in_time(self) -> bool:
@@ -94,10 +96,10 @@ class Deadline:
         return self.left > 0
 
     def budget(self, seed: int = 0) -> Budget:
-        """What is left, for a solver that is asked for a part: a millisecond where that is nothing."""
+        """The time left as a budget, for a solver that does a part of the work; at least LEAST_SECONDS."""
         return Budget(max(LEAST_SECONDS, self.left), seed=seed)
 
     def check(self) -> None:
-        """Raises OutOfTimeError when the time is up: for work that is worth nothing half done."""
+        """Raises OutOfTimeError after the deadline: for work that is of no use half done."""
         if not self.in_time():
             raise OutOfTimeError(f"not done in {self.wall_seconds:g} s")

@@ -16,8 +16,8 @@ from solvers.scratchpad.problem import OBJECTIVES as SCRATCHPAD_OBJECTIVES
 class Entry:
     """One solver; its ``module`` has ``VERSION``, ``Params`` and ``solve(problem, budget, params)``.
 
-    ``proves_optimality``: whether it goes on, given time, until its answer is proven to be the best one.
-    With ``takes_start`` there is an argument ``start`` more: a solution to begin with, or None.
+    ``proves_optimality``: whether, given time, it goes on until its answer is proven to be the best one.
+    ``takes_start``: whether ``solve`` has a further argument ``start``, a solution to begin with or None.
     ``maps_unevenly``: whether rules can ask a mapping solver for uneven mappings.
     ``draws``: whether the answer of a schedule solver depends on the seed; without it one seed is enough.
     ``asks_for_costs``: whether a schedule solver asks for the costs of layers as it goes (TileCostsNeeded)

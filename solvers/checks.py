@@ -16,21 +16,21 @@ def check(where: str, key: str, right: bool, expected: str, found: object) -> No
 
 
 def check_counts(where: str, params: object, least: ReadOnlyDict[str, int]) -> None:
-    """The fields that ``least`` names are whole numbers of at least that."""
+    """InputError unless each field of ``params`` that ``least`` names is a whole number of at least that."""
     for key, smallest in least.items():
         value = getattr(params, key)
         check(where, key, is_whole(value, smallest), f"a whole number of at least {smallest}", value)
 
 
 def check_switches(where: str, params: object, *keys: str) -> None:
-    """The fields ``keys`` are true or false."""
+    """InputError unless each of the fields ``keys`` is true or false."""
     for key in keys:
         value = getattr(params, key)
         check(where, key, isinstance(value, bool), "true or false", value)
 
 
 def check_choices(where: str, params: object, choices: ReadOnlyDict[str, Any]) -> None:
-    """The fields that ``choices`` names are among the strings of its literal types."""
+    """InputError unless each field that ``choices`` names is a string of the ``Literal`` type given there."""
     for key, literal in choices.items():
         value = getattr(params, key)
         if value not in (names := get_args(literal)):
@@ -38,11 +38,11 @@ def check_choices(where: str, params: object, choices: ReadOnlyDict[str, Any]) -
 
 
 def is_whole(value: object, least: int) -> bool:
-    """Whether it is a whole number, true and false being none, of at least ``least``."""
+    """Whether ``value`` is a whole number of at least ``least``; true and false are no numbers."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def is_number(value: Any, least: float, most: float) -> bool:
-    """Whether it is a finite number, true and false being none, from ``least`` to ``most``."""
+    """Whether ``value`` is a finite number from ``least`` to ``most``; true and false are no numbers."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return number and isfinite(value) and least <= value <= most

@@ -1,4 +1,4 @@
-"""What a number can be split into: the divisors and prime factors of sizes, samples and tiles."""
+"""Divisors and prime factors of whole numbers: of the sizes of dims, of samples, of tiles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SMALL_PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 
 @lru_cache(maxsize=4096)
 def divisors(size: int) -> tuple[int, ...]:
-    """All divisors, ascending; searches ask for those of few numbers again and again."""
+    """All divisors, ascending. They are remembered: searches ask for those of the same few numbers."""
     found = [1]
     for prime, exponent in prime_powers(size):
         found = [known * prime**power for known in found for power in range(exponent + 1)]
@@ -22,14 +22,15 @@ def divisors(size: int) -> tuple[int, ...]:
 
 
 def prime_powers(size: int) -> Iterator[tuple[int, int]]:
-    """The primes that divide ``size``, smallest first, each with its exponent; none of 1."""
+    """(prime, exponent) for each prime that divides ``size``, smallest first; nothing for 1."""
     return iter(sorted(Counter(_primes(size)).items()))
 
 
 @lru_cache(maxsize=4096)
 def _primes(size: int) -> tuple[int, ...]:
-    """The prime factors of ``size``, as often as they divide it, in any order."""
+    """The prime factors of ``size``, each as often as it divides it, in any order."""
     found = []
+    # small primes are most of it; what is left is split by Pollard's rho until all pieces are prime
     for prime in SMALL_PRIMES:
         while size % prime == 0:
             found.append(prime)
@@ -46,16 +47,20 @@ def _primes(size: int) -> tuple[int, ...]:
 
 
 def is_prime(number: int) -> bool:
-    """Miller and Rabin's test, which is certain for numbers up to 64 bits."""
+    """Miller and Rabin's test, which is certain for numbers of up to 64 bits."""
     if number < 2 or any(number % prime == 0 for prime in SMALL_PRIMES):
         return number in SMALL_PRIMES
+    # number - 1 = odd * 2**twos: x & -x is the lowest bit of x that is set
     twos = ((number - 1) & (1 - number)).bit_length() - 1
     odd = (number - 1) >> twos
     return not any(_witnesses(base, odd, twos, number) for base in SMALL_PRIMES)
 
 
 def _witnesses(base: int, odd: int, twos: int, number: int) -> bool:
-    """Whether the powers of ``base`` show that ``number`` = odd * 2**twos + 1 is composite."""
+    """Whether ``base`` shows that ``number`` = odd * 2**twos + 1 is composite.
+
+    For a prime, squaring base**odd again and again gives 1, and by way of number - 1 unless it begins at 1.
+    """
     power = pow(base, odd, number)
     if power in (1, number - 1):
         return False

@@ -17,11 +17,14 @@ SolutionT = TypeVar("SolutionT")
 
 
 class ContradictionError(ArithmeticError):
-    """A bound is above the cost of an answer, or no number: the solver's proof or its answer is wrong."""
+    """A bound is above the cost of an answer, or is NaN: the solver's proof or its answer is wrong."""
 
 
 class Status(StrEnum):
-    """OPTIMAL is a proof on the cost model's objective, never on a solver's own surrogate."""
+    """What is known of an answer. OPTIMAL and INFEASIBLE are proven, FEASIBLE is an answer without a proof.
+
+    The proof is about the cost model's objective, never about a solver's own surrogate of it.
+    """
 
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"
@@ -33,11 +36,12 @@ class Status(StrEnum):
 class Outcome(Generic[SolutionT]):
     """The answer of one solve.
 
-    ``objective`` is the cost model's, re-evaluated; ``bound`` a proven lower bound on the same objective or
-    None, ContradictionError if above it; ``program_proven`` whether the solver's own program was solved to
-    proven optimality (None: it has none); ``note`` explains (an INFEASIBLE one names the constraint and its
-    numbers); times in seconds, ``cpu_seconds`` of the solving process; ``solved_by`` names the member of a
-    portfolio that found the solution.
+    ``objective`` is the cost model's, evaluated anew. ``bound`` is a proven lower bound on the same
+    objective, or None; one above it raises ContradictionError. ``cpu_seconds`` are those of the solving
+    process. ``note`` explains; that of an INFEASIBLE outcome names the constraint and its numbers.
+    ``program_proven``: whether the solver's own program, such as an integer program, was solved to proven
+    optimality; None: it has no such program. ``evaluations`` counts what the solver evaluated. ``solved_by``
+    names the member of a portfolio that found the solution.
     """
 
     status: Status
@@ -61,7 +65,7 @@ class Outcome(Generic[SolutionT]):
             raise ContradictionError(f"a proven bound of {self.bound} for an answer of {self.objective}")
 
     def admits(self, bound: float) -> bool:
-        """Whether ``bound`` can be one: no answer, or none that costs less."""
+        """Whether ``bound`` can be a lower bound: there is no answer, or its cost is not below it."""
         return not contradicts(inf if self.objective is None else self.objective, bound)
 
     @property
@@ -75,7 +79,10 @@ class Outcome(Generic[SolutionT]):
 
 
 def proven(objective: float, bound: float) -> tuple[Status, float]:
-    """The status of an answer and its bound: OPTIMAL where the bound is the same cost, then the objective."""
+    """The status and bound of an answer with a proven ``bound``.
+
+    Where the two differ only by rounding, the answer is OPTIMAL, and its bound is the objective itself.
+    """
     if within_tolerance(objective, bound, 0.0):
         return Status.OPTIMAL, objective
     return Status.FEASIBLE, bound
@@ -84,9 +91,10 @@ def proven(objective: float, bound: float) -> tuple[Status, float]:
 def noting_limits(
     solve: Callable[Arguments, Outcome[SolutionT]],
 ) -> Callable[Arguments, Outcome[SolutionT]]:
-    """A solver whose outcome's note says which limits it reached, in its own code and in what it called.
+    """Decorates a solver: the note of its outcome names the limits reached, in its code or what it calls.
 
-    A proven outcome (OPTIMAL, INFEASIBLE) names only limits that narrow the question; nothing else was lost.
+    A proven outcome (OPTIMAL, INFEASIBLE) names only limits that narrow the question: the others took nothing
+    from it.
     """
 
     @wraps(solve)
@@ -99,9 +107,9 @@ def noting_limits(
 
 
 def with_limits(outcome: Outcome[SolutionT], reached: Iterable[Limit]) -> Outcome[SolutionT]:
-    """The outcome with the limits that were reached for it in its note, once, as :func:`noting_limits` says.
+    """The outcome with the limits that were reached for it in its note, each once; see :func:`noting_limits`.
 
-    A solver that asked for the outcome has to say the same limits, so they are reported to it.
+    They are also reported to the block outside: a solver that asked for this outcome has to name them, too.
     """
     ended = outcome.status in (Status.OPTIMAL, Status.INFEASIBLE)
     told = [limit for limit in reached if limit.narrows or not ended]

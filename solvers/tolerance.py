@@ -1,7 +1,7 @@
-"""When an answer is close enough to its bound: the one comparison that every solver, and ``auto``, stops by.
+"""When an answer is close enough to its bound: every solver, ``auto`` included, decides by this to stop.
 
-Objectives here are costs of the cost model, floating-point numbers that are added up. Counts of bytes, which
-scratchpad plans minimise, are whole and are compared exactly.
+Objectives here are costs of the cost model, sums of floating-point numbers. The bytes that scratchpad plans
+minimise are whole numbers and are compared exactly.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ Larger than ``SAME_COST``, for some bounds come out of the logarithms and matric
 def sufficient_bound(objective: float, tolerance: float) -> float:
     """The least lower bound that proves ``objective`` to be within ``tolerance`` of the optimum.
 
-    ``tolerance`` is a fraction of the objective, 0 for a proof of optimality. What costs at least this much
-    is no improvement that is worth a search. Infinite while nothing has been found (an infinite objective).
+    ``tolerance`` is a fraction of the objective, 0 for a proof of optimality. A search may discard whatever
+    costs at least this much: it would improve by no more than the tolerance. Infinite, so that nothing is
+    discarded, while no answer has been found (an infinite objective).
     """
     if objective == inf:
         return inf

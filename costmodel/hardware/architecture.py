@@ -14,17 +14,19 @@ from costmodel.workload.network import Role, Tensor
 ALL_ROLES: tuple[Role, ...] = ("weights", "inputs", "outputs")
 
 LARGEST, SMALLEST = 2**53, 1e-12
-"""Outside these, no real chip; and products with counts could leave what floating point can hold."""
+"""The range of numbers that are not 0: no real chip is outside, and products with counts stay finite."""
 
 
 @dataclass(frozen=True)
 class StorageLevel:
     """One level of the memory hierarchy; every number is per instance.
 
-    Sizes and bandwidths are in words of ``word_bits``; energies in pJ per access of one block of
-    ``block_size`` words; bandwidths in words per cycle (None: unlimited); ``size_words`` None: unlimited.
-    ``fanout_x`` by ``fanout_y`` instances of the next inner level (or MAC units) hang below each instance.
-    ``keeps`` are the tensor roles that the level can hold.
+    ``size_words`` is in words of ``word_bits``. Energies are in pJ per access, and an access moves one block
+    of ``block_size`` words. Bandwidths are in words per cycle. A size or bandwidth of None is unlimited.
+    ``update_energy_pj`` is that of outputs written from inside. With a ``multiple_buffering`` of n, only 1/n
+    of the size holds the tiles in use: the rest is filled meanwhile. ``fanout_x`` by ``fanout_y`` instances
+    of the next inner level (or MAC units) hang below each instance. ``keeps`` are the roles of the tensors
+    that the level can hold.
     """
 
     name: str
@@ -67,7 +69,7 @@ class StorageLevel:
 
     @property
     def usable_words(self) -> float:
-        """Words that one tile set may take: the size divided among the multiple buffers."""
+        """Words that the tiles in use may take together: the size divided by the multiple buffering."""
         return inf if self.size_words is None else floor(self.size_words / self.multiple_buffering)
 
     @property
@@ -76,7 +78,7 @@ class StorageLevel:
         return self.fanout_x * self.fanout_y
 
     def can_keep(self, tensor: Tensor) -> bool:
-        """Whether the level holds tensors of that role."""
+        """Whether the level can hold a tensor of this role."""
         return tensor.role in self.keeps
 
 
@@ -100,7 +102,8 @@ class Compute:
 class Architecture:
     """Storage ``levels`` INNERMOST FIRST (level 0 feeds the MAC units), the last one unlimited (DRAM).
 
-    ``levels[i].fanout`` instances of level ``i - 1`` (MAC units for ``i == 0``) hang below each level ``i``.
+    Below each instance of level ``i`` hang ``levels[i].fanout`` instances of level ``i - 1``; below each of
+    level 0, as many MAC units.
     """
 
     name: str
@@ -137,7 +140,7 @@ class Architecture:
 
     @cached_property
     def area_um2(self) -> float:
-        """Area of all on-chip instances and MAC units; levels without an area law count 0."""
+        """Area of all instances of levels and of all MAC units; a level without an area counts 0, as DRAM."""
         storage = sum(n * level.area_um2 for n, level in zip(self.instances, self.levels, strict=True))
         return storage + self.mac_units * self.compute.area_um2
 
@@ -150,8 +153,8 @@ class Architecture:
         raise InputError(f"architecture {self.name}", f"a level among {names}", level_name)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, levels innermost first, in the fields' units: see :meth:`from_json`."""
-        # not by `asdict`, which copies every number: studies do this for every design
+        """Plain data, levels innermost first, in the fields' units; :meth:`from_json` reads it back."""
+        # not by `asdict`, which copies deeply and is slow: studies do this for every design
         levels = [_plain(level) | {"keeps": list(level.keeps)} for level in self.levels]
         return _plain(self) | {"levels": levels, "compute": _plain(self.compute)}
 
@@ -177,6 +180,7 @@ def _check(
     least: float | None = None,
     above: float | None = None,
 ) -> None:
+    """InputError unless ``value`` is a finite number from SMALLEST to LARGEST, or 0, within the limits."""
     right_type = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
     if (
         not right_type

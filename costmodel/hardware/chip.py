@@ -1,4 +1,4 @@
-"""A tiled chip: tiles on a mesh of links, DRAM at both ends of every row; what each of them costs."""
+"""A tiled chip: tiles on a mesh of links, with DRAM at both ends of every row, and what each part costs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from costmodel.hardware.architecture import LARGEST, Architecture
 
 @dataclass(frozen=True)
 class TileBuffer:
-    """The buffer of a tile that the NoC reads and writes; one byte a word."""
+    """The buffer of a tile, which the NoC reads and writes; its words are bytes."""
 
     size_bytes: int
     read_pj_per_byte: float
@@ -27,9 +27,10 @@ class TileBuffer:
 class Tile:
     """A tile: PEs behind a buffer, and vector units for layers without weights.
 
-    ``macs`` are multiply-accumulates a cycle at most, ``vector_units`` element operations a cycle.
-    ``output_stream_bytes`` of the buffer are where outputs pass through on their way out. ``architecture`` is
-    what mapping solvers map a tile's part of a layer on: its outermost level is the buffer.
+    ``macs`` is the most multiply-accumulates per cycle, ``vector_units`` the element operations per cycle.
+    ``output_stream_bytes`` of the buffer are reserved for outputs on their way out. ``architecture`` is the
+    inside of the tile, on which mapping solvers map a tile's part of a layer: its outermost level is the
+    buffer.
     """
 
     buffer: TileBuffer
@@ -51,7 +52,8 @@ class Tile:
 class Noc:
     """A mesh of links with XY routing and multicast trees.
 
-    A link carries ``link_bytes_per_cycle`` in each direction; energy is per byte and link crossed (hop).
+    A link carries ``link_bytes_per_cycle`` in each direction; each byte costs ``hop_pj_per_byte`` for each
+    link that it crosses.
     """
 
     link_bytes_per_cycle: int
@@ -74,16 +76,16 @@ class Dram:
 
 
 MOST_TILES = 4096
-"""A mesh's links and partitions are kept as tables, which beyond this fit no machine's memory."""
+"""The most tiles of a mesh: tables of its links and partitions grow beyond memory above this."""
 
 
 @dataclass(frozen=True)
 class Chip:
     """``columns`` x ``rows`` equal tiles on a mesh, numbered in stripes of ``stripe`` columns.
 
-    That is section 3.3.2 of SET's paper. Stripes are walked row by row, every other one from the far end, so
-    that consecutive numbers are near each other. The last stripe may be narrower.
-    Four columns, two rows and a stripe of two::
+    The numbering is that of section 3.3.2 of SET's paper. It goes through one stripe after the other, row by
+    row; every other stripe is walked from its last row to its first, so that tiles with consecutive numbers
+    are near each other. The last stripe may be narrower. Four columns, two rows and a stripe of two::
 
         row 0:  0  1 | 6  7
         row 1:  2  3 | 4  5
@@ -114,7 +116,7 @@ class Chip:
 
     @cached_property
     def positions(self) -> tuple[tuple[int, int], ...]:
-        """Column and row of every tile, by its number."""
+        """(column, row) of every tile, by its number."""
         found: list[tuple[int, int]] = []
         for number, left in enumerate(range(0, self.columns, self.stripe)):
             rows = range(self.rows - 1, -1, -1) if number % 2 else range(self.rows)
@@ -124,12 +126,13 @@ class Chip:
 
     @cached_property
     def ports(self) -> tuple[tuple[int, int], ...]:
-        """Column and row of the tiles at which DRAM is: both ends of every row."""
+        """(column, row) of the tiles next to DRAM: both ends of every row."""
         ends = dict.fromkeys((0, self.columns - 1))
         return tuple((column, row) for column in ends for row in range(self.rows))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON data that :meth:`from_json` reads back; the tile's architecture as its own."""
+        """Plain JSON data that :meth:`from_json` reads back."""
+        # the architecture has a faster form of its own than `asdict` would make of it
         architecture = self.tile.architecture
         bare = replace(self, tile=replace(self.tile, architecture=None))
         data = asdict(bare)
@@ -150,22 +153,22 @@ class Chip:
 
     @property
     def links(self) -> int:
-        """Links between neighbours, one for each direction."""
+        """How many links there are: two between neighbours, one for each direction."""
         return 2 * ((self.columns - 1) * self.rows + self.columns * (self.rows - 1))
 
     def least_cycles(self, dram_bytes: int, busiest: int, runs: int = 1) -> int:
-        """Cycles of one of ``runs`` equal runs, at least, if in all of them together DRAM moves
-        ``dram_bytes`` and the busiest link carries ``busiest``.
+        """The least cycles of one of ``runs`` equal runs, given the traffic of all of them together.
 
-        ``busiest`` is in bytes times ports: a transfer is divided evenly among the ports, and so it stays a
-        whole number.
+        ``dram_bytes`` are what DRAM moves. ``busiest`` is what the busiest link carries, in bytes times
+        ports: a transfer is divided evenly among the ports, and in this unit its parts are whole numbers.
+        Neither DRAM nor that link can be faster than its rate.
         """
         dram = -(-dram_bytes // (self.dram.bytes_per_cycle * runs))
         return max(dram, -(-busiest // (self.noc.link_bytes_per_cycle * len(self.ports) * runs)))
 
 
 def _check(value: Any, where: str, whole: tuple[str, ...]) -> None:
-    """Whole numbers from 1 to LARGEST, and energies and sizes that are not negative."""
+    """InputError unless the fields ``whole`` are whole, from 1 to LARGEST, and no number is negative."""
     for item in fields(value):
         number = getattr(value, item.name)
         if item.name in whole and (not isinstance(number, int) or isinstance(number, bool) or number < 1):

@@ -25,7 +25,7 @@ class Sourced:
 
 @dataclass(frozen=True)
 class Technology:
-    """The constants of one table, all for words and MACs of ``word_bits`` (w below).
+    """The constants of one technology, all stated for words and MACs of ``word_bits`` (w below).
 
     Laws for a level of N words of b bits each, per access of one word:
 
@@ -38,9 +38,10 @@ class Technology:
     MAC       ``mac_energy_pj`` * (b/w)**2                   ``mac_area_um2`` * (b/w)**2
     ========  =============================================  ==========================
 
-    With b = w these are Thistle's Eq 4 and 5. The scaling with b is ours: a bit costs the same whatever word
-    it belongs to (a register's selector is b wide; an SRAM's rows and columns follow its bits, not words),
-    and an array multiplier has b*b cells (0.55 pJ for 8 bits from 2.2 pJ for 16; the Simba-like table: 0.56).
+    With b = w these are equations 4 and 5 of Thistle's paper. The scaling with b is ours. A level is charged
+    for its bits, however they are cut into words: a register's selector is b bits wide, and an SRAM's rows
+    and columns follow from its number of bits. An array multiplier has b*b cells; that makes 0.55 pJ at 8
+    bits of 2.2 pJ at 16, where the Simba-like table has 0.56.
     """
 
     name: str
@@ -80,9 +81,9 @@ class Technology:
 
 
 def energy_ratio(kind: Kind, size_words: float, at_size_words: float) -> float:
-    """How an access energy known at one size changes with the size: the kind's law without its constant.
+    """The factor from the access energy at ``at_size_words`` to that at ``size_words``, by the kind's law.
 
-    Exactly 1 when the sizes are equal.
+    Exactly 1 where the sizes are equal.
     """
     if kind == "dram":
         return 1.0
@@ -91,15 +92,15 @@ def energy_ratio(kind: Kind, size_words: float, at_size_words: float) -> float:
 
 
 def area_ratio(kind: Kind, size_words: float, at_size_words: float) -> float:
-    """How an area known at one size changes with the size: the laws of areas are linear."""
+    """The factor from the area at ``at_size_words`` to that at ``size_words``: areas grow linearly."""
     return 1.0 if kind == "dram" else size_words / at_size_words
 
 
 def energy_inversions(architecture: Architecture) -> list[str]:
-    """A warning for every level whose reads cost more per word than those of a level outside it.
+    """A warning for every pair of levels whose inner one costs more per word read than the outer one.
 
-    Only pairs that can keep a common tensor count: there an energy-optimal mapping would bypass the inner
-    level wherever multicast makes the outer one reachable, which says more about the table than the chip.
+    Pairs that can keep no common tensor do not count. For any other, a mapping of least energy bypasses the
+    inner level wherever it can, which says more about the energy table than about the chip.
     """
     levels = architecture.levels
     return [

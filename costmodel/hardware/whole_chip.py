@@ -1,4 +1,4 @@
-"""A chip of tiles as one stack of levels, on which any mapping solver maps a loop nest."""
+"""A chip of tiles as one stack of levels, on which any mapping solver can map a loop nest."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from costmodel.hardware.chip import Chip
 
 
 def whole_architecture(chip: Chip) -> Architecture | None:
-    """The chip as a stack of levels to map loop nests on; None for tiles without an architecture.
+    """The chip as a stack of levels for mapping solvers; None for tiles without an architecture.
 
-    A stack has no mesh, so its levels charge what hops cost about: an access of DRAM the mean way between
-    ports and tiles but one hop, a write to a buffer one hop, as a tree has a link for every further tile.
-    :func:`costmodel.schedule.whole_chip_cost.whole_chip_cost` counts hops as they are. Rows of the mesh are
-    the y side of DRAM's fan-out.
+    A stack has no mesh, so its levels charge roughly what the hops cost. A write to a buffer is charged one
+    hop: a multicast tree has one more link for each further tile. A read of DRAM is charged the rest of the
+    mean way from a port to a tile, all hops but that one; an update of DRAM the whole mean way. The hops of
+    the mapping found are counted exactly by :func:`costmodel.schedule.whole_chip_cost.whole_chip_cost`.
+    The rows of the mesh are the y side of DRAM's fan-out.
     """
     plain = counted_architecture(chip)
     if plain is None:
@@ -31,7 +32,10 @@ def whole_architecture(chip: Chip) -> Architecture | None:
 
 
 def counted_architecture(chip: Chip) -> Architecture | None:
-    """The stack of levels without hops: the tile's levels, its buffer with its size, DRAM above the mesh."""
+    """The stack of levels without hops: the levels inside a tile, its buffer, and DRAM outermost.
+
+    DRAM's fan-out is the mesh. Size and write energy of the buffer are the chip's; None without architecture.
+    """
     tile, size = chip.tile.architecture, chip.tile.buffer
     if tile is None:
         return None
@@ -57,6 +61,6 @@ def counted_architecture(chip: Chip) -> Architecture | None:
 
 
 def _mean_way(chip: Chip) -> float:
-    """Links between a tile and a DRAM port in the mean."""
+    """The mean number of links between a tile and a port of DRAM, over all tiles and ports."""
     ways = sum(abs(x - px) + abs(y - py) for x, y in chip.positions for px, py in chip.ports)
     return ways / (chip.tiles * len(chip.ports))
