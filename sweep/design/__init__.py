@@ -1,4 +1,4 @@
-"""What one design asks for: the tasks that its row follows from, costs that these share, and the row itself.
+"""What one design asks for: the tasks that its row follows from, costs that several need, and the row itself.
 
 Studies, searches, forecasts and the run come in here. Start with ``workload.py``.
 """

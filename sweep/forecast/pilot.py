@@ -21,7 +21,7 @@ from sweep.tasks.schedule_answer import run_schedule_task
 from sweep.tasks.tile import TileTask
 
 PILOT_SOLVES = 5
-"""Tasks that are timed; of stored answers, as many are enough to time none."""
+"""How many tasks are timed; none is where the store has answers to as many."""
 PILOT_SECONDS = 10.0
 """Wall seconds after which no further solve of a kind is begun."""
 PILOT_SHARES = 6
@@ -29,7 +29,7 @@ PILOT_SHARES = 6
 PILOT_ASKED = 12
 """About how many of the costs that an asking schedule wants are timed."""
 MIXED = 20
-"""Numbers of seconds that stand for all solves of a study of chips, in the proportion of their kinds."""
+"""How many measured times stand for all solves of a study of chips, in the proportion of their kinds."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def _of_schedules(tasks: list[ScheduleTask], planned: StudyPlan) -> Pilot:
 
 
 def _mixed(kinds: list[_Kind]) -> tuple[float, ...]:
-    """About MIXED numbers of seconds: each kind in proportion to its solves, at least one of each."""
+    """About MIXED times in seconds: each kind in proportion to its solves, at least one of each."""
     met = [kind for kind in kinds if kind.seconds]
     total = sum(kind.count for kind in met)
     return tuple(

@@ -95,7 +95,7 @@ class SimulatedRun:
         self.idle_end = sum(self.now - max(w.free, self._queue_empty) for w in self._workers)
 
     def _spend(self, seconds: float) -> None:
-        """Let the driver compute for so many seconds."""
+        """Let the driver compute for ``seconds``."""
         self.now += seconds
         self.busy += seconds
 

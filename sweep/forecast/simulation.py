@@ -77,7 +77,7 @@ def forecast(
 
 
 def _enough(seconds: float, workers: int) -> int:
-    """How many solves of so many ``seconds`` have to be simulated for a steady rate."""
+    """How many solves of ``seconds`` each have to be simulated until their rate is steady."""
     pace = pace_for(workers)
     # what the runtime accepts ahead, as Ledger.capacity: two calls with a worker, as much again queued
     held = workers * min(pace.window, 4 * int(pace.target_seconds / max(seconds, 1e-6)) + 1)
