@@ -40,7 +40,7 @@ class WantedCosts:
 def wanted_at_first(task: ScheduleTask) -> WantedCosts:
     """The costs that ``task`` waits for before its first round: all that its trees may have.
 
-    None for a solver that asks as it goes.
+    A solver that asks as it goes waits for no costs yet.
     """
     if task.solve.asks:
         return WantedCosts()
