@@ -20,7 +20,7 @@ def architecture_names() -> list[str]:
 
 @lru_cache(maxsize=1)
 def _library() -> tuple[str, ...]:
-    """The same, looked up once: a study loads its architecture for every design."""
+    """The library's names, looked up once, because a study loads its architecture for every design."""
     return tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
 
 
@@ -98,7 +98,10 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 
 @lru_cache(maxsize=32)
 def _document(path: Path, stamp: tuple[int, int] | None) -> Any:
-    """The parsed file, read again when its ``stamp`` changes: a study loads one thousands of times."""
+    """The parsed file, cached because a study loads it thousands of times.
+
+    ``stamp``: when the file was changed, and its size; another stamp reads it again.
+    """
     from costmodel.formats.safe_json import load_json
     from costmodel.formats.timeloop.files import parse_timeloop
 
@@ -107,7 +110,7 @@ def _document(path: Path, stamp: tuple[int, int] | None) -> Any:
 
 @lru_cache(maxsize=32)
 def _timeloop_document(files: tuple[Path, ...], stamps: tuple[object, ...]) -> Any:
-    """A Timeloop architecture as a file of ours, whose values a study can vary."""
+    """The content of our architecture file for a Timeloop architecture, whose keys a study can vary."""
     from costmodel.formats.timeloop.architecture import timeloop_architecture
     from costmodel.formats.timeloop.files import read_timeloop
 

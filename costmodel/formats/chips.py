@@ -41,7 +41,7 @@ def load_chip(name_or_path: str | Path, overrides: Mapping[str, Any] | None = No
 
 
 def tile_beside(named: str, folder: Path) -> str:
-    """What a chip file in ``folder`` names as its tile: the path of a file, a library name as it is."""
+    """The tile that a chip file in ``folder`` names: a file with its folder, a library name as it is."""
 
     def placed(file: str) -> str:
         return str(folder / file) if file.partition("#")[0].endswith(FILES) else file

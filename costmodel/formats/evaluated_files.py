@@ -1,4 +1,4 @@
-"""Kinds of files whose cases `archsweep evaluate` counts: how each is known, what is said of its cases."""
+"""Kinds of files whose cases `archsweep evaluate` counts: how to recognise each, and what to print."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 Line = dict[str, Any]
 Lines = Iterator[tuple[Line, str]]
-"""For every case what JSON says of it, and what people read."""
+"""For every case its object for JSON output, and its line of text for people."""
 
 
 @dataclass(frozen=True)

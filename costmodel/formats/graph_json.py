@@ -23,10 +23,10 @@ from costmodel.workload.views import whole
 def read_graph(path: str | Path, batch: int | None = None) -> Network:
     """The network of an operator-graph JSON file (``.json`` or ``.json.gz``).
 
-    A node's operator is the file's type (``conv2d+relu`` when fused); its first part decides the layers.
-    Operators that do no multiply-accumulates have none; unknown ones, and those whose shapes fit no layer,
-    say so (:attr:`costmodel.workload.network.Node.uncounted`). ``batch`` scales a graph exported at batch 1.
-    Raises InputError with the file and the operator for what is no such graph.
+    A node's operator is the type in the file (``conv2d+relu`` when fused), whose first part decides the
+    layers. Operators without multiply-accumulates have no layers. Nodes of unknown operators, and those whose
+    shapes fit no layer, say so in :attr:`costmodel.workload.network.Node.uncounted`. ``batch`` scales a graph
+    that was exported at batch 1. Raises InputError with the file and the operator for what is no such graph.
     """
     try:
         network = network_of_graph(load_json(path), batch)
@@ -48,7 +48,7 @@ def _in_file(error: InputError, path: str | Path) -> InputError:
 
 
 def network_of_graph(data: Any, batch: int | None = None) -> Network:
-    """As :func:`read_graph`, for data that is already read."""
+    """The network of the content of such a file; :func:`read_graph` adds the file to errors."""
     name = _field(data, "name", str, "graph")
     _check_spelling(data, _GRAPH_KEYS, "graph")
     values = [_value(item, f"tensors[{i}]") for i, item in enumerate(_field(data, "tensors", list, "graph"))]
@@ -77,7 +77,7 @@ _TENSOR_KEYS = ("name", "shape", "kind", "bytes_int8")
 _OP_KEYS = ("name", "type", "inputs", "outputs", "attrs")
 _WINDOW = ("stride", "padding", "dilation", "fused_pad")
 _Counting = Callable[[str, list[Shape], Shape, Attributes], Counted]
-"""From an operator's name, its operands' shapes, its result's shape and its attributes to its layers."""
+"""Makes the layers of a node from its name, its operands' shapes, its result's shape and its attributes."""
 _ATTRS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("conv1d", "conv2d", "conv3d", "convolution"),
@@ -98,13 +98,13 @@ _ATTRS: Mapping[str, tuple[str, ...]] = {
     "chunk": ("dim", "chunks"),
     "pad": ("pad", "mode", "value"),
 }
-"""What the attributes are called that layers or layer graphs are made of."""
+"""By operator, the attributes that layers or layer graphs depend on: names that must not be misspelt."""
 
 
 def _check_spelling(data: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
-    """Refuse a key that looks like another one written wrongly: what that one says would be lost.
+    """Refuse a key that looks like a misspelt known one, whose value would be lost without notice.
 
-    Other keys may be there: exporters keep notes of their own.
+    Other unknown keys are fine: exporters keep notes of their own.
     """
     for key in data:
         if key not in known and isinstance(key, str) and (hint := did_you_mean(key, known, cutoff=0.75)):
@@ -128,10 +128,10 @@ def _value(data: Any, where: str) -> Value:
 
 
 def _rebatched(values: list[Value], batch: int | None) -> list[Value]:
-    """Activations with their first axis ``batch`` times as long, for a graph exported at batch 1.
+    """The values of a graph exported at batch 1, with the first axis of activations ``batch`` times as long.
 
-    Views are folded away in this format, so only the number of elements matters to the operators:
-    scaling the first axis scales it rightly even where the batch has moved to another axis.
+    Views are folded away in this format, so operators depend on the number of elements only. Scaling the
+    first axis makes that right even where the batch has moved to another axis.
     """
     leading = {value.shape[0] for value in values if value.kind == "input" and value.shape}
     if batch is None or leading == {batch}:
@@ -187,7 +187,7 @@ def _node(data: Any, where: str, shapes: Mapping[str, Shape]) -> Node:
 def _counted(
     count: _Counting, name: str, inputs: list[Shape], output: Shape, attributes: Attributes
 ) -> Counted:
-    """The layers of an operator; what contradicts itself becomes a reason, for whoever needs the layers."""
+    """The layers of an operator; shapes that contradict each other become the reason why it has none."""
     try:
         return count(name, inputs, output, attributes)
     except InputError as error:
@@ -196,7 +196,7 @@ def _counted(
 
 
 def _pooling(name: str, attrs: Attributes) -> Pooling | None:
-    """The window of an operator with a kernel size; without a stride it moves by its size."""
+    """The window of an operator that states a kernel size; its stride is its size where none is stated."""
     size, stride = (_numbers(attrs.get(key, []), f"op {name}", key) for key in ("kernel_size", "stride"))
     return Pooling(size, stride or size) if size else None
 
@@ -212,7 +212,10 @@ def _convolution(name: str, inputs: list[Shape], output: Shape, attrs: Attribute
 
 
 def _weights(name: str, inputs: list[Shape], attrs: Attributes) -> Shape:
-    """The weight shape: the attribute when given, else the second input; they must agree."""
+    """The shape of the weights: the attribute if it is stated, else that of the second input.
+
+    Both must have the same number of elements.
+    """
     second = inputs[1] if len(inputs) > 1 else ()
     weights = _numbers(attrs.get("weight_shape", second), f"op {name}", "weight_shape")
     if len(weights) < 2 or prod(weights) != prod(second):
@@ -236,10 +239,12 @@ def _matmul(name: str, inputs: list[Shape], output: Shape, attrs: Attributes) ->
 
 
 def _attention(name: str, inputs: list[Shape], output: Shape, attrs: Attributes) -> Counted:
-    """Queries, keys and values arrive apart, as (queries, packed keys and values), or all packed in one.
+    """The layers of fused attention, whose result is (..., heads, queries, width).
 
-    Fewer key-value heads than query heads are shared by consecutive ones. Where views were folded away, an
-    operand's last axis holds its heads side by side.
+    Queries, keys and values are three operands, two (queries; packed keys and values) or one that packs all
+    three. Where there are fewer key-value heads than query heads, consecutive query heads share one. Where
+    views were folded away, the last axis of an operand has its heads side by side. The branches below derive
+    the shapes of keys and values in each case; 0 stands for a length that does not come out whole.
     """
     if len(output) < 2 or 0 in output:
         raise InputError(f"op {name}", "an output (..., heads, queries, width)", output)
@@ -265,13 +270,13 @@ def _attention(name: str, inputs: list[Shape], output: Shape, attrs: Attributes)
 
 
 def _four(shape: Shape) -> Shape:
-    """(batch, heads, rows, width) of an operand that may have more or fewer axes in front."""
+    """The shape as (batch, heads, rows, width), where axes in front may be several or missing."""
     padded = (1, 1, *shape)[-max(len(shape), 3) :]
     return (prod(padded[:-3]), *padded[-3:])
 
 
 def _heads_side_by_side(shape: Shape, batch: int, width: int) -> Shape:
-    """The same of (..., rows, heads * width); with a 0 where it is not that."""
+    """The shape (..., rows, heads * width) as (batch, heads, rows, width); lengths of 0 if it is not such."""
     if not shape or shape[-1] % width or prod(shape) % (batch * shape[-1]):
         return (batch, 0, 0, width)
     return (batch, shape[-1] // width, prod(shape) // (batch * shape[-1]), width)

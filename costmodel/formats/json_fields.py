@@ -1,4 +1,4 @@
-"""Typed access to the fields of JSON objects; what is missing or of another type is named."""
+"""Typed access to the fields of JSON objects; an InputError names one that is missing or of another type."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _KINDS = {dict: "an object", list: "a list", str: "text", bool: "true or false"}
 
 
 def field(data: Any, key: str, kind: type, where: str) -> Any:
-    """``data[key]``, which must be there and of ``kind`` (dict, list, str or bool)."""
+    """``data[key]``; InputError if it is missing or not of ``kind`` (dict, list, str or bool)."""
     if not isinstance(data, dict):
         raise InputError(where, f"an object with {key!r}", data)
     if key not in data:

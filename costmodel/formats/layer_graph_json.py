@@ -1,4 +1,4 @@
-"""Layer graphs from JSON as the released SET evaluator has them; the paper's networks come along."""
+"""Layer graphs from JSON in the form of the released SET evaluator; its paper's networks are included."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIBRARY = Path(__file__).parents[1] / "workload" / "library" / "set_networks"
 
 
 def graph_from_json(content: Any, where: str) -> LayerGraph:
-    """A layer graph from the format of ``networks/``; InputError names the layer and key that is wrong."""
+    """A layer graph from parsed JSON in that form; InputError names the layer and the key that is wrong."""
     if not isinstance(content, dict) or not isinstance(content.get("layers"), list):
         raise InputError(where, "an object with a list of layers", content, key="layers")
     layers = tuple(_layer(item, f"{where}: layers[{i}]") for i, item in enumerate(content["layers"]))
@@ -23,7 +23,7 @@ def graph_from_json(content: Any, where: str) -> LayerGraph:
 
 
 def load_graph(name: str, beside: Path | None = None) -> LayerGraph:
-    """A network by name: from ``beside``/networks if that has it, else from the ones that come along."""
+    """A network by name: from the folder ``networks`` in ``beside`` if it is there, else a built-in one."""
     folders = [folder for folder in (beside and beside / "networks", LIBRARY) if folder]
     for folder in folders:
         for path in (folder / f"{name}.json.gz", folder / f"{name}.json"):
@@ -46,7 +46,7 @@ _FOLLOWS = (
     *("id", "ofmap", "ifmap_padded_total", "weight_bytes", "ops_per_sample", "npt_cycles", "nexts"),
     *("sK", "GC", "GK"),
 )
-"""What the released program writes beside the others and derives from them."""
+"""Keys that the released program writes, too, but derives from those in ``_READ``: they are not read."""
 
 
 def _layer(item: Any, where: str) -> NetworkLayer:

@@ -1,4 +1,4 @@
-"""Networks for chips by name or from a file: layer graphs for one sample, whatever they are read from."""
+"""Networks for chips, by name or from a file of any format: layer graphs for one sample."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _PUBLISHED = Path(__file__).parents[1] / "workload" / "library" / "published_net
 
 @cache
 def _published() -> Mapping[str, Mapping[str, str]]:
-    """Our names of published networks, in the order in which they are shown, with those of their authors.
+    """By collection, our names of published networks with their authors' names, in the order shown to users.
 
-    ``set``: the layer graphs of the released SET program, of which the first five are those of the paper's
-    evaluation. ``kapla``: the networks of nn-dataflow and KAPLA; the first seven are those of KAPLA's.
+    ``set`` are the layer graphs of the released SET program; the first five are in the paper's evaluation.
+    ``kapla`` are the networks of nn-dataflow and KAPLA; the first seven are in KAPLA's evaluation.
     """
     from costmodel.formats.safe_json import load_json
 
@@ -35,11 +35,11 @@ def layer_graph_names() -> list[str]:
 def load_layer_graph(name_or_path: str | Path, dims: Mapping[str, int] | None = None) -> LayerGraph:
     """The layers of a network for one sample, and whose outputs each of them reads.
 
-    One of :func:`layer_graph_names` (or the released SET program's name of its network), a layer graph in
-    JSON, or any file that :func:`costmodel.formats.networks.load_network` reads: ONNX, an operator graph; and
-    ``.training`` after any of them for its training step. ``dims`` states symbolic lengths. Raises
-    InputError for an unknown name, a file that cannot be read, a node that no schedule can have, and for what
-    cannot be trained.
+    The network is one of :func:`layer_graph_names` (or has the released SET program's name), a layer graph in
+    JSON, or any file that :func:`costmodel.formats.networks.load_network` reads, such as ONNX. With
+    ``.training`` behind any of them it is the training step. ``dims`` states symbolic lengths. Raises
+    InputError for an unknown name, a file that cannot be read, a node that no schedule can have, and a
+    network that cannot be trained.
     """
     if str(name_or_path).endswith(TRAINING):
         from costmodel.schedule.layer_graph.training import training_graph

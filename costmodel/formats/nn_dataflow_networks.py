@@ -1,4 +1,4 @@
-"""The networks of nn-dataflow and KAPLA as they build them, read into layer graphs."""
+"""The networks of nn-dataflow and KAPLA, as these programs build them, read into layer graphs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from costmodel.formats.safe_json import load_json
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 
 FILE = Path(__file__).parents[1] / "workload" / "library" / "nn_dataflow_networks.json.gz"
-"""All of both repositories; names that end in ``_bp`` are training graphs, written by hand there."""
+"""All networks of both repositories; names that end in ``_bp`` are training graphs, written by hand there."""
 KINDS = {
     "ConvLayer": "conv",
     "FCLayer": "fc",
@@ -44,10 +44,10 @@ def _content() -> dict[str, Any]:
 
 
 def graph_of(name: str, content: Any) -> LayerGraph:
-    """The layer graph of one network of the file; training layers are InputErrors.
+    """The layer graph of one network of the file; InputError for a layer of a training graph.
 
-    Inputs there hold their padding: what exceeds the rows and columns that there are is padding, half of it
-    on either side. A layer may read fewer rows than there are.
+    The file counts padding among a layer's input rows and columns. What exceeds the rows and columns that the
+    producers have is padding, half of it on either side. A layer may also read fewer rows than there are.
     """
     given = field(content, "input", dict, name)
     layers: list[NetworkLayer] = []

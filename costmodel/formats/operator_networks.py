@@ -40,7 +40,7 @@ BUILT_IN: dict[str, Callable[[int], Network]] = {
     "thistle_resnet18": thistle_resnet18,
 }
 TRAINING = ".training"
-"""What a network's name, or a file's, ends in where the layers of its training step are meant."""
+"""The suffix of a network's name, or a file's, that asks for the layers of its training step."""
 SUFFIXES = (".onnx", ".json", ".json.gz", ".yaml", ".yml")
 """How the names of networks' files end."""
 

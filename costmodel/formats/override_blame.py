@@ -1,4 +1,4 @@
-"""Which replaced value it is because of which a sound file makes no hardware."""
+"""Finding the override that is to blame where a file is sound but makes no hardware with its overrides."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Hardware = TypeVar("Hardware")
 def built_with(
     build: Callable[[Mapping[str, Any]], Hardware], overrides: Mapping[str, Any], where: str
 ) -> Hardware:
-    """What ``build`` makes of ``overrides``; an InputError that follows from one of them names that one."""
+    """The hardware that ``build`` makes with ``overrides``; an InputError caused by one of them names it."""
     try:
         return build(overrides)
     except OverrideError:
@@ -25,11 +25,11 @@ def built_with(
 def _because_of(
     error: InputError, overrides: Mapping[str, Any], where: str, build: Callable[[Mapping[str, Any]], object]
 ) -> InputError:
-    """``error``, which follows from ``overrides`` together with the file, as an error of an override.
+    """``error`` as an error of the override that causes it.
 
-    An area that is too large names the area, which nobody wrote; the reader looks for the size. ``build``
-    makes the hardware of some of the overrides, and the first override without which it succeeds is named.
-    The error stays as it is where the file alone is wrong, or where two overrides are wrong each for itself.
+    Without this, an override of a size would raise an error about an area, which the user never wrote. The
+    override to blame is the first without which ``build`` succeeds with all others. The error stays as it is
+    where there is none: the file alone is wrong, or two overrides are wrong independently of each other.
     """
     for key in overrides:
         rest = {other: value for other, value in overrides.items() if other != key}

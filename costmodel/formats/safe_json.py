@@ -1,4 +1,4 @@
-"""JSON from strangers, whole files or a value a line, plain or gzipped, bounded in size and depth."""
+"""JSON from untrusted files, whole or one value per line, plain or gzipped; size and depth are bounded."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ def load_json(path: str | Path) -> Any:
 
 
 def json_lines(path: Path, most_line_bytes: int) -> Iterator[tuple[int, str]]:
-    """The lines of a file that are not empty, unpacked if need be, each with its number.
+    """Every line of a file that is not empty, with its number; a gzipped file is unpacked.
 
-    Raises InputError naming the file and line for a line that is longer, is not UTF-8 or cannot be read.
+    Raises InputError naming the file and line for a line that is longer than ``most_line_bytes``, is not
+    UTF-8 or cannot be read.
     """
     if path.exists() and not names_a_file(path):
-        # a pipe would be waited for without end
+        # reading from a pipe could wait forever
         raise InputError(
             str(path), "a file that can be read", "a folder" if path.is_dir() else "no plain file"
         )

@@ -1,4 +1,4 @@
-"""The tiles of chips, by the name of a built-in one or from an architecture's file."""
+"""The tiles of chips, by the name of a tile in the library or from an architecture file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def tile_names() -> list[str]:
 
 
 def load_tile(name_or_path: str | Path, overrides: Mapping[str, Any] | None = None) -> Architecture:
-    """A tile of the library by name, or any architecture; its outermost level is the tile's buffer."""
+    """A tile of the library, or any architecture, by name or file; its outermost level is the buffer."""
     name = str(name_or_path)
     if name in tile_names():
         return load_architecture(TILES / f"{name}.yaml", overrides)

@@ -1,4 +1,4 @@
-"""What the node of a network says besides the tensors that it reads and makes: axes, bounds, windows."""
+"""The attributes of a network's node: what it states besides its tensors, as axes, bounds and windows."""
 
 from __future__ import annotations
 

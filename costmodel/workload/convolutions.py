@@ -15,7 +15,10 @@ from costmodel.workload.views import View
 
 @dataclass(frozen=True)
 class Window:
-    """How a filter slides: a stride and a dilation per spatial axis (padding shows in the output shape)."""
+    """How a filter slides: a stride and a dilation per spatial axis.
+
+    Padding is not needed: it only shows in the shape of the output.
+    """
 
     stride: tuple[int, ...]
     dilation: tuple[int, ...]
@@ -30,6 +33,7 @@ class Window:
 
 
 def _spread(numbers: Sequence[int], axes: int) -> tuple[int, ...]:
+    """A number for each axis: a single one holds for all, and none means 1."""
     return tuple(numbers) * axes if len(numbers) == 1 else tuple(numbers) or (1,) * axes
 
 
@@ -37,8 +41,8 @@ def convolution_of(name: str, inputs: Shape, weights: Shape, output: Shape, wind
     """The layer of a 1-D, 2-D or 3-D convolution.
 
     ``inputs`` is (N, C, *rows), ``weights`` (K, C / groups, *filter) and ``output`` (N, K, *positions). A
-    1-D convolution runs along Q and S (P = R = 1); a 3-D one has two dims more: D, the output depth, and
-    T, the filter depth.
+    1-D convolution runs along Q and S (P = R = 1); a 3-D one has two more dims, D, the output depth, and T,
+    the filter depth.
     """
     axes = len(weights) - 2
     if not 1 <= axes <= 3 or len(output) != len(weights) or output[1] != weights[0]:
@@ -69,25 +73,30 @@ def convolution_of(name: str, inputs: Shape, weights: Shape, output: Shape, wind
     )
     if axes < 3:
         return plane
+    # depth is the first of three spatial axes, in front of rows and columns
     return _deepened(plane, size[0], filters[0], (("T", dilation[0]), ("D", stride[0])))
 
 
 def _deepened(plane: Layer, positions: int, filter_depth: int, depth: Axis) -> Layer:
-    """A 2-D convolution with a depth axis added: dims D (output depth) and T (filter depth)."""
+    """A 2-D convolution with a depth axis: dims D (``positions``, output depth) and T (``filter_depth``).
+
+    ``depth`` is the projection of the input's depth axis.
+    """
     extra: dict[str, Axis] = {"weights": (("T", 1),), "inputs": depth, "outputs": (("D", 1),)}
     tensors = tuple(Tensor(t.name, (*t.axes, extra[t.role]), t.role) for t in plane.tensors)
     return Layer(plane.name, (("T", filter_depth), ("D", positions), *plane.dims), tensors)
 
 
 _REPEATED = {"N": "B", "C": "E"}
-"""The dims along which a convolution's input repeats samples and channels, by those along which it moves."""
+"""The dims for repeated samples (B) and repeated channels (E), by those for different ones."""
 
 
 def reading_once(layer: Layer, inputs: View) -> Counted:
-    """A convolution whose input may repeat samples or channels, as a grey image read as three colours.
+    """The convolution as a layer that reads each element of its input once, though the input may repeat it.
 
-    The repeated positions become a dim of their own (B or E), which the input does not have. Of grouped
-    convolutions, and along rows and columns, repetitions are counted as read whole, with a note.
+    An example is a grey image that is read as three colours. Repeated samples or channels become a dim of
+    their own (B or E), along which the input does not move. Repeated channels of a grouped convolution, and
+    repeated rows and columns, are counted as if all were different; a note says so.
     """
     samples, channels, *space = inputs.axes
     note = inputs.lost
@@ -105,11 +114,12 @@ def reading_once(layer: Layer, inputs: View) -> Counted:
 
 
 def _repeats(axis: Digits) -> int:
+    """How often the axis shows each of its elements."""
     return prod(digit.size for digit in axis if not digit.stride)
 
 
 def _split(layer: Layer, dim: str, times: int) -> Layer:
-    """The layer with a dim cut in two, the second of ``times`` steps, which do not move its input."""
+    """The layer with a dim cut in two, of which the second, of ``times`` steps, does not move the input."""
     extra = _REPEATED[dim]
     dims = ((name, size // times if name == dim else size) for name, size in layer.dims)
     tensors = tuple(

@@ -1,4 +1,4 @@
-"""What of a network's work is counted, and what is not: for whoever maps its layers or reads a result."""
+"""Which work of a network is counted and which is not: for warnings, and for notes beside results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from costmodel.workload.network import Layer, Network
 
 
 def mapped_layers(network: Network) -> tuple[Layer, ...]:
-    """Every layer that asks for MACs; InputError, saying what is not counted, where there is none."""
+    """Every layer of the network; InputError, saying which operators are not counted, where there is none."""
     if network.layers:
         return network.layers
     found = _kinds(network) or "operators without multiply-accumulates only"
@@ -18,8 +18,8 @@ def mapped_layers(network: Network) -> tuple[Layer, ...]:
 
 
 def uncounted_rows(network: Network) -> list[dict[str, Any]]:
-    """The nodes whose work is not, or not all, counted: node, kind, why, and ``macs``, how many
-    are missing, where the shapes tell.
+    """A row for each node whose work is not counted, or only in part: ``node``, ``kind``, ``why``, and
+    ``macs``, the number of missing MACs, where the shapes tell it.
     """
     return [
         {"node": n.name, "kind": n.operator, "why": n.uncounted.why}
@@ -30,7 +30,7 @@ def uncounted_rows(network: Network) -> list[dict[str, Any]]:
 
 
 def counting_warnings(network: Network) -> tuple[str, ...]:
-    """One line if operators are not counted, one if repeated elements could not be followed; else none."""
+    """Up to two lines: operators that are not counted, and reads that may be fewer than is counted."""
     warnings = []
     missing = [node.uncounted for node in network.nodes if node.uncounted]
     if missing:
@@ -50,7 +50,7 @@ def counting_warnings(network: Network) -> tuple[str, ...]:
 
 
 def size_warnings(network: Network) -> tuple[str, ...]:
-    """One line if tensors have no known size, and so count as nothing in a plan of them; else none."""
+    """One line if tensors have no known size, which count as 0 bytes in a scratchpad plan; else none."""
     unknown = [value.name for value in network.values if not value.elements]
     if not unknown:
         return ()
@@ -61,6 +61,6 @@ def size_warnings(network: Network) -> tuple[str, ...]:
 
 
 def _kinds(network: Network) -> str:
-    """How many operators of each kind are not counted, the most frequent first."""
+    """The operators that are not counted as text, "3 LSTM, 1 Loop", the most frequent first."""
     kinds = Counter(node.operator for node in network.nodes if node.uncounted)
     return ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())

@@ -1,8 +1,10 @@
 """Where the elements of a tensor lie: each axis as a number of mixed radix, whose digits step through data.
 
-One calculus for all views of a tensor. :mod:`costmodel.workload.views` steps through the elements of the
-tensor that a product reads; the layer graph of a chip steps through the channels, rows and columns that its
-layers compute. Both see a shuffle of the 12 channels of an image like this:
+A position along an axis is written as digits, the slowest first, and every digit has a stride: the element is
+the sum of digit times stride over all axes. Reshapes split and merge digits, transposes reorder them, and
+broadcasts add digits of stride 0. So one calculus holds for all views: :mod:`costmodel.workload.views` steps
+through the elements of the tensor that a product reads, and the layer graph of a chip through the channels,
+rows and columns that its layers compute. Both see a shuffle of the 12 channels of an image like this:
 
     x (1, 12, 8, 8)          axis 1: 12 steps of 1
     reshape (1, 3, 4, 8, 8)  axis 1: 3 steps of 4, axis 2: 4 steps of 1
@@ -25,7 +27,8 @@ Dim = Literal["C", "H", "W", ""]
 
 
 class Digit(NamedTuple):
-    """One digit of a position along an axis: it counts to ``size``, and a step moves ``stride`` elements.
+    """One digit of a position along an axis: it counts from 0 to before ``size``, and a step of it moves
+    ``stride`` elements along ``dim``.
 
     A digit of stride 0 does not move: its positions show the same elements again.
     """
@@ -47,7 +50,8 @@ def length_of(axis: Digits) -> int:
 def merged(digits: Iterable[Digit]) -> Digits:
     """The same axis in the fewest digits.
 
-    Where a step of one is as long as all steps of the next through the same dim, both are one.
+    Two neighbouring digits through the same dim are one where a step of the slower is as long as all steps of
+    the faster: 3 steps of 4, then 4 steps of 1, are 12 steps of 1.
     """
     found: list[Digit] = []
     for digit in digits:
@@ -60,10 +64,12 @@ def merged(digits: Iterable[Digit]) -> Digits:
 
 
 def regrouped(digits: Digits, shape: Shape) -> tuple[Digits, ...] | None:
-    """The digits as axes of the lengths in ``shape``, in their order; a digit may be split in two.
+    """The digits, in their order, as axes of the lengths in ``shape``; a digit may be split in two.
 
-    None where an axis would have to take a part of a digit that divides it unevenly.
+    None where an axis would need a part of a digit that does not divide it.
     """
+    # Each axis takes digits from the front until their sizes multiply to its length. A digit that is longer
+    # than what is left of the axis is split: its slower part ends the axis, its faster part begins the next.
     left, axes = list(digits), list[Digits]()
     for length in shape:
         axis: list[Digit] = []
@@ -84,7 +90,7 @@ def regrouped(digits: Digits, shape: Shape) -> tuple[Digits, ...] | None:
 
 
 def broadcast(axes: Sequence[Digits], shape: Shape) -> tuple[Digits, ...]:
-    """Axes of length 1, and new ones in front, that show the same elements as often as ``shape`` says."""
+    """The axes broadcast to ``shape``: those of length 1, and new ones in front, repeat the same elements."""
     padded = ((),) * (len(shape) - len(axes)) + tuple(axes)
     return tuple(
         (Digit(length, 0),) if not axis and length > 1 else axis
@@ -93,12 +99,15 @@ def broadcast(axes: Sequence[Digits], shape: Shape) -> tuple[Digits, ...]:
 
 
 def repeated(axis: Digits, times: int) -> Digits:
-    """The whole axis so many times over."""
+    """The axis repeated as a whole, ``times`` times."""
     return merged((Digit(times, 0), *axis))
 
 
 def offsets(digits: Iterable[Digit]) -> list[int]:
-    """How far each position is from the first, in elements; the slowest digit comes first."""
+    """The distance of every position from the first, in elements, in the order of positions.
+
+    ``digits`` are given slowest first.
+    """
     found = np.zeros(1, dtype=np.int64)
     for digit in digits:
         found = (found[:, None] + digit.stride * np.arange(digit.size)).ravel()

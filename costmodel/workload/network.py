@@ -18,16 +18,19 @@ Axis = tuple[tuple[str, int], ...]
 """One tensor axis: the sum of ``coefficient * dim`` over its (dim, coefficient) terms."""
 
 MOST_COUNTED = 2**60
-"""Counts of a mapping are small multiples of a layer's MACs and words, and must fit 64 bits."""
+"""The most MACs of a layer, and words of a tensor.
+
+The counts of a mapping are small multiples of these and must fit in 64 bits.
+"""
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A data space of a layer.
+    """A tensor of a layer: which of its elements a point of the loop nest touches (Timeloop's data space).
 
-    ``axes`` are the affine projections (Timeloop's data-space projection): axis ``((P, 2), (R, 1))`` is
-    indexed by ``2 * p + r``; no dim indexes two axes. ``role`` says what a storage level restricted to
-    weights, inputs or outputs makes of the tensor; the one with role ``outputs`` is read and written.
+    ``axes`` are affine projections: the axis ``((P, 2), (R, 1))`` is indexed by ``2 * p + r``. No dim indexes
+    two axes. By ``role`` a storage level may be restricted to weights, inputs or outputs; the tensor with the
+    role ``outputs`` is read and written, because partial sums come back.
     """
 
     name: str
@@ -57,7 +60,7 @@ class Tensor:
 
     @cached_property
     def steps(self) -> dict[str, tuple[int, ...]]:
-        """Per relevant dim, how many words one step of it moves along each axis."""
+        """By relevant dim: how many words one step of the dim moves along each axis."""
         return {
             dim: tuple(coefficient if axis is own else 0 for axis in self.axes)
             for own in self.axes
@@ -74,20 +77,23 @@ class Tensor:
         return self.role == "outputs"
 
     def extents(self, tile: ReadOnlyDict[str, int]) -> tuple[int, ...]:
-        """Bounding-box length of each axis, in words, when dim ``d`` runs over ``tile[d]`` points."""
+        """Length in words of each axis of a tile, whose dims ``d`` run over ``tile[d]`` points (1 if absent).
+
+        It is that of the bounding box: the sum of coefficient * (points - 1) over the axis's dims, plus 1.
+        """
         return tuple(1 + sum(c * (tile.get(dim, 1) - 1) for dim, c in axis) for axis in self.axes)
 
     def words(self, tile: ReadOnlyDict[str, int]) -> int:
-        """Words in the dense bounding box of a tile (holes of strides and dilations counted)."""
+        """Words in the bounding box of a tile; words that strides and dilations skip are counted, too."""
         return prod(self.extents(tile))
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One operator as a perfect loop nest: ``dims`` are (name, size) pairs, every point one MAC.
+    """One operator as a perfect loop nest: ``dims`` are (name, size) pairs, and every point is one MAC.
 
-    Two layers with equal ``dims`` and ``tensors`` are the same problem whatever their names:
-    compare :attr:`shape`, not the layer.
+    Two layers with equal ``dims`` and ``tensors`` are the same problem for a mapping solver, whatever their
+    names: compare :attr:`shape`, not the layers.
     """
 
     name: str
@@ -140,7 +146,7 @@ class Layer:
         raise InputError(f"layer {self.name}", f"a tensor among {[t.name for t in self.tensors]}", name)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, without the name's influence on anything: see :meth:`from_json`."""
+        """Plain data, from which :meth:`from_json` makes an equal layer."""
         return {
             "name": self.name,
             "dims": dict(self.dims),
@@ -186,11 +192,12 @@ def convolution(
     dilation: tuple[int, int] = (1, 1),
     groups: int = 1,
 ) -> Layer:
-    """A convolution; K and C are totals, ``stride`` and ``dilation`` belong to (P, R) and (Q, S).
+    """A convolution of N samples: K output channels of P x Q from C input channels, filters R x S.
 
-    Padding is not modelled: the input is ``(P-1)*stride + (R-1)*dilation + 1`` rows high. With ``groups`` > 1
-    a dim G runs over the groups and K, C become per-group sizes; when one channel is left on both sides
-    the layer is depthwise, whose only channel dim is C.
+    ``stride`` and ``dilation`` are those along rows (P, R), then along columns (Q, S). The input includes its
+    padding: it has ``(P-1)*stride + (R-1)*dilation + 1`` rows. The arguments K and C are totals. A layer of
+    several ``groups`` has a dim G over the groups, and its dims K and C are those of one group. A depthwise
+    convolution (one input and one output channel a group) has C as its only channel dim.
     """
     for value, key in (
         (groups, "groups"),
@@ -279,11 +286,11 @@ class Pooling:
 
 @dataclass(frozen=True)
 class Uncounted:
-    """Why the layers of a node lack multiply-accumulates that it may do.
+    """Why some or all multiply-accumulates of a node are in none of its layers.
 
     ``why``: a sentence without a full stop. ``macs``: how many are missing where the shapes tell, else None.
-    ``error``: shapes or attributes that contradict each other; who maps the layers raises it, and who only
-    plans the tensors need not.
+    ``error``: set where shapes or attributes contradict each other. :attr:`Network.layers` raises it, so that
+    nobody maps such a network; its tensors can be planned all the same.
     """
 
     why: str
@@ -295,16 +302,15 @@ class Uncounted:
 class Node:
     """An operator of a network, and the values that it reads and writes.
 
-    ``operator`` is what the file calls it (``conv2d+relu``, ``Conv``), for messages. ``kinds`` are the rows
-    of the table of operators that it stands for, one for each operator that is fused in it; left out, they
-    follow from ``operator`` as PyTorch's names.
-
-    ``inputs`` are in the operator's order; a value that it reads twice is there twice. ``layers`` are the
-    loop nests of its multiply-accumulates: one for most, two for fused attention (scores, weighted values),
-    none for element-wise operators, pooling, concatenation and normalisation. ``pooling`` is the window,
-    where the file states one. ``attributes`` are all that the file states of the operator. ``uncounted``
-    says which work is missing in ``layers``, and why; None: all is there. ``note`` says what is uncertain
-    about the words that ``layers`` read; empty: nothing.
+    - ``operator`` is its name in the file (``conv2d+relu``, ``Conv``), for messages. ``kinds`` are its rows
+      in the table of operators, one for each operator fused in it; left out, they follow from ``operator``,
+      read as PyTorch's names.
+    - ``inputs`` are in the operator's order; a value that it reads twice is there twice.
+    - ``layers`` are the loop nests of its multiply-accumulates: one for most, two for fused attention
+      (scores, weighted values), none for element-wise operators, pooling, concatenation and normalisation.
+    - ``pooling`` is its window, where the file states one. ``attributes`` are all that the file states.
+    - ``uncounted`` says which work is missing in ``layers``, and why; None: none is. ``note`` says what is
+      uncertain about the words that ``layers`` read; empty: nothing.
     """
 
     name: str
@@ -329,7 +335,7 @@ class Node:
 
     @property
     def opaque(self) -> bool:
-        """Whether the operator may do work that nobody here counts."""
+        """Whether the operator may do work that no layer counts."""
         return self.uncounted is not None
 
 
@@ -337,8 +343,8 @@ class Node:
 class Network:
     """A DAG of nodes in topological order, over named values. Checked when built.
 
-    ``views_folded``: reshapes and transposes may be missing between a value and the nodes that read it, as
-    exporters of operator graphs in JSON leave them out; ONNX files have all of them.
+    ``views_folded``: whether views (reshape, transpose, slice) may be missing between a value and the nodes
+    that read it. Exporters of operator graphs in JSON leave them out; ONNX files have all of them.
     """
 
     name: str
@@ -392,7 +398,7 @@ class Network:
 
 
 def distinct_layers(layers: Iterable[Layer]) -> list[tuple[Layer, int]]:
-    """Equal shapes once, in order of first appearance, with how often each occurs."""
+    """One layer of each shape, in order of first appearance, with the number of layers of that shape."""
     first: dict[object, Layer] = {}
     count: dict[object, int] = {}
     for layer in layers:

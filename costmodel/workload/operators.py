@@ -2,8 +2,8 @@
 
 The table's names are PyTorch's where it has the operator. :data:`ALSO_CALLED` has PyTorch's other names for
 the same operator, and every reader of a format translates that format's names into the table's (ONNX's in
-``formats/onnx/operators.py``). Nobody else keeps a list of operators: whoever asks what an operator is takes
-a column of its row, :class:`OperatorKind`.
+``formats/onnx/operators.py``). No other module keeps a list of operators: what an operator is, it reads from
+a column of the operator's row, an :class:`OperatorKind`.
 """
 
 from __future__ import annotations
@@ -36,16 +36,19 @@ OperatorRole = Literal[
 """What an operator does, as a scheduler of layers sees it.
 
 - ``products``: multiply-accumulates of two operands.
-- ``attention``: several products in one, with operands (masks, past keys) that no schedule has.
-- ``activation``: a function of one operand's single elements, or of them and constants.
-- ``normalisation``: of one operand, where a result follows from other elements, too.
+- ``attention``: several products in one, with operands (masks, past keys) that no schedule can have yet.
+- ``activation``: a function of single elements of one operand, perhaps with constants.
+- ``normalisation``: a function of one operand in which each result follows from several elements.
 - ``elementwise``: arithmetic on several operands.
 - ``pooling``, ``reduction``: one number for a window, or for all along some axes.
-- ``view``: the same data in another shape; ``cut``: a part of it; ``concatenation``: one after another.
+- ``view``: the same data in another shape; ``cut``: a part of it; ``concatenation``: operands one after
+  the other.
 - ``lookup``: rows of a table.
-- ``resampling``: values between positions; ``rearrangement``: data moved in a way that is no view.
-- ``search``: results whose positions depend on values.
-- ``source``: constants made of nothing; ``random``: random numbers; ``numbers``: about shapes, not data.
+- ``resampling``: values between the operand's positions; ``rearrangement``: data moved in a way that is no
+  view.
+- ``search``: results whose positions, or whose number, depend on values.
+- ``source``: constants without an operand; ``random``: random numbers; ``numbers``: numbers about a tensor's
+  shape.
 """
 SCHEDULED: frozenset[OperatorRole] = frozenset(
     {
@@ -62,27 +65,39 @@ SCHEDULED: frozenset[OperatorRole] = frozenset(
         "numbers",
     }
 )
-"""Roles that the schedule of a chip can have."""
+"""Roles that a schedule on a chip can have."""
 Nest = Literal["convolution", "matmul", "linear", "gemm", "einsum", "attention", "stated"]
-"""By which rule shapes become the loop nests of an operator; ``stated``: its node comes with its nest."""
+"""The rule by which an operator's shapes become its loop nests; ``stated``: the node comes with its nest."""
 VectorWork = Literal["none", "element", "operand", "window"]
-"""For what a vector unit does one operation: each element of the result; each operand of each element; or
-each element of the window, or of the rows and columns, from which a result is computed."""
+"""What a vector unit does one operation for.
+
+- ``element``: each element of the result; ``operand``: each operand of each element of the result.
+- ``window``: each element from which a result is computed, those of a window or of whole rows and columns.
+"""
 Elements = Literal["pointwise", "moved", "computed"]
-"""How a result follows from elements of the operands: from one of each, which broadcast as NumPy has them; it
-is one of them, or a constant; or anything else."""
+"""How an element of the result follows from the operands.
+
+- ``pointwise``: from one element of each operand; shapes broadcast by NumPy's rules.
+- ``moved``: it is an element of an operand, or a constant.
+- ``computed``: in any other way.
+"""
 Gradient = Literal["none", "products", "pointwise", "rows", "windows", "moved"]
-"""How errors go back: by the same products with the roles of their tensors exchanged; one element from one
-element; from all elements of a row; added into the windows that were read; moved back; or not at all."""
+"""How the error of the result becomes the error of the operands in training.
+
+- ``products``: by the same products, with the roles of their tensors exchanged.
+- ``pointwise``: one element from one element; ``rows``: each from all elements of a row.
+- ``windows``: each is added into the window that was read; ``moved``: data is moved back.
+- ``none``: not at all.
+"""
 
 
 @dataclass(frozen=True)
 class OperatorKind:
     """A row of the table.
 
-    ``factors`` are the positions, among all operands, of those that its nest multiplies. ``in_place``: it
-    reads an element before it writes it, and results are as wide as operands, so that a scratchpad may hold
-    the result where an operand was.
+    ``factors`` are the positions of the operands that its nest multiplies, among all operands. ``in_place``:
+    a scratchpad may hold the result at the address of an operand, because each element is read before it is
+    written, and the result is as wide as the operand.
     """
 
     name: str
@@ -264,7 +279,7 @@ _OTHER_NAMES = {
 ALSO_CALLED: Mapping[str, str] = MappingProxyType(
     {other: name for name, others in _OTHER_NAMES.items() for other in others.split()}
 )
-"""The table's name by PyTorch's other names for the operator."""
+"""By PyTorch's other names of an operator, its name in the table."""
 
 
 def kinds_of(operator: str) -> tuple[OperatorKind, ...]:

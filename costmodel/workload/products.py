@@ -15,7 +15,9 @@ from costmodel.workload.views import View, paired, whole
 
 @dataclass(frozen=True)
 class Counted:
-    """The layers of a node; ``uncounted`` and ``note`` as of :class:`costmodel.workload.network.Node`."""
+    """The layers of a node, with its fields ``uncounted`` and ``note``: see
+    :class:`costmodel.workload.network.Node`.
+    """
 
     layers: tuple[Layer, ...] = ()
     note: str = ""
@@ -23,13 +25,13 @@ class Counted:
 
 
 def matmul_of(name: str, a: View, b: View) -> Counted:
-    """The layer of ``a @ b`` under NumPy's broadcasting rules, each element read once for all that share it.
+    """The layer of ``a @ b`` under NumPy's broadcasting rules, in which a repeated element is one element.
 
-    A batch axis along which only ``a`` moves is rows more (M), one along which only ``b`` moves is columns
-    more (N): a product with a 2-D weight matrix is one GEMM over all rows of the batch, and four query heads
-    that share a key-value head are four times its rows. Where a batch axis of one operand is a multiple of
-    the other's, as in graphs whose repetition of heads was folded away, consecutive positions of the longer
-    one share a position of the shorter one.
+    A batch axis along which only ``a`` moves counts as more rows (M), one along which only ``b`` moves as
+    more columns (N). So a product with a 2-D weight matrix is one GEMM over all rows of the batch, and four
+    query heads that share a key-value head are one product with four times the rows. Where a batch axis of
+    one operand is a multiple of the other's, as in graphs whose repetition of heads was folded away,
+    consecutive positions of the longer one share a position of the shorter one.
     """
     rows = a if len(a.shape) > 1 else a.reshaped((1, *a.shape))
     columns = b if len(b.shape) > 1 else b.reshaped((*b.shape, 1))
@@ -53,7 +55,7 @@ def matmul_of(name: str, a: View, b: View) -> Counted:
 
 
 def product_shape(a: Shape, b: Shape) -> Shape | None:
-    """The shape of what :func:`matmul_of` makes of operands with two axes or more; None if it cannot."""
+    """The shape that :func:`matmul_of` makes of operands of two axes or more; None where it refuses them."""
     if min(len(a), len(b)) < 2 or not all((*a, *b)) or a[-1] != b[-2]:
         return None
     longest = max(len(a), len(b)) - 2
@@ -64,23 +66,24 @@ def product_shape(a: Shape, b: Shape) -> Shape | None:
 
 
 class Loops:
-    """The loops of a product of two operands, A and B: each by the tensors along which it moves.
+    """The loops of a product of two operands, A and B, with the result Z.
 
-    Loops that move the same tensors are one dim of the layer: one in the output Z and in A alone is rows (M).
+    What matters of a loop is which of the three tensors it moves along. Loops that move the same tensors
+    become one dim of the layer: those that move A and Z, but not B, are the rows M.
     """
 
     def __init__(self) -> None:
         self._sizes: dict[str, int] = {}
-        """By the tensors that a loop moves, how often it runs."""
+        """How often loops run, by the tensors that they move: {"AZ": 128, "AB": 64} is M = 128, K = 64."""
         self._note = ""
 
     def one(self, operand: Literal["A", "B"], axis: Digits) -> None:
-        """An axis of one operand and of the output; where the operand repeats, only the output moves."""
+        """Add an axis of an operand and the output. A digit that repeats the operand moves only Z."""
         for digit in axis:
             self._add(digit.size, (operand if digit.stride else "") + "Z")
 
     def both(self, a: Digits, b: Digits, *, summed: bool) -> None:
-        """An axis of both operands, of the output too unless it is ``summed`` over."""
+        """Add an axis of both operands, and of the output unless it is ``summed`` over."""
         pairs = paired(a, b)
         if pairs is None:
             self._note = "its operands repeat by numbers that do not divide each other: counted as read whole"
@@ -96,7 +99,7 @@ class Loops:
         self._sizes[moved] = self._sizes.get(moved, 1) * size
 
     def counted(self, name: str, operands: Sequence[View]) -> Counted:
-        """The layer, and the note on what its operands may share without our knowing."""
+        """The layer of all loops added, with a note where its operands may repeat more than was followed."""
         lost = next((view.lost for view in operands if view.lost), "")
         sizes = {dim: self._sizes.get(moved, 1) for moved, dim in _DIMS.items()}
         dims = tuple((dim, size) for dim, size in sizes.items() if size > 1 or dim in "MNK")
@@ -112,15 +115,19 @@ class Loops:
 
 
 _DIMS = {"ABZ": "B", "AZ": "M", "BZ": "N", "AB": "K", "A": "J", "B": "L", "Z": "G"}
-"""The dims of a product by the tensors that they move. J, L and G are rare: along J the second operand
-repeats what A sums over, along L the first one; along G both repeat, and so does the output."""
+"""The dims of a product by the tensors that they move.
+
+J, L and G are rare. J is summed over and moves A, while B repeats; L moves B, while A repeats. Along G both
+operands repeat, and so the output has equal elements.
+"""
 
 
 def shared_evenly(left: Digits, right: Digits) -> tuple[Digits, Digits]:
-    """Two batch axes as long as the longer one, of which consecutive positions share one of the shorter.
+    """Two batch axes, the shorter one repeated to the length of the longer one.
 
-    An axis of length 1 is shared by all, which is NumPy's broadcasting. Raises ValueError where the longer
-    one is no multiple.
+    Each of its positions is repeated for as many consecutive positions of the longer axis; an axis of length
+    1 for all of them, which is NumPy's broadcasting. Raises ValueError where the longer length is no multiple
+    of the shorter.
     """
     lengths = [prod(digit.size for digit in axis) for axis in (left, right)]
     longest = max(lengths)
@@ -134,10 +141,11 @@ def shared_evenly(left: Digits, right: Digits) -> tuple[Digits, Digits]:
 
 
 def folded_matmul_of(name: str, a: Shape, b: Shape, output: Shape) -> Layer:
-    """The layer of a product whose operands were viewed in another shape on the way, by counting elements.
+    """The layer of a product whose operands are viewed in another shape on the way, found by counting.
 
-    ``output`` is (..., M, N). ``a`` has batch * M * K elements; ``b`` has batch * K * N, or fewer where
-    consecutive products of the batch share it: K * N for all of them, or one for a group of query heads.
+    ``output`` is (..., M, N), where all axes in front are the batch. ``a`` has batch * M * K elements, which
+    gives K. ``b`` has K * N elements for each product, or fewer where consecutive products share them: all,
+    or a group of query heads. Products that share are one with as many times the rows.
     """
     where = f"layer {name}"
     if len(output) < 2 or not all((*output, *a, *b)) or prod(a) % prod(output[:-1]):
@@ -153,7 +161,7 @@ def folded_matmul_of(name: str, a: Shape, b: Shape, output: Shape) -> Layer:
 def linear_of(name: str, weights: Shape, output: Shape) -> Layer:
     """A fully connected layer: ``weights`` (outputs, inputs), ``output`` (..., outputs).
 
-    The output may be narrower than the weights: a slice of a packed projection.
+    The output may be narrower than the weights, where a slice of a packed projection is computed.
     """
     if len(weights) != 2 or not output or not 1 <= output[-1] <= weights[0]:
         found = f"weights {weights}, output {output}"
@@ -162,10 +170,10 @@ def linear_of(name: str, weights: Shape, output: Shape) -> Layer:
 
 
 def attention_of(name: str, queries: View, keys: View, values: View) -> Counted:
-    """Scores (queries x keys) and weighted values, of shapes (batch, heads, rows, width) each.
+    """The two layers of attention: scores (queries x keys), and weighted values (scores x values).
 
-    Query heads may be a multiple of the key-value heads: consecutive ones share one. InputError where they
-    are none.
+    All three operands are (batch, heads, rows, width). The query heads may be a multiple of the key-value
+    heads, so that consecutive ones share a key-value head; InputError where they are not.
     """
     if queries.shape[1] % keys.shape[1] or keys.shape[1] != values.shape[1]:
         found = f"{queries.shape[1]} heads of queries, {keys.shape[1]} of keys, {values.shape[1]} of values"

@@ -1,8 +1,8 @@
-"""Views of tensors: which positions along an axis hold the same element again.
+"""Views of tensors: which positions along an axis show the same element again.
 
-Two key-value heads that are expanded to eight query heads are still two heads of data. A :class:`View` keeps
-this through reshapes, transpositions, repetitions and gathers, so that a product reads each element once
-for all that share it.
+Two key-value heads that are expanded to eight query heads are still two heads of data, and a mapping may read
+each element once for all the heads that share it. A :class:`View` keeps track of this through reshapes,
+transpositions, repetitions and gathers, so that the layer of a product has the sharing in its projections.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from costmodel.workload.digits import (
 class View:
     """A tensor as positions in the elements of ``origin``, the tensor whose data it shows.
 
-    The element at a position is ``offset`` plus, over all digits of all axes, digit times stride. A digit of
-    stride 0 does not move: its positions repeat one element. Heads 0 0 0 0 1 1 1 1 of 64 elements each are
-    the axis ``(2, 64), (4, 0)``; heads 0 1 0 1 0 1 0 1 are ``(4, 0), (2, 64)``. An axis of length 1 has no
-    digits. ``lost`` says where the repetitions of an earlier tensor could not be followed; empty: nowhere.
+    The element at a position is ``offset`` plus the sum of digit times stride over all digits of all axes. A
+    digit of stride 0 does not move: its positions repeat one element. Heads 0 0 0 0 1 1 1 1 of 64 elements
+    each are the axis ``(2, 64), (4, 0)`` of (size, stride); heads 0 1 0 1 0 1 0 1 are ``(4, 0), (2, 64)``. An
+    axis of length 1 has no digits. ``lost`` says where the repetitions of an earlier tensor could not be
+    followed; empty: nowhere.
     """
 
     origin: str
@@ -51,7 +52,7 @@ class View:
         return any(digit.stride == 0 for axis in self.axes for digit in axis)
 
     def reshaped(self, shape: Shape) -> View | None:
-        """The same elements in the same order in another shape; None where that divides no digit evenly."""
+        """The same elements in the same order in another shape; None where a digit cannot be split evenly."""
         axes = regrouped(merged(digit for axis in self.axes for digit in axis), shape)
         return None if axes is None else replace(self, axes=axes)
 
@@ -64,14 +65,14 @@ class View:
         return replace(self, axes=broadcast(self.axes, shape))
 
     def tiled(self, times: Sequence[int]) -> View:
-        """Every axis so many times over, one whole after the other."""
+        """Every axis repeated as a whole, as often as ``times`` says of it."""
         axes = (repeated(axis, count) for axis, count in zip(self.axes, times, strict=True))
         return replace(self, axes=tuple(axes))
 
     def taken(self, axis: int, positions: Sequence[int], shape: Shape | None = None) -> View | None:
         """The elements at ``positions`` of an axis, in that order, as one axis (or as axes of ``shape``).
 
-        None where the positions are no numbers of mixed radix, as those of a shuffle.
+        None where no digits describe the positions, as with those of a random shuffle.
         """
         every = offsets(self.axes[axis])
         chosen = [every[position] for position in positions]
@@ -86,7 +87,7 @@ class View:
         return replace(self, axes=(*self.axes[:axis], *axes, *self.axes[axis + 1 :]), offset=start)
 
     def cut(self, axis: int, start: int, length: int, step: int = 1) -> View | None:
-        """``length`` positions of an axis from ``start`` on; None where they have no digits of their own."""
+        """``length`` positions of an axis from ``start`` on; None where no digits describe them."""
         if len(self.axes[axis]) != 1:
             return self.taken(axis, range(start, start + length * step, step))
         (digit,) = self.axes[axis]
@@ -96,7 +97,7 @@ class View:
 
 
 def whole(name: str, shape: Shape, lost: str = "") -> View:
-    """A tensor that is its own origin: no element of it is known to stand anywhere twice."""
+    """A tensor that is its own origin: as far as is known, every position has an element of its own."""
     strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
     axes = tuple(
         (Digit(length, stride),) if length > 1 else () for length, stride in zip(shape, strides, strict=True)
@@ -120,9 +121,9 @@ def chained(views: Sequence[View], axis: int) -> View | None:
 
 
 def combined(name: str, views: Sequence[View], shape: Shape) -> View:
-    """A new tensor computed element by element: it repeats where every operand does.
+    """A new tensor that is computed element by element: it repeats where all its operands do.
 
-    ``shape``: of the result, to which the operands broadcast.
+    ``shape`` is that of the result, to which the operands broadcast.
     """
     axes: list[Digits] = []
     lost = next((view.lost for view in views if view.lost), "")
@@ -139,7 +140,11 @@ def combined(name: str, views: Sequence[View], shape: Shape) -> View:
 
 
 def stacked(name: str, views: Sequence[View], axis: int, shape: Shape) -> View:
-    """A new tensor of several ones after each other along ``axis``: on the other axes as :func:`combined`."""
+    """A new tensor of several, one after the other along ``axis``.
+
+    Along other axes it repeats as :func:`combined` says. Along ``axis`` all its positions count as different,
+    and ``lost`` says so where operands repeat there, or are the same one twice.
+    """
     along = (Digit(shape[axis], 1),) if shape[axis] > 1 else ()
     moving = [replace(view, axes=(*view.axes[:axis], along, *view.axes[axis + 1 :])) for view in views]
     made = combined(name, moving, shape)
@@ -150,9 +155,11 @@ def stacked(name: str, views: Sequence[View], axis: int, shape: Shape) -> View:
 
 
 def paired(left: Digits, right: Digits) -> list[tuple[int, bool, bool]] | None:
-    """Two axes of equal length in common digits: their sizes, and whether the left, the right one moves.
+    """Two axes of equal length, written with the same sizes of digits.
 
-    None where no digits are common to both, as for repetitions by twos beside repetitions by threes.
+    For every common digit, slowest first: its size, whether the left axis moves along it, and whether the
+    right one does. The digits of 0 0 1 1 2 2 and 0 0 0 1 1 1 have the spans 1, 2, 6 and 1, 3, 6: 2 does not
+    divide 3, so there are no common ones, and the result is None.
     """
     ends = sorted({*_ends(left), *_ends(right)})
     if any(ends[i + 1] % ends[i] for i in range(len(ends) - 1)):
@@ -162,7 +169,7 @@ def paired(left: Digits, right: Digits) -> list[tuple[int, bool, bool]] | None:
 
 
 def _numbered(name: str, axes: Sequence[Digits], lost: str) -> View:
-    """A tensor of its own, whose elements are numbered along the digits that move."""
+    """A tensor of its own with these axes: strides are set anew, but digits that do not move stay so."""
     stride, done = 1, list[Digits]()
     for axis in reversed(axes):
         digits: Digits = ()
@@ -174,12 +181,14 @@ def _numbered(name: str, axes: Sequence[Digits], lost: str) -> View:
 
 
 def _ends(axis: Digits) -> list[int]:
-    """How many positions each digit and the faster ones span, from 1 on."""
+    """The spans of an axis: 1, then how many positions each digit spans with all faster ones."""
     return [1, *accumulate((digit.size for digit in reversed(axis)), mul)]
 
 
 def _moves(axis: Digits, span: int) -> bool:
-    """Whether the digit within which a step over ``span`` positions lies moves."""
+    """Whether the axis moves in a step over ``span`` positions: whether the digit that such a step changes
+    has a stride.
+    """
     for digit, end in zip(reversed(axis), _ends(axis)[1:], strict=True):
         if span < end:
             return digit.stride != 0
@@ -187,10 +196,10 @@ def _moves(axis: Digits, span: int) -> bool:
 
 
 def _digits_of(shown: Sequence[int]) -> Digits | None:
-    """The digits of an axis that shows these offsets, apart from the first; None where there are none.
+    """The digits of an axis that shows these offsets, measured from the first; None where there are none.
 
-    The fastest digit is the longest run of equal steps with which all offsets repeat; the others are those of
-    the offsets at which the runs begin.
+    The fastest digit is the longest run of equal steps of which all offsets are made up. The slower digits
+    are those of the offsets at which the runs begin. Where these have none, no shorter run is tried.
     """
     count = len(shown)
     if count <= 1:

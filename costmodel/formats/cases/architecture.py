@@ -34,7 +34,7 @@ def architecture_from_json(name: str, data: Any, where: str) -> Architecture:
 
 @contextmanager
 def _placed(where: str, key: str = "") -> Iterator[None]:
-    """Errors of the value types, with the file and key that they were met in."""
+    """Add the file and the key to errors that the value types raise."""
     try:
         yield
     except InputError as error:
@@ -42,7 +42,7 @@ def _placed(where: str, key: str = "") -> Iterator[None]:
 
 
 def _value(entry: dict[str, Any], key: str, where: str) -> Any:
-    """A value that the value types check; only its absence is an error here."""
+    """A value that the value types will check; here only its absence is an error."""
     if key not in entry:
         raise InputError(where, f"{key!r}", f"only {', '.join(entry)}", key=key)
     return entry[key]

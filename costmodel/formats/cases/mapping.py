@@ -18,8 +18,8 @@ def mapping_to_json(architecture: Architecture, layer: Layer, mapping: AnyMappin
     """The ``mapping`` of a case: per level its temporal and, where the hardware fans out, its spatial block.
 
     Factors and permutations name every dim of the layer; the first ``split`` dims of a spatial permutation
-    are on X, the others on Y. An uneven mapping is told in the same way part by part, and ``part_of`` says
-    which level each is a part of.
+    are on X, the others on Y. An uneven mapping is written in the same way, with the parts of its levels as
+    levels, and ``part_of`` says of each part which level it belongs to.
     """
     if isinstance(mapping, UnevenMapping):
         parts = split(architecture, mapping.part_levels)
@@ -57,10 +57,10 @@ def _block(target: str, kind: str, block: Sequence[Loop], layer: Layer) -> dict[
 
 
 def mapping_from_json(architecture: Architecture, layer: Layer, data: Any, where: str = "mapping") -> Mapping:
-    """The mapping that a case's ``mapping`` describes, in whatever order its blocks stand.
+    """The mapping that a case's ``mapping`` describes; its blocks may be in any order.
 
-    Every level needs a temporal block and an entry in ``bypass``, and every tensor a place in its ``keep`` or
-    ``bypass``; a spatial block may be absent. Raises InputError with ``where`` and the key for what is
+    Every level needs a temporal block and an entry in ``bypass``, which lists every tensor either in ``keep``
+    or in ``bypass``; a spatial block may be absent. Raises InputError with ``where`` and the key for what is
     missing, unknown or of a wrong type, and for a mapping with violations.
     """
     blocks = _by_target(architecture, field(data, "levels", list, where), f"{where}: levels", "type")
@@ -76,7 +76,7 @@ def mapping_from_json(architecture: Architecture, layer: Layer, data: Any, where
 def any_mapping_from_json(
     architecture: Architecture, layer: Layer, data: Any, where: str = "mapping"
 ) -> AnyMapping:
-    """As :func:`mapping_from_json`, also for an uneven mapping as :func:`mapping_to_json` tells it."""
+    """As :func:`mapping_from_json`, also for an uneven mapping, as :func:`mapping_to_json` writes it."""
     if not isinstance(data, dict) or "part_of" not in data:
         return mapping_from_json(architecture, layer, data, where)
     levels = list(field(data, "part_of", dict, where).values())
@@ -94,7 +94,7 @@ def any_mapping_from_json(
 def _by_target(
     architecture: Architecture, entries: Sequence[Any], where: str, kind_key: str = ""
 ) -> dict[tuple[str, str], tuple[Any, str]]:
-    """The entries by (target, type), each with what errors call it."""
+    """The entries by (target, type), each with its location for errors."""
     found: dict[tuple[str, str], tuple[Any, str]] = {}
     names = [level.name for level in architecture.levels]
     for index, entry in enumerate(entries):

@@ -17,7 +17,10 @@ _ROLES: dict[str, Role] = {"Weights": "weights", "B": "weights", "Inputs": "inpu
 
 
 def builtin_shapes() -> dict[str, Shape]:
-    """The three shapes of the cases by name; W coefficients belong to (P, R), H to (Q, S)."""
+    """The three built-in shapes of cases by name.
+
+    As in Timeloop's own shapes, coefficients with W belong to (P, R), those with H to (Q, S).
+    """
     window = ["N", "C", "R*Wdilation+P*Wstride", "S*Hdilation+Q*Hstride"]
     return {
         "cnn_layer": _shape(
@@ -50,7 +53,7 @@ def _shape(name: str, dimensions: str, **tensors: list[str]) -> Shape:
 def layer_from_problem(
     problem: Any, where: str = "problem", shapes: ReadOnlyDict[str, Shape] | None = None
 ) -> Layer:
-    """The layer of ``{"id", "shape", "dims", "coeffs"}``; ``id`` and default ``coeffs`` may be absent.
+    """The layer of ``{"id", "shape", "dims", "coeffs"}``; ``id`` and coefficients at default may be absent.
 
     ``shape`` is a name among ``shapes`` (default: the built-in three) or a shape itself. Raises InputError
     with ``where`` and the key for anything missing, unknown or of a wrong type or value.
@@ -148,7 +151,7 @@ def _same(layer: Layer, other: Layer) -> bool:
 
 
 def _coefficients(layer: Layer, shape: Shape) -> dict[str, int]:
-    """The shape's coefficients as the layer has them, as far as the shape fits."""
+    """The values of the shape's coefficients for the layer; defaults where the shape does not fit it."""
     tensors = {tensor.name: tensor for tensor in layer.tensors}
     found = {entry["name"]: entry["default"] for entry in shape["coefficients"]}
     for tensor, dim, coefficient in _named_terms(shape):

@@ -1,4 +1,4 @@
-"""Comparison of an evaluation with what a Timeloop case says was counted."""
+"""Comparison of an evaluation with the counts of Timeloop that a case holds."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from costmodel.formats.json_fields import field
 from costmodel.mapping.evaluate import Evaluation, LevelEvaluation
 
 ENERGY_TOLERANCE = 1e-9
-"""Relative; every count and cycle must be equal."""
+"""Relative, for energies and utilization; counts and cycles must be equal."""
 LEAKAGE_DECIMALS = 0.00501
-"""Timeloop prints leakage with two decimals (in pJ)."""
+"""In pJ: Timeloop prints leakage with two decimals, so a printed number may be off by half of 0.01."""
 
 
 def expected_results(case: Case) -> dict[str, Any]:
-    """What the model must equal: the results without link transfers where the case has them."""
+    """The counts that an evaluation must equal: those without link transfers where the case has them."""
     key = "results_no_link_transfers"
     return dict(field(case.record, key if key in case.record else "results", dict, case.where))
 
@@ -28,7 +28,7 @@ def oracle_kind(case: Case) -> str:
 
 
 def differences(evaluation: Evaluation, results: dict[str, Any]) -> list[str]:
-    """Every number of ``results`` that ``evaluation`` has otherwise, as ``what: ours != theirs``."""
+    """A text ``what: ours != theirs`` for every number of ``results`` that differs from ``evaluation``'s."""
     pairs: list[tuple[str, float, float]] = [
         ("cycles", evaluation.cycles, results["cycles"]),
         ("compute_cycles", evaluation.compute_cycles, results["compute_cycles"]),

@@ -1,4 +1,4 @@
-"""The attributes of ONNX nodes, and the operands that say axes, bounds and shapes as further attributes."""
+"""The attributes of ONNX nodes; operands that state axes, bounds or shapes become attributes, too."""
 
 from __future__ import annotations
 
@@ -35,13 +35,17 @@ _STATEMENTS: Mapping[str, tuple[str, ...]] = {
     "Unsqueeze": ("axes",),
     "Upsample": ("scales",),
 }
-"""The operands, by their names in ONNX, that say where or how and are no data; of reductions ``axes`` too."""
+"""By operator, the operands that state where or how and are no data, by their names in ONNX.
+
+Those of reductions, ``axes``, are added in the code.
+"""
 
 
 def attributes_of(node: onnx.NodeProto, constants: Constants, opset: int) -> Attributes:
-    """What a node states, the defaults of its operator set, and constant operands by their names in ONNX.
+    """The attributes that a node states, the defaults of its operator set, and constant operands.
 
-    None for an operand that is not constant. Graphs (bodies of control flow) and large tensors are left out.
+    An operand has its name in ONNX, and the value None if it is not constant. Graphs (bodies of control flow)
+    and large tensors are left out.
     """
     standard = node.domain in STANDARD_DOMAINS and onnx.defs.has(node.op_type)
     schema = _schema(node.op_type, opset) if standard else None
@@ -62,9 +66,9 @@ def attributes_of(node: onnx.NodeProto, constants: Constants, opset: int) -> Att
 
 
 def _check_spelling(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> None:
-    """Refuse an attribute that looks like another one written wrongly: what that one says would be lost.
+    """Refuse an attribute that looks like a misspelt one, whose statement would be lost without notice.
 
-    Exporters add attributes of their own, and keep those of older operator sets.
+    Other unknown attributes are fine: exporters add their own, and keep those of older operator sets.
     """
     stated = {attribute.name for attribute in node.attribute}
     missing = [name for name in schema.attributes if name not in stated]
@@ -75,7 +79,7 @@ def _check_spelling(node: onnx.NodeProto, schema: onnx.defs.OpSchema) -> None:
 
 
 def _schema(operator: str, opset: int) -> onnx.defs.OpSchema | None:
-    """The operator as the file's operator set has it; None where it did not exist then."""
+    """The operator's schema in the file's operator set; None where that set lacks it."""
     try:
         return onnx.defs.get_schema(operator, opset)
     except onnx.defs.SchemaError:
@@ -86,7 +90,7 @@ _LEFT_OUT = object()
 
 
 def _value(attribute: onnx.AttributeProto) -> Any:
-    """Numbers, text (bytes that are no text as their hexadecimal digits) or lists of them."""
+    """An attribute's value as numbers, text or lists of them; other bytes as hexadecimal digits."""
     value = onnx.helper.get_attribute_value(attribute)
     if isinstance(value, onnx.TensorProto):
         small = prod(value.dims) <= MOST_ELEMENTS and value.data_location != onnx.TensorProto.EXTERNAL

@@ -1,4 +1,4 @@
-"""The small constants of an ONNX graph, and what exporters compute from them: shapes, bounds, positions."""
+"""The small constants of an ONNX graph, and the shapes, bounds and positions that are computed from them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Constants = dict[str, "np.ndarray[Any, Any]"]
 
 STANDARD_DOMAINS = ("", "ai.onnx")
 UNKNOWN = 0
-"""Stands for the length of an axis that inference cannot tell."""
+"""The length that stands for one that inference cannot tell."""
 MOST_ELEMENTS = 1024
-"""Of a constant that says something about shapes or positions; larger ones are data."""
+"""The most elements of a constant that states shapes or positions; larger ones are data, and not read."""
 
 # what exporters compute shapes and bounds with; nothing here makes more elements than its shape says
 _ARITHMETIC = frozenset(
@@ -40,9 +40,9 @@ def standard_opset(model: onnx.ModelProto) -> int:
 
 
 def constants_of(graph: onnx.GraphProto, shapes: Mapping[str, Shape], opset: int) -> Constants:
-    """The small tensors of ``graph`` whose values are known: constants, and what follows from them.
+    """The values of the small tensors of ``graph`` that are constants, or are computed from constants.
 
-    The shape of a tensor counts as known where none of its axes is :data:`UNKNOWN`.
+    The shape of a tensor is a constant, too, where none of its axes is :data:`UNKNOWN`.
     """
     found = stated_constants(graph)
     for node in graph.node:
@@ -60,7 +60,10 @@ def stated_constants(graph: onnx.GraphProto) -> Constants:
 
 
 def computed(node: onnx.NodeProto, known: Constants, shapes: Mapping[str, Shape], opset: int) -> Constants:
-    """The results of a node, nothing where they are large or follow from values that are not known."""
+    """The values of a node's results; none where one is large, or follows from a value that is not known.
+
+    ONNX's reference evaluator computes them, on a graph of this one node.
+    """
     results = [shapes.get(name, (UNKNOWN,)) for name in node.output if name]
     if node.domain not in STANDARD_DOMAINS or not all(0 < prod(one) <= MOST_ELEMENTS for one in results):
         return {}

@@ -1,4 +1,4 @@
-"""Every tensor's shape: ONNX's own inference, then node by node with the constants it does not follow."""
+"""The shape of every tensor: by ONNX's own inference, then node by node with constants that it lacks."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _FAILURES = (
 
 
 def inferred_shapes(model: onnx.ModelProto) -> dict[str, Shape]:
-    """The shape of every tensor that has one; an axis that nobody can tell is :data:`UNKNOWN`.
+    """The shape of every tensor that has one; an axis whose length stays open is :data:`UNKNOWN`.
 
     Exporters compute shapes with tens of small operators (a comparison and a choice around an expansion), of
-    which ONNX's inference follows some. Where it leaves something unknown, the small constants are computed
-    and each node is inferred once more with them. Raises InputError for operators whose shapes do not fit;
-    a product of more query heads with fewer key-value heads fits, though ONNX does not broadcast it.
+    which ONNX's inference follows only some. Where it leaves a length open, the small constants are computed
+    and the nodes concerned are inferred once more with them. Raises InputError for operators whose shapes do
+    not fit. A product of more query heads with fewer key-value heads fits here, though not in ONNX.
     """
     try:
         inferred = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
@@ -52,7 +52,10 @@ def inferred_shapes(model: onnx.ModelProto) -> dict[str, Shape]:
 
 
 def _mended(model: onnx.ModelProto, refused: InputError) -> dict[str, Shape]:
-    """The shapes of a graph that ONNX refuses; raises ``refused`` unless only products are why."""
+    """The shapes of a graph that ONNX refuses only because of products of unequal heads.
+
+    Raises ``refused``, ONNX's own error, where there is any other reason.
+    """
     try:
         inferred = shape_inference.infer_shapes(model, strict_mode=False, data_prop=True)
     except _FAILURES:
@@ -63,7 +66,7 @@ def _mended(model: onnx.ModelProto, refused: InputError) -> dict[str, Shape]:
 
 
 class _ByNode:
-    """Inference node by node in topological order, from what ONNX's inference of the whole graph found."""
+    """Inference node by node in topological order, on top of what ONNX found for the whole graph."""
 
     def __init__(self, model: onnx.ModelProto, inferred: onnx.GraphProto) -> None:
         self._nodes = model.graph.node
@@ -82,7 +85,7 @@ class _ByNode:
         return any(UNKNOWN in self.shapes.get(name, (UNKNOWN,)) for name in node.output if name)
 
     def complete(self) -> None:
-        """Infer the nodes with unknown results again, with the constants known by then."""
+        """Infer each node with unknown results again, with the constants that the nodes before it give."""
         for node in self._nodes:
             if node.domain in STANDARD_DOMAINS:
                 if self.unknown(node):
@@ -93,9 +96,9 @@ class _ByNode:
                 self._constants |= computed(node, self._constants, self.shapes, self._opset)
 
     def mend(self, refused: InputError) -> None:
-        """Infer every node again where ONNX refuses the graph: products of unequal heads may be all it minds.
+        """Infer every node of a graph that ONNX refuses, and give products of unequal heads their shape.
 
-        Raises ``refused`` for any other operator whose shapes do not fit, and where no product is to blame.
+        Raises ``refused`` if any other operator's shapes do not fit, and if there is no such product.
         """
         mended = False
         for node in self._nodes:
@@ -113,12 +116,13 @@ class _ByNode:
             raise refused
 
     def _learn(self, found: Types) -> None:
+        """Keep the types that have a shape; the others would hide what is known already."""
         for name, kind in found.items():
             if kind.tensor_type.HasField("shape"):
                 self._types[name], self.shapes[name] = kind, _shape(kind)
 
     def _shared(self, node: onnx.NodeProto, refused: InputError) -> Types:
-        """The result of a product of unequal heads: that of shared ones, or what the file says."""
+        """The type of a product of unequal heads: its shape follows from sharing heads, or is in the file."""
         a, b = (self.shapes.get(name, (UNKNOWN,)) for name in node.input)
         shape = product_shape(a, b) or self.shapes.get(node.output[0])
         if shape is None or UNKNOWN in shape:

@@ -46,9 +46,9 @@ capitals: ``LeakyRelu`` is ``leaky_relu``."""
 
 
 def kind_of(node: onnx.NodeProto) -> OperatorKind:
-    """The row of the table that a node stands for.
+    """The node's row in the table of operators.
 
-    Unknown: what is not one of ONNX's own operators, and what has graphs inside (control flow).
+    That is ``UNKNOWN`` for what is none of ONNX's own operators, and for control flow (graphs inside).
     """
     has_graphs = any(attribute.type == onnx.AttributeProto.GRAPH for attribute in node.attribute)
     if has_graphs or node.domain not in STANDARD_DOMAINS or not onnx.defs.has(node.op_type):
@@ -63,9 +63,10 @@ Protos = Mapping[str, onnx.AttributeProto]
 
 
 def counted(node: onnx.NodeProto, name: str, operands: Sequence[View | None], output: Shape) -> Counted:
-    """The layers of a node whose kind is known: none for those without multiply-accumulates.
+    """The layers of a node whose kind is known; none if it has no multiply-accumulates.
 
-    ``operands`` by position, None for one left out. InputError for shapes that contradict each other.
+    ``operands`` are by position, None for one that is left out or of unknown shape. InputError for shapes
+    that contradict each other.
     """
     kind = kind_of(node)
     if kind.nest is None:
@@ -77,7 +78,7 @@ def counted(node: onnx.NodeProto, name: str, operands: Sequence[View | None], ou
 
 
 def pooling_of(node: onnx.NodeProto) -> Pooling | None:
-    """The window of a pooling over windows; its stride is 1 unless given."""
+    """The window of a pooling, with stride 1 unless it is stated; None for any other operator."""
     attributes = {attribute.name: attribute for attribute in node.attribute}
     size = _numbers(attributes, "kernel_shape")
     if not node.op_type.endswith("Pool") or not size:
@@ -125,7 +126,10 @@ def _einsum(name: str, operands: Sequence[View], output: Shape, attributes: Prot
 
 
 def _attention(name: str, operands: Sequence[View], output: Shape, attributes: Protos) -> Counted:
-    """Queries, keys, values, perhaps past keys and past values; heads apart, or packed in the last axis."""
+    """The layers of attention, whose keys and values follow past ones if the node has these operands.
+
+    Operands are (batch, heads, rows, width) or, packed, (batch, rows, heads * width).
+    """
     packed = len(operands[0].axes) == 3
     heads = [_number(attributes, key, 0) for key in ("q_num_heads", "kv_num_heads", "kv_num_heads")]
     views = [
@@ -140,7 +144,7 @@ def _attention(name: str, operands: Sequence[View], output: Shape, attributes: P
 
 
 def _heads_apart(name: str, view: View, heads: int) -> View:
-    """(batch, rows, heads * width) as (batch, heads, rows, width)."""
+    """The operand (batch, rows, heads * width) as (batch, heads, rows, width)."""
     batch, rows, packed = view.shape
     apart = view.reshaped((batch, rows, heads, packed // heads)) if heads and packed % heads == 0 else None
     if apart is None:

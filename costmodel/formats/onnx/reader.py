@@ -25,12 +25,13 @@ def read_onnx(path: str | Path, batch: int | None = None, dims: Mapping[str, int
     """The network of an ONNX file; weights may be inside, in another file, or missing.
 
     Parameters become values of kind ``parameter``, the graph's inputs ``input``, its results ``output``.
-    ``batch`` replaces the first axis of the inputs (a symbolic one is 1 when it is None); ``dims`` states the
-    other symbolic lengths by their names. An unsupported operator, control flow and a call of a local
-    function stay as opaque nodes with their tensors, which say why their work is not counted; an axis whose
-    length shape inference cannot tell counts 0. Raises InputError with the file (and node) for a missing,
-    truncated or contradictory file, for a batch that the file cannot take, for a symbolic length that is not
-    stated, and for dims that the inputs do not have.
+    ``batch`` is the length of the inputs' first axis; None keeps the file's, or makes a symbolic one 1.
+    ``dims`` states the other symbolic lengths by their names. Unsupported operators, control flow and calls
+    of local functions stay as opaque nodes with their tensors, and say why their work is not counted. An axis
+    whose length shape inference cannot tell has the length 0.
+
+    Raises InputError with the file (and node) for a missing, truncated or contradictory file, for a batch
+    that the file cannot take, for a symbolic length that is not stated, and for dims that the inputs lack.
     """
     model = load_model(path)
     try:
@@ -66,7 +67,7 @@ def _network(path: Path, model: onnx.ModelProto, shapes: Mapping[str, Shape]) ->
 
 
 def _names(graph: onnx.GraphProto) -> list[str]:
-    """A name for every node, its own where it has one nobody else has."""
+    """A name for every node, all different: its own if no node before it has that name."""
     taken: set[str] = set()
     names = []
     for i, node in enumerate(graph.node):
@@ -79,7 +80,7 @@ def _names(graph: onnx.GraphProto) -> list[str]:
 
 
 class _NodeReader:
-    """Nodes one after the other in topological order, with what is known of the tensors made so far."""
+    """Reads nodes in topological order, and keeps what is known of the tensors that they make."""
 
     def __init__(
         self, path: str, model: onnx.ModelProto, shapes: Mapping[str, Shape], parameters: set[str]
@@ -91,7 +92,7 @@ class _NodeReader:
         self._constants = constants_of(model.graph, shapes, self._opset)
         self._views = Views(shapes, self._constants)
         self._unknown: dict[str, str] = {}
-        """Why the shape of a tensor is not known: the first node on the way to it that makes it so."""
+        """By tensor of unknown shape, the first node on the way to it whose result has none that is known."""
 
     def read(self, node: onnx.NodeProto, name: str) -> Node:
         stated = tuple(filter(None, node.input))
@@ -110,7 +111,11 @@ class _NodeReader:
         return made
 
     def _counted(self, node: onnx.NodeProto, made: Node) -> Counted:
-        """The node's layers; what contradicts itself becomes a reason, for whoever needs the layers."""
+        """The node's layers, or why there are none.
+
+        Shapes that contradict each other are a reason, too, and not yet an error: the network's tensors can
+        still be planned.
+        """
         if made.kind is UNKNOWN_OPERATOR:
             return Counted(uncounted=unsupported(node, made, self._shapes))
         output = self._shapes.get(made.outputs[0], (UNKNOWN,)) if made.outputs else ()
@@ -129,13 +134,16 @@ class _NodeReader:
             return Counted(uncounted=Uncounted(why, error=refused))
 
     def _because(self, node: Node) -> str:
-        """The node to blame for a result without a known shape."""
+        """The node that the message names for a result of unknown shape: the first on the way to it."""
         earlier = next((self._unknown[name] for name in node.inputs if name in self._unknown), "")
         return earlier or f"node {node.name} ({node.operator})"
 
 
 def _captured(node: onnx.NodeProto, outside: set[str]) -> Iterator[str]:
-    """Tensors of the graph around it that the bodies of a control-flow node read."""
+    """The tensors of the surrounding graph that the bodies of a control-flow node read.
+
+    They are inputs of the node, though it does not list them. ``outside`` are all tensors of that graph.
+    """
     for attribute in node.attribute:
         for body in (attribute.g, *attribute.graphs):
             inside = {value.name for value in body.input} | {tensor.name for tensor in body.initializer}

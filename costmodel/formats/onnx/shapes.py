@@ -17,12 +17,12 @@ from costmodel.formats.yaml.safe_yaml import read_bytes
 from costmodel.workload.digits import Shape
 
 MOST_BYTES = 2**31 - 1
-"""What one protobuf message can hold, weights included."""
+"""The most bytes that one protobuf message can hold, weights included."""
 MOST_NODES = 200_000
 _LARGE = 1024
 """Elements above which a parameter is data, never a shape that inference has to read."""
 
-# where an operator holds the shape of its result as a constant, which has the batch baked in
+# by operator, the operand that states the shape of its result; as a constant it fixes the batch
 _SHAPE_INPUT = {"Reshape": 1, "Expand": 1, "Resize": 3}
 _REMEDY = "Export the model with a symbolic batch axis, or at the batch you want"
 
@@ -59,12 +59,13 @@ def _drop_data(tensor: onnx.TensorProto) -> None:
 def shapes_of(
     model: onnx.ModelProto, batch: int | None, dims: Mapping[str, int] | None = None
 ) -> dict[str, Shape]:
-    """Every tensor's shape; axes that cannot be told are :data:`UNKNOWN`, tensors without any are left out.
+    """The shape of every tensor that has one; an axis that cannot be told has the length :data:`UNKNOWN`.
 
-    ``dims`` gives symbolic lengths their values, also where they stand in sums and products of several. A
-    symbolic first axis of the inputs that it does not state becomes ``batch`` (1 when None). A fixed one is
-    replaced by it: the constants that hold a tensor's shape are scaled along, and every tensor that depends
-    on an input must come out scaled by the same factor, else the file's batch cannot be changed.
+    ``dims`` gives symbolic lengths their values, also within sums and products. A symbolic first axis of the
+    inputs that it does not state becomes ``batch`` (1 when None). A fixed first axis is replaced by
+    ``batch``, and constants that state the shape of a tensor are scaled by the same factor. Every tensor that
+    depends on an input must then have as many times more elements; else the file's batch cannot be changed,
+    and InputError names the tensor.
     """
     dims = dims or {}
     as_read = onnx.ModelProto()
@@ -78,6 +79,7 @@ def shapes_of(
         raise InputError("batch", "a whole number of at least 1", batch)
     model.CopyFrom(as_read)
     _set_lengths(model, batch, dims)
+    # shapes noted in the file hold the old batch: inference must find all of them anew
     del model.graph.value_info[:]
     for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
@@ -95,7 +97,7 @@ def shapes_of(
 
 
 def graph_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
-    """The inputs that are fed: old files list their parameters among the inputs too."""
+    """The inputs without parameters, which old files list among them, too."""
     parameters = {tensor.name for tensor in graph.initializer}
     return [value for value in graph.input if value.name not in parameters]
 
@@ -107,10 +109,10 @@ def _axes(value: onnx.ValueInfoProto) -> list[onnx.TensorShapeProto.Dimension]:
 
 
 def _set_lengths(model: onnx.ModelProto, batch: int | None, dims: Mapping[str, int]) -> int:
-    """Give every axis of the inputs a length, and return that of the first one, the file's own batch.
+    """Write a length to every axis of the inputs, and return the file's own batch.
 
-    ``batch`` (None: the file's own, 1 where it is symbolic) is written into the first axes that are symbolic
-    or as long as the first input's.
+    That is the first axis of the first input, 1 where it is symbolic. ``batch`` (None: the file's own) is
+    written to all first axes that are symbolic or as long as that one.
     """
     inputs = [(value, axes) for value in graph_inputs(model.graph) if (axes := _axes(value))]
     values = check_dims([value for value, _ in inputs], dims)
@@ -140,7 +142,10 @@ def _dependent_on_inputs(graph: onnx.GraphProto) -> set[str]:
 
 
 def _scale_constant_shapes(graph: onnx.GraphProto, dependent: set[str], batch: int, original: int) -> None:
-    """Give every Reshape (or like) of batched data a constant shape with its first axis scaled."""
+    """Scale the first length of the constant shapes of all Reshapes (and Expands, Resizes) of batched data.
+
+    Each node gets a constant of its own, as nodes may share one.
+    """
     for node, position, shape in _constant_shapes(graph):
         first = shape[0]
         if node.input[0] not in dependent or first < 1 or (node.op_type != "Reshape" and first != original):
@@ -159,6 +164,7 @@ def _scale_constant_shapes(graph: onnx.GraphProto, dependent: set[str], batch: i
 
 
 def _constant_shapes(graph: onnx.GraphProto) -> Iterator[tuple[onnx.NodeProto, int, list[int]]]:
+    """Every node whose operand states its result's shape as a constant: node, operand's position, shape."""
     constants = {tensor.name: tensor for tensor in graph.initializer}
     for node in graph.node:
         for attribute in node.attribute:

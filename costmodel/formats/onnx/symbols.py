@@ -1,4 +1,8 @@
-"""Symbolic lengths in ONNX files: a value for each, and for sums and products of them."""
+"""Symbolic lengths in ONNX files, such as ``past_sequence_length + 1``, and their values.
+
+Exporters write a length as an expression of symbols. It is parsed as Python, but only whole numbers, symbols,
++ - * / // %, max and min are evaluated; any other text counts as one symbol with that name.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ _FUNCTIONS: dict[str, Callable[..., int]] = {"max": max, "min": min}
 Axis = onnx.TensorShapeProto.Dimension
 
 _LONGEST = 500
-"""Characters of an expression that is read as one."""
+"""Characters of the longest text that is parsed as an expression; a longer one is one symbol."""
 
 
 def symbols_of(length: str) -> set[str]:
@@ -35,7 +39,7 @@ def symbols_of(length: str) -> set[str]:
 
 
 def value_of(length: str, values: Mapping[str, int]) -> int | None:
-    """A length with values for its symbols; None where one has none, or where it is not a length."""
+    """The value of a length; None where a symbol has no value, or where the result is less than 1."""
     if length in values:
         return values[length]
     tree = _parsed(length)
@@ -49,7 +53,7 @@ def value_of(length: str, values: Mapping[str, int]) -> int | None:
 
 
 def _parsed(length: str) -> ast.expr | None:
-    """The expression, where it has only whole numbers, symbols and what :func:`_evaluated` knows."""
+    """The text as an expression; None where it has anything that :func:`_evaluated` does not know."""
     if len(length) > _LONGEST:
         return None
     try:
@@ -95,10 +99,10 @@ def check_dims(inputs: list[onnx.ValueInfoProto], dims: Mapping[str, int]) -> di
 
 
 def batch_symbols(inputs: list[onnx.ValueInfoProto], values: Mapping[str, int]) -> set[str]:
-    """What the first axes are called that stand for the batch: those without a value.
+    """The symbols without a value that stand for the batch, each the length of some input's first axis.
 
-    Of the first input it is the batch whatever its name; of the others not where the symbol is also the
-    length of another axis, or of a vector.
+    The first axis of the first input is the batch whatever its symbol. That of another input is not, where
+    the symbol is also the length of another axis or of a vector.
     """
     elsewhere = {
         symbol for number, axis in _symbolic(inputs) if number for symbol in symbols_of(axis.dim_param)
@@ -114,7 +118,7 @@ def batch_symbols(inputs: list[onnx.ValueInfoProto], values: Mapping[str, int]) 
 
 
 def set_lengths(graph: onnx.GraphProto, values: Mapping[str, int]) -> None:
-    """Write the length of every axis whose symbols all have a value."""
+    """Write its length to every axis of the graph whose symbols all have a value."""
     for value in (*graph.input, *graph.value_info, *graph.output):
         for axis in _axes(value):
             if axis.dim_param and (length := value_of(axis.dim_param, values)) is not None:
@@ -143,7 +147,7 @@ def check_lengths(inputs: list[onnx.ValueInfoProto], values: Mapping[str, int]) 
 
 
 def _symbolic(inputs: list[onnx.ValueInfoProto]) -> Iterator[tuple[int, Axis]]:
-    """Every symbolic axis with its number."""
+    """Every symbolic axis of the inputs, with its position in the shape."""
     for value in inputs:
         for number, axis in enumerate(_axes(value)):
             if axis.dim_param and not axis.dim_value:

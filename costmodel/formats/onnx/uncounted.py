@@ -1,4 +1,4 @@
-"""ONNX operators without layers: why, and how many multiply-accumulates of theirs the shapes tell."""
+"""ONNX operators that have no layers: the reason, and their multiply-accumulates where shapes tell them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MICROSOFT = "com.microsoft"
 
 
 def unsupported(node: onnx.NodeProto, made: Node, shapes: Mapping[str, Shape]) -> Uncounted:
-    """Why an operator is not counted, and its multiply-accumulates where its shapes tell them."""
+    """Why an operator is not counted, and how many multiply-accumulates are missing where shapes tell."""
     if any(attribute.type == onnx.AttributeProto.GRAPH for attribute in node.attribute):
         return Uncounted("how often the graphs inside a control-flow operator run is known only when it runs")
     if node.domain in STANDARD_DOMAINS and not onnx.defs.has(node.op_type):
@@ -47,7 +47,9 @@ def _deformable_convolution(operands: Shapes, results: Shapes, numbers: Numbers)
 
 
 def _recurrent(operands: Shapes, results: Shapes, numbers: Numbers) -> int | None:
-    """Each step of each sample: all input weights (directions, gates * hidden, inputs) and recurrent ones."""
+    """Each step of each sample multiplies by all input weights, (directions, gates * hidden, inputs), and by
+    all recurrent weights. The input's first two axes are steps and samples, in either order (``layout``).
+    """
     if len(operands) < 3 or len(operands[0]) != 3 or UNKNOWN in operands[2]:
         return None
     if numbers.get("layout", 0) not in (0, 1):
@@ -57,7 +59,10 @@ def _recurrent(operands: Shapes, results: Shapes, numbers: Numbers) -> int | Non
 
 
 def _attention(operands: Shapes, results: Shapes, numbers: Numbers) -> int | None:
-    """Scores and weighted values of queries, keys and values, (batch, rows, heads * width) each; no past."""
+    """Scores and weighted values, of queries, keys and values (batch, rows, heads * width).
+
+    None with keys of the past, whose number is not looked up here.
+    """
     query, key, value = (operands[i] if i < len(operands) else () for i in range(3))
     with_past = any(i < len(operands) and operands[i] for i in (6, 7))
     if with_past or not len(query) == len(key) == len(value) == 3 or UNKNOWN in value:
@@ -66,7 +71,10 @@ def _attention(operands: Shapes, results: Shapes, numbers: Numbers) -> int | Non
 
 
 def _grouped_attention(operands: Shapes, results: Shapes, numbers: Numbers) -> int | None:
-    """The same with the keys that the operator hands on, (batch, heads, rows, width), the past among them."""
+    """Scores and weighted values over all keys, those of the past included.
+
+    The second result has these keys, (batch, heads, rows, width).
+    """
     present = results[1] if len(results) > 1 else ()
     heads = numbers.get("num_heads", 0)
     if len(present) != 4 or UNKNOWN in present or not heads or len(operands[0]) != 3:
@@ -75,7 +83,7 @@ def _grouped_attention(operands: Shapes, results: Shapes, numbers: Numbers) -> i
 
 
 def _packed_weights(operands: Shapes, results: Shapes, numbers: Numbers) -> int | None:
-    """A product with weights of N rows in blocks of few bits."""
+    """A product with packed weights of few bits: each input element times N outputs."""
     return prod(operands[0]) * numbers["N"] if "N" in numbers else None
 
 

@@ -13,11 +13,11 @@ from costmodel.workload.network import Node
 from costmodel.workload.views import View, chained, combined, stacked, whole
 
 _SCALING = frozenset({"DequantizeLinear", "QuantizeLinear"})
-"""Element by element where they have one scale for all; others are not followed."""
+"""Operators that scale element by element; followed only where one scale holds for all elements."""
 
 
 class Views:
-    """What every tensor of a graph shows, node by node in topological order."""
+    """The view that every tensor of a graph is, kept node by node in topological order."""
 
     def __init__(self, shapes: Mapping[str, Shape], constants: Constants) -> None:
         self._shapes = shapes
@@ -32,10 +32,10 @@ class Views:
         return self._views.get(name) or whole(name, shape)
 
     def add(self, node: Node) -> None:
-        """Note what the results of ``node`` show.
+        """Note the views that the results of ``node`` are.
 
-        A result that repeats elements, but in a way that cannot be followed, is a tensor of its own that
-        says so; a result that is computed anew from other elements is one that does not.
+        A result that is computed anew is a tensor of its own. So is one that may repeat elements in a way
+        that cannot be followed, but its ``lost`` says so.
         """
         operands = [self.of(name) for name in node.inputs]
         for i, name in enumerate(node.outputs):
@@ -66,7 +66,10 @@ class Views:
         return None
 
     def _uniform(self, name: str, view: View) -> View:
-        """A constant of equal elements is one element repeated: adding zeros may be a way to broadcast."""
+        """The view; of a constant whose elements are all equal, that of one element repeated.
+
+        Exporters add zeros of a larger shape to broadcast a tensor: the sum then repeats as the tensor does.
+        """
         constant = self._constants.get(name)
         if constant is None or constant.size < 2 or (constant != constant.flat[0]).any():
             return view
@@ -75,7 +78,7 @@ class Views:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A node with its first operand, all that are known, and the shape of its result."""
+    """A node, the view of its first operand, those of all operands that are known, and its result's shape."""
 
     node: Node
     first: View
@@ -88,7 +91,10 @@ class _Asked:
 
 
 def _lost(node: Node, operands: Sequence[View | None]) -> str:
-    """What cannot be followed: what operators that move data, or that nobody knows, do to repetitions."""
+    """Why the result may repeat more than is known; empty if it cannot.
+
+    Operators that move data, and unknown ones, may keep repetitions of their operands.
+    """
     if not (node.opaque or node.kind.elements != "computed" or node.operator in _SCALING):
         return ""
     if earlier := next((view.lost for view in operands if view and view.lost), ""):
@@ -124,7 +130,7 @@ def _tiled(asked: _Asked) -> View:
 
 
 def _gathered(asked: _Asked) -> View | None:
-    """Constant positions of one axis, which may be laid out along several."""
+    """Elements at constant positions of one axis, in the shape that the positions have."""
     if "indices" not in asked.node.attributes:
         return None
     axis, length = asked.axis, asked.first.shape[asked.axis]
@@ -162,7 +168,7 @@ def _sliced(asked: _Asked) -> View | None:
 
 
 def _piece(asked: _Asked, shapes: Sequence[Shape], result: int) -> View | None:
-    """One of the results that a split makes, all of whose shapes are known."""
+    """The result number ``result`` of a split; ``shapes`` are those of all results, which must be known."""
     axis = asked.axis
     if not all(prod(shape) for shape in shapes):
         return None
@@ -182,7 +188,10 @@ _REDUCTIONS = ["L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", 
 
 
 def _row_by_row(asked: _Asked) -> View:
-    """A normalisation: what stands along its axis and after it is computed together, the rest repeats."""
+    """A normalisation: all elements along its axis and the axes after it are mixed, and so all different.
+
+    The axes in front repeat as before.
+    """
     axis = asked.node.attributes.number("axis", -1) % max(len(asked.first.axes), 1)
     along = whole("", asked.first.shape).axes[axis:]
     mixed = replace(asked.first, axes=(*asked.first.axes[:axis], *along))
@@ -190,7 +199,10 @@ def _row_by_row(asked: _Asked) -> View:
 
 
 def _rotated(asked: _Asked) -> View | None:
-    """Pairs rotated by an angle for each row: (batch, heads, rows, width), of which the heads may repeat."""
+    """Pairs rotated by an angle for each row, of a tensor (batch, heads, rows, width).
+
+    Samples and heads repeat as before; rows and pairs are all different.
+    """
     if len(asked.first.axes) != 4:
         return None
     _, _, rows, width = whole("", asked.first.shape).axes
@@ -199,7 +211,7 @@ def _rotated(asked: _Asked) -> View | None:
 
 
 def _reduced(asked: _Asked) -> View | None:
-    """One number for all along some axes: the others repeat as before."""
+    """One number for all elements along the reduced axes; the other axes repeat as before."""
     attributes, rank = asked.node.attributes, len(asked.first.axes)
     axes = {axis % rank for axis in attributes.numbers("axes", tuple(range(rank)))}
     kept = tuple(() if i in axes else digits for i, digits in enumerate(asked.first.axes))

@@ -1,4 +1,4 @@
-"""Timeloop architectures, with Accelergy's tables if there are any, as architecture files of ours."""
+"""Timeloop architectures, with Accelergy's tables if there are any, translated to our architecture files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from costmodel.hardware.architecture import Architecture
 
 @dataclass(frozen=True)
 class FanOut:
-    """Where a spatial block stands for us: a storage level, and the sides ("x", "y", "xy") of its fan-out."""
+    """What a target of Timeloop's spatial blocks is for us: a storage level and sides of its fan-out.
+
+    The sides are "x", "y" or "xy".
+    """
 
     level: str
     sides: str
@@ -27,9 +30,10 @@ class FanOut:
 
 @dataclass(frozen=True)
 class FanOutStep:
-    """One of the steps that a memory fans out in, along ``sides``: what spatial loops there are addressed to.
+    """One of the steps in which a memory fans out, along ``sides``, with the target of its spatial loops.
 
-    In version 0.4 that is a ``node``, for Timeloop itself a ``memory`` (a dummy one, or the outer one).
+    In version 0.4 the target is a ``node``; for Timeloop itself it is a ``memory``, either a dummy one or the
+    outer one.
     """
 
     node: str
@@ -39,10 +43,10 @@ class FanOutStep:
 
 @dataclass(frozen=True)
 class TimeloopArchitecture:
-    """The components of a Timeloop architecture, outermost first, and what their files say of energies.
+    """The components of a Timeloop architecture, outermost first, and the energies and areas in its files.
 
-    Each memory is a storage level; the containers between two memories are together the fan-out of the outer
-    one, so two of them must not fan out along the same axis.
+    Each memory becomes a storage level. All containers between two memories become one fan-out of the outer
+    memory, so that no two of them may fan out along the same axis.
     """
 
     parts: tuple[Component, ...]
@@ -68,15 +72,16 @@ class TimeloopArchitecture:
         return architecture_from_document(self.document(), self.file, overrides)
 
     def document(self) -> dict[str, Any]:
-        """The same as an architecture file of ours: what cannot be said there raises InputError."""
+        """The content of our architecture file for it; InputError for what such a file cannot state."""
         return {"name": self.name, **ArchitectureDocument(self.parts, self.tables, self.file).content()}
 
     @cached_property
     def fan_outs(self) -> dict[str, FanOut]:
-        """By target: a memory's is all that is below it, a dummy memory's its part of that.
+        """The fan-outs by the names that spatial blocks may address them with.
 
-        Nodes of version 0.4 that fan out are targets themselves, of what is above them; Timeloop's front end
-        calls the fan-out into ``PE`` ``inter_PE_spatial``.
+        A memory's name stands for all that is below it, a dummy memory's for its part of that. In version 0.4
+        a node that fans out is a target, too: its fan-out belongs to the memory above it. Timeloop's front
+        end calls the fan-out into ``PE`` ``inter_PE_spatial``.
         """
         found: dict[str, FanOut] = {}
         for memory, chain in self._chains():
@@ -101,12 +106,13 @@ class TimeloopArchitecture:
                 yield FanOutStep(*names, sides)
 
     def _chains(self) -> Iterator[tuple[Component, list[Component]]]:
-        """Every memory with what follows it up to the next memory or the MACs, both included."""
+        """Every memory, with the chain of components from it to the next memory or the MACs, inclusive."""
         storage = [number for number, part in enumerate(self.parts) if part.kind != "fanout"]
         for start, end in pairwise(storage):
             yield self.parts[start], list(self.parts[start : end + 1])
 
     def _check_axes(self, chain: list[Component]) -> None:
+        """Refuse a chain of which two parts fan out along the same axis."""
         used = ""
         for outer, inner in pairwise(chain):
             sides = _sides(mesh_ratio(outer.mesh, inner.mesh))

@@ -19,9 +19,9 @@ _NAME = re.compile(r"([A-Za-z_][\w-]*)(?:\[\s*(\d{1,18})\s*\.\.\s*(\d{1,18})\s*\
 _COMPUTE = ("mac", "compute", "multiplier", "fma")
 _STORAGE = ("dram", "sram", "reg", "rf", "buffer", "storage", "latch", "flipflop", "scratchpad", "cache")
 DUMMY = "dummy_storage"
-"""The class of the levels by which Timeloop's front end stands in for the fan-out of a container."""
+"""The class of the dummy memories that Timeloop's front end writes for the fan-out of a container."""
 INHERITED = ("technology", "global_cycle_seconds")
-"""What components take from the subtrees around them (0.3); containers (0.4) pass all attributes on."""
+"""The attributes that components inherit from the subtrees around them (0.3); in 0.4 they inherit all."""
 _TREE_KEYS = ("name", "attributes", "local", "subtree")
 _LEAF_KEYS = (
     "name",
@@ -41,10 +41,10 @@ _IN_PARALLEL = "Only components that keep different tensors; nested branches are
 class Component:
     """A memory, the MAC units, or a container (also a dummy memory) that only fans out.
 
-    ``mesh`` counts the instances along X and Y in the whole chip; ``own_mesh`` says that the file gives a
-    container's or component's own fan-out (version 0.4), to which its spatial constraints then belong.
-    ``subclass`` is what estimators take a generic class such as ``storage`` for. ``constraints`` are those
-    written inside it. ``parallel``: beside others under ``!Parallel``.
+    ``mesh`` is the number of instances along X and Y in the whole chip. ``own_mesh``: the file states the
+    component's own fan-out (version 0.4), on which its spatial constraints then are. ``subclass`` says what
+    estimators of energy take a generic class such as ``storage`` for. ``constraints`` are those written
+    inside it. ``parallel``: it is one of several under ``!Parallel``.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Component:
 
 @dataclass(frozen=True)
 class _Surroundings:
-    """What a part of the tree inherits: instances, mesh, attributes, and the key that it is under."""
+    """What a part of the tree inherits from around it, and the file and key that errors name."""
 
     file: str
     key: str
@@ -90,7 +90,7 @@ def mesh_ratio(outer: Mesh, inner: Mesh) -> Mesh:
 def components(architecture: Any, file: str, inherited: dict[str, Any] | None = None) -> list[Component]:
     """The components of the section ``architecture``; raises InputError with file and key.
 
-    ``inherited`` are attributes of all that do not say otherwise.
+    ``inherited`` are attributes of every component that does not state its own.
     """
     top = _Surroundings(file, "architecture", attributes=inherited or {})
     if not isinstance(architecture, dict):
@@ -111,7 +111,7 @@ def components(architecture: Any, file: str, inherited: dict[str, Any] | None = 
 
 
 def _subtree(node: dict[str, Any], around: _Surroundings, depth: int) -> Iterator[Component]:
-    """Version 0.3: what is local to a node, then what is below it."""
+    """The components of a subtree (version 0.3): those local to the node, then those below it."""
     if depth:
         known_names(node, _TREE_KEYS, around.where, f"subtree {node.get('name', '')}".strip())
         around = _inside(node, around)
@@ -158,7 +158,7 @@ def _local(entry: dict[str, Any], around: _Surroundings) -> Component:
 
 
 def _mesh(attributes: dict[str, Any], instances: int, here: _Surroundings) -> Mesh:
-    """Instances along X and Y; what is not given follows, and without either all are along X."""
+    """Instances along X and Y; one that is not stated follows, and without either all are along X."""
     given = {
         key: whole_number(attributes[key], here.where, key) for key in ("meshX", "meshY") if key in attributes
     }
@@ -170,7 +170,7 @@ def _mesh(attributes: dict[str, Any], instances: int, here: _Surroundings) -> Me
 
 
 def _nodes(entries: list[Any], around: _Surroundings) -> Iterator[Component]:
-    """Version 0.4: each node is inside those before it."""
+    """The components of a list of nodes (version 0.4), each of which is inside all those before it."""
     for index, entry in enumerate(entries):
         tag = entry.tag.removeprefix("!") if isinstance(entry, TaggedDict) else ""
         if not tag:
@@ -189,7 +189,7 @@ def _nodes(entries: list[Any], around: _Surroundings) -> Iterator[Component]:
 
 
 def _parallel(entries: list[Any], around: _Surroundings) -> Iterator[Component]:
-    """Memories side by side; ``!Nothing`` among them is for the tensors that pass them all by."""
+    """Memories side by side, each for tensors of its own; ``!Nothing`` is for those that pass all by."""
     for entry in entries:
         if isinstance(entry, TaggedDict) and entry.tag == "!Nothing":
             known_names(entry, ("name", "constraints"), around.where, "!Nothing")
@@ -205,7 +205,10 @@ def _parallel(entries: list[Any], around: _Surroundings) -> Iterator[Component]:
 def _leaf(
     entry: dict[str, Any], around: _Surroundings, *, container: bool
 ) -> tuple[Component | None, _Surroundings]:
-    """The component of a node, unless it neither counts nor constrains, and what surrounds its inside."""
+    """The component of a node, and what the nodes inside it inherit.
+
+    None for a container without a fan-out and without constraints, which changes nothing.
+    """
     name, count = _name(entry, around)
     here = replace(around, key=f"{around.key}.{name}")
     known_names(entry, _LEAF_KEYS, here.where, "node")
@@ -260,7 +263,7 @@ def _attributes(entry: dict[str, Any], here: _Surroundings) -> dict[str, Any]:
 
 
 def _section(entry: dict[str, Any], key: str, here: _Surroundings, expected: str) -> dict[str, Any]:
-    """The keys of a section that may be left out, or empty; InputError for anything else in its place."""
+    """The content of an optional section, {} if it is missing or empty; InputError for anything else."""
     found = entry.get(key)
     if found is not None and not isinstance(found, dict):
         raise here.refused(expected, found, key)
@@ -268,7 +271,7 @@ def _section(entry: dict[str, Any], key: str, here: _Surroundings, expected: str
 
 
 def _name(entry: Any, around: _Surroundings) -> tuple[str, int]:
-    """A name, and its instances: 4 of ``PE[0..3]``, 1 without bounds."""
+    """A component's name and number of instances: ``PE`` and 4 of ``PE[0..3]``, 1 without bounds."""
     written = required(entry, "name", str, around.where)
     match = _NAME.fullmatch(written.strip())
     if match is None:

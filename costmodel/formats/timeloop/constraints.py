@@ -22,16 +22,16 @@ from costmodel.formats.timeloop.files import CONSTRAINT_SECTIONS, TimeloopFiles
 from costmodel.workload.network import Layer
 
 Bounds = tuple[str, int, int | None]
-"""(dim, least, most) of a factor; most None: no limit."""
+"""(dim, least, most): the smallest and the largest factor of a dim; most None: no limit."""
 
 
 @dataclass(frozen=True)
 class LevelConstraint:
-    """What the files ask of a mapping at one storage level.
+    """The constraints on a mapping at one storage level.
 
-    ``temporal`` and ``spatial`` bound factors. Of the temporal loops those over ``innermost`` stand inside
-    all others, its first dim innermost. ``spatial_x`` and ``spatial_y`` are the dims that may be on that side
-    of the fan-out (None: any). Tensors in ``keep`` must be kept, those in ``bypass`` must not.
+    ``temporal`` and ``spatial`` bound factors. Temporal loops over the dims ``innermost`` are inside all
+    others, its first dim innermost. ``spatial_x`` and ``spatial_y`` are the dims that may be on that side of
+    the fan-out (None: any). Tensors in ``keep`` must be kept, those in ``bypass`` must not.
     """
 
     level: str
@@ -44,7 +44,7 @@ class LevelConstraint:
     bypass: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data without what is not said, as the rules of a mapping space read it."""
+        """Plain data, without fields that constrain nothing: the form in which a mapping space reads it."""
         unsaid = asdict(LevelConstraint(self.level))
         return {key: value for key, value in asdict(self).items() if key == "level" or value != unsaid[key]}
 
@@ -57,10 +57,10 @@ def read_constraints(
 ) -> tuple[LevelConstraint, ...]:
     """The constraints of all sections and nodes for ``layer``, an entry for every level that has some.
 
-    A permutation orders the loops it names inside all others, as Timeloop's mapper takes it. A factor of 0,
-    or above the dim, is the whole dim. What is said of dims and tensors that are only ``elsewhere``, in other
-    layers, is left out. Raises InputError with file and key for what contradicts itself, names what there is
-    not, or cannot be modelled.
+    A permutation orders the loops that it names, inside all others, as Timeloop's mapper takes it. A factor
+    of 0, or above the dim's size, is the whole dim. Files may constrain several layers: dims and tensors that
+    are only in other ones (``elsewhere``) are ignored. Raises InputError with file and key for constraints
+    that contradict each other, name unknown things, or cannot be modelled.
     """
     builders = {memory.name: _ConstraintBuilder(memory.name, layer) for memory in architecture.memories}
     for found in _all_directives(files, architecture):
@@ -81,7 +81,7 @@ def read_constraints(
 def dims_spoken_of(
     files: TimeloopFiles, architecture: TimeloopArchitecture, known: Collection[str]
 ) -> frozenset[str]:
-    """Every dim that the constraints bound or order, where ``known`` are those there are."""
+    """Every dim that the constraints bound or order. ``known``: all dims that may be named."""
     spoken = (
         asked.dims(known)
         for asked in _all_directives(files, architecture)
@@ -91,6 +91,7 @@ def dims_spoken_of(
 
 
 def _all_directives(files: TimeloopFiles, architecture: TimeloopArchitecture) -> Iterator[Directive]:
+    """The constraints inside the architecture's nodes, then those of the sections beside it."""
     for part in architecture.parts:
         yield from _of_node(part, architecture.file)
     for name in CONSTRAINT_SECTIONS:
@@ -117,6 +118,7 @@ def _of_node(part: Component, file: str) -> Iterator[Directive]:
 
 
 def _fan_out(asked: Directive, architecture: TimeloopArchitecture) -> FanOut:
+    """The fan-out that a spatial constraint bounds: inside a node it is the node's own, not what is below."""
     if not asked.inside:
         return architecture.fan_outs[asked.target]
     own = dummy_name(asked.target)
@@ -127,7 +129,7 @@ def _fan_out(asked: Directive, architecture: TimeloopArchitecture) -> FanOut:
 
 
 def _check_container(asked: Directive, layer: Layer) -> None:
-    """A container has no loops and keeps nothing: constraints may say so, and nothing else."""
+    """Refuse constraints on a container unless they say that it has no loops and keeps no tensor."""
     if asked.type == "dataspace" and asked.tensors("keep", layer):
         raise asked.refused("nothing: it is no memory", asked.data["keep"], "keep")
     for factor in asked.factors(layer) if asked.type == "temporal" else ():
@@ -165,7 +167,10 @@ class _ConstraintBuilder:
             raise asked.refused("a tensor either in keep or in bypass", ", ".join(both), "keep")
 
     def add_spatial(self, asked: Directive, sides: str) -> None:
-        """Bounds of the whole fan-out, or of the one side that a container is."""
+        """Add bounds on the whole fan-out, or on the one side that belongs to a container.
+
+        Those on one side wait until all are known: see :meth:`_settle_one_sided`.
+        """
         factors = asked.factors(self._layer)
         order = {"x": list(self._layer.sizes), "y": list(self._layer.sizes)}
         if asked.split is not None:
@@ -185,7 +190,12 @@ class _ConstraintBuilder:
                 raise asked.refused(expected, _shown(bounds), "factors")
 
     def _settle_one_sided(self) -> None:
-        """A bound of 1 on a side keeps the dim off it; any other needs the dim off the other side."""
+        """Turn bounds on the factors of one side into bounds on both sides together.
+
+        A mapping space bounds a dim's spatial factor as a whole, and says which dims may be on which side. So
+        a bound of 1 on a side keeps the dim off it. Any other bound is one of the whole only if the dim is
+        kept off the other side.
+        """
         for _, side, (dim, _, most) in self._one_sided:
             if most == 1:
                 self._sides[side] = [other for other in self._sides[side] if other != dim]

@@ -1,4 +1,4 @@
-"""What mappings and constraints of Timeloop have in common: targets, factors, permutations, tensors."""
+"""The entries of Timeloop's mappings and constraints: a target with factors, a permutation or tensors."""
 
 from __future__ import annotations
 
@@ -44,12 +44,11 @@ class Factor:
 
 @dataclass(frozen=True)
 class Directive:
-    """One entry of a mapping or of constraints: what it says about ``target``, and where it stands.
+    """One entry of a mapping or of constraints: its ``target`` and content, with the file and key it is from.
 
-    ``inside``: a constraint inside a node of version 0.4, whose spatial part speaks of the node's own
-    fan-out; ``parallel``: the node stands beside others, so what it does not keep, it bypasses.
-    ``elsewhere``: dims and tensors of other layers that it speaks to as well; a layer without them is
-    not told of them.
+    ``inside``: it is written inside a node of version 0.4, so that spatial constraints are on the node's own
+    fan-out. ``parallel``: the node is one of several side by side, and bypasses every tensor that it does not
+    keep. ``elsewhere``: dims and tensors of other layers, which it may name; for this layer they are ignored.
     """
 
     target: str
@@ -72,13 +71,13 @@ class Directive:
         return [factor for factor in found if factor.dim in layer.sizes]
 
     def permutation(self, layer: Layer) -> list[str]:
-        """Its dims, innermost first; letters one after the other are one dim each."""
+        """Its dims, innermost first; in a word that is no dim's name every letter is a dim."""
         return [dim for dim in self._order(layer) if dim in layer.sizes]
 
     def split_permutation(self, layer: Layer, split: int) -> tuple[list[str], list[str]]:
-        """The dims before and after the split, those that it does not name last.
+        """The dims before the split (on X) and after it (on Y); dims that it does not name come last.
 
-        InputError where it names too few of the layer's dims to say which ``split`` are on X.
+        InputError where the split lies among those, so that the order does not say which dims are on X.
         """
         order = self._order(layer)
         rest = [dim for dim in layer.sizes if dim not in order]
@@ -91,12 +90,12 @@ class Directive:
 
     @property
     def split(self) -> int | None:
-        """How many dims at the start of the permutation are on X."""
+        """How many dims at the start of the permutation are on X; None if it is not stated."""
         value = self.data.get("split")
         return None if value is None else whole_number(value, self.where, "split", least=0)
 
     def dims(self, known: Collection[str]) -> set[str]:
-        """Every dim that it names, where ``known`` are those there are."""
+        """Every dim that it names. ``known``: all dims that may be named."""
         bounded = {factor.dim for text in self._texts("factors") for factor in self._parsed(text)}
         return bounded.union(self._dims_in_order(known))
 
@@ -145,12 +144,13 @@ class Directive:
 
 
 def _sized(factor: Factor, layer: Layer) -> Factor:
+    """The factor with the dim's size for 0 and for values above it."""
     size = layer.sizes.get(factor.dim, factor.value)
     return Factor(factor.dim, factor.relation, min(factor.value or size, size))
 
 
 def directives(entries: Any, file: str, key: str) -> Iterator[Directive]:
-    """The directives of a list; the lists of version 0.3 that name a target first are flattened."""
+    """The directives of a list; entries of version 0.3 that hold a list for one target are flattened."""
     if not isinstance(entries, list):
         raise InputError(file, "a list with a target and a type in every entry", entries, key=key)
     for index, entry in enumerate(entries):

@@ -1,4 +1,4 @@
-"""What the components of a Timeloop architecture say in the keys of an architecture file of ours."""
+"""The components of a Timeloop architecture in the keys of our architecture files."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _OF_MACS = ("datawidth", "word_bits", "energy_per_op", "area", "technology", "in
 
 @dataclass(frozen=True)
 class ArchitectureDocument:
-    """Components, outermost first, and Accelergy's tables, empty ones where there are none."""
+    """The translation of components, outermost first, with Accelergy's tables (perhaps empty ones)."""
 
     parts: tuple[Component, ...]
     tables: EnergyTables
     file: str
 
     def content(self) -> dict[str, Any]:
-        """All keys but the name; InputError for what cannot be said in them."""
+        """All keys but the name; InputError for what these keys cannot state."""
         seconds = self._cycle_seconds()
         clock = {} if seconds is None else {"frequency": round(1 / seconds, 3)}
         table = {} if (name := self._technology()) is None else {"technology": name}
@@ -54,7 +54,10 @@ class ArchitectureDocument:
         return level | self._area(memory, attributes)
 
     def _area(self, memory: Component, attributes: MemoryAttributes) -> dict[str, Any]:
-        """From the ART, else from the attributes, right at the file's size; else left to the law."""
+        """The area, from the ART or else from the attributes; without either, the technology's law gives it.
+
+        A stated area is right at the size in the file, so that another size can scale it.
+        """
         area = self.tables.areas.get(memory.name, attributes.area_um2)
         if area is None:
             return {}
@@ -63,7 +66,7 @@ class ArchitectureDocument:
         return {"area": {"value": area, "at_size": attributes.size_words}}
 
     def _energy(self, memory: Component, attributes: MemoryAttributes, size: int | None) -> dict[str, Any]:
-        """From the ERT, else from the attributes, else nothing where the technology's law will do."""
+        """The energies, from the ERT or else from the attributes; without either, the law gives them."""
         kind: Kind | None = attributes.kind
         stated = self.tables.storage(memory.name)
         if stated is not None:
@@ -103,7 +106,7 @@ class ArchitectureDocument:
         return MemoryAttributes(storages(self.parts)[-1], self.file).word_bits
 
     def _technology(self) -> str | None:
-        """The table for components without energies, by what the MACs are made in."""
+        """The technology of components without energies: that of the MACs; None if it is none of ours."""
         return technology_name(self._macs)
 
     def _no_law(self, part: Component) -> InputError:
@@ -121,7 +124,7 @@ class ArchitectureDocument:
         return InputError(self.file, expected, found, remedy, key=f"{part.key}.{key}")
 
     def _cycle_seconds(self) -> float | None:
-        """The clock's period, one for all components that state it."""
+        """The clock's period in seconds, which all components that state one must agree on."""
         found: float | None = None
         for part in self.parts:
             seconds = part.attributes.get("global_cycle_seconds")

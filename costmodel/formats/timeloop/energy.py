@@ -1,4 +1,4 @@
-"""Accelergy's energy and area reference tables (ERT, ART): what an action of a component costs."""
+"""Accelergy's reference tables: the energy of each action of a component (ERT), and its area (ART)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class NotCountedWarning(UserWarning):
 
 @dataclass(frozen=True)
 class TableEnergies:
-    """pJ of one access of a block, and per cycle."""
+    """Energies of a memory in pJ: of one access, which moves a block, and of leakage in one cycle."""
 
     read: float
     write: float
@@ -31,14 +31,17 @@ class TableEnergies:
 
 @dataclass(frozen=True)
 class EnergyTables:
-    """Energies in pJ by component and action, areas in um2 by component; components by their last name."""
+    """Energies in pJ by component and action, and areas in um2 by component.
+
+    A component is known by the last part of its name: ``RF`` of ``system.chip.PE[0..15].RF``.
+    """
 
     energies: dict[str, dict[str, float]] = field(default_factory=dict)
     areas: dict[str, float] = field(default_factory=dict)
     file: str = ""
 
     def storage(self, name: str) -> TableEnergies | None:
-        """A memory's energies, None if the tables do not have it; an update without its own is a write."""
+        """A memory's energies; None if the tables lack it. An update without an energy costs a write."""
         actions = self.energies.get(name)
         if actions is None:
             return None
@@ -48,7 +51,7 @@ class EnergyTables:
         return TableEnergies(read, write, update, actions.get("leak", 0.0))
 
     def compute(self, name: str) -> float | None:
-        """The energy of one multiply-accumulate, None if the tables do not have the component."""
+        """The energy of one multiply-accumulate; None if the tables lack the component."""
         actions = self.energies.get(name)
         if actions is None:
             return None
@@ -68,8 +71,8 @@ class EnergyTables:
 def read_energy_tables(files: TimeloopFiles) -> EnergyTables:
     """The tables of the files' sections ERT and ART; without them, empty tables.
 
-    Of an action that is listed for several arguments (whether address and data lines switch) the dearest
-    counts, as in Timeloop.
+    An action may be listed for several arguments (whether address and data lines switch); the most expensive
+    one counts, as in Timeloop.
     """
     energies: dict[str, dict[str, float]] = {}
     for name, entry, where in _entries(files, "ERT"):

@@ -18,7 +18,10 @@ from costmodel.workload.network import Layer
 Version = Literal["0.3", "0.4"]
 VERSIONS: tuple[Version, ...] = get_args(Version)
 Steps = Mapping[str, Sequence[FanOutStep]]
-"""By memory, as in :attr:`TimeloopArchitecture.fan_out_steps`; none: its fan-out is addressed by its name."""
+"""By memory, the steps of its fan-out (:attr:`TimeloopArchitecture.fan_out_steps`).
+
+A memory that is missing here is itself the target of its spatial loops.
+"""
 
 
 def mapping_directives(
@@ -30,10 +33,10 @@ def mapping_directives(
 ) -> list[dict[str, Any]]:
     """The content of ``mapping:``, outermost level first: temporal, spatial, and what is kept.
 
-    Every dim is named in every block, as Timeloop asks; spatial blocks stand where the hardware fans out.
-    Version 0.4 is for Timeloop's Python front end, which speaks of nodes; 0.3 for the program itself, which
-    has a dummy memory for every node that fans out and reads a permutation letter by letter, so dims of
-    several letters raise InputError there.
+    Every block names every dim, as Timeloop requires, and there is a spatial block wherever the hardware fans
+    out. Version 0.4 is for Timeloop's Python front end, whose targets are nodes. Version 0.3 is for the
+    program itself: it has a dummy memory for every node that fans out, and reads a permutation letter by
+    letter, so that dims of several letters raise InputError.
     """
     check_version(version)
     written: list[dict[str, Any]] = []
@@ -70,7 +73,7 @@ def _kept(target: str, kept: Iterable[str], layer: Layer, version: Version) -> d
 
 
 def check_version(version: str) -> None:
-    """InputError for a version that no mapping is written in."""
+    """Raise InputError for a version other than those in which mappings are written."""
     if version not in VERSIONS:
         raise InputError("Timeloop mapping", " or ".join(VERSIONS), version, key="version")
 
@@ -84,8 +87,8 @@ def mapping_text(
 ) -> str:
     """A Timeloop file with the section ``mapping``, as :func:`mapping_directives` has it.
 
-    A comment gives the sizes of ``layer``, which are not the problem's where dims are padded. Raises
-    InputError for an uneven mapping, which Timeloop has no words for.
+    A comment gives the sizes of ``layer``, which are larger than the problem's where dims are padded. Raises
+    InputError for an uneven mapping, which Timeloop cannot express.
     """
     if isinstance(mapping, UnevenMapping):
         expected = "a mapping whose tensors all end their tiles of a level at the same loop"

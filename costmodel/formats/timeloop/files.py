@@ -1,4 +1,4 @@
-"""Timeloop's input files, of version 0.3 and 0.4, as the sections that they are together."""
+"""Timeloop's input files, of versions 0.3 and 0.4: the sections that several files make up together."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ _SPEAKS_OF_NO_COUNT = (
     "ERT_summary",
     "ART_summary",
 )
-"""Settings of Timeloop's own search, and what Accelergy computes an ERT from. A value in a section that we
-read which needs them (an expression, a compound class without its energies) is refused there."""
+"""Sections that may be there and are not read: settings of Timeloop's own search, and what Accelergy computes
+an ERT from. A value that depends on them (an expression, a compound class without energies) is refused where
+it is read."""
 _REFUSED = {
     "sparse_optimizations": "Only dense problems are modelled; remove the section",
     "globals": "Timeloop's defaults are modelled; remove the section",
@@ -38,7 +39,7 @@ _ALWAYS_WRITTEN: dict[str, dict[str, tuple[Any, ...]]] = {
         "accelergy_plug_ins": (),
     },
 }
-"""Of refused sections: what may stand in them, empty or with these values."""
+"""Keys of refused sections that are no reason to refuse: if empty, or if they have one of these values."""
 _HARMLESS_VARIABLES = {"TIMELOOP_HIDE_INCONSEQUENTIAL_STATS", "TIMELOOP_DISABLE_LINK_TRANSFERS"}
 PROCESSED_MARK = "dumped_by_timeloop_front_end"
 SEPARATOR = "+"
@@ -55,7 +56,7 @@ class FileSection:
 
 @dataclass(frozen=True)
 class TimeloopFiles:
-    """The top-level keys of some files by name; hyphens in keys (version 0.3) are underscores (0.4)."""
+    """The sections (top-level keys) of some files by name; hyphens in keys (0.3) are underscores (0.4)."""
 
     sections: dict[str, FileSection] = field(default_factory=dict)
     files: tuple[str, ...] = ()
@@ -69,7 +70,7 @@ class TimeloopFiles:
 
 
 def split_files(specification: str, folder: str | Path = "") -> list[Path]:
-    """The files of ``arch.yaml+ERT.yaml``; a file whose own name has a plus is one file (in ``folder``)."""
+    """The files of ``arch.yaml+ERT.yaml``; just one where ``folder`` has a file with that very name."""
     if SEPARATOR not in specification or names_a_file(Path(folder) / specification):
         return [Path(specification)]
     return [Path(part) for part in specification.split(SEPARATOR)]
@@ -85,8 +86,8 @@ def each_file(specification: str, change: Callable[[str], str], folder: str | Pa
 def read_timeloop(paths: Iterable[str | Path]) -> TimeloopFiles:
     """All sections of the files together, as Timeloop takes its inputs; each may stand in one file only.
 
-    Raises InputError with file and key for what is not YAML, sections that nobody knows, and those that
-    would change counts in ways that are not modelled.
+    Raises InputError with file and key for what is not YAML, for unknown sections, and for those that would
+    change counts in ways that are not modelled.
     """
     sections: dict[str, FileSection] = {}
     names = [str(path) for path in paths]
@@ -127,7 +128,7 @@ def _document(path: str) -> dict[str, Any]:
 
 
 def with_underscores(data: Any) -> Any:
-    """The same with ``-`` in keys as ``_``; tags are kept, texts are not touched."""
+    """The data with ``_`` for ``-`` in all keys; tags and values stay as they are."""
     if isinstance(data, list):
         return [with_underscores(value) for value in data]
     if not isinstance(data, dict):
@@ -141,7 +142,7 @@ def with_underscores(data: Any) -> Any:
 
 
 def _asks_for_nothing(key: str, data: Any) -> bool:
-    """Whether a section that is refused says only what Timeloop's front end always writes into it."""
+    """Whether a refused section has only what Timeloop's front end always writes into it."""
     if key not in _ALWAYS_WRITTEN or not isinstance(data, dict):
         return False
     for name, value in data.items():

@@ -19,10 +19,10 @@ def read_mapping(
 ) -> Mapping:
     """The mapping of the section ``mapping``, a list of directives in any order.
 
-    A directive that does not stand there says factors of 1; a tensor that no directive names at a level is
-    kept there if the level can hold it. ``fan_outs`` are the spatial targets beside the levels (see
-    :attr:`TimeloopArchitecture.fan_outs`). Raises InputError with file and key for what is wrong in the
-    file, and for a mapping with violations.
+    A missing directive means factors of 1. A tensor that no directive names at a level is kept there if the
+    level can hold it. ``fan_outs`` are the spatial targets besides the levels (see
+    :attr:`TimeloopArchitecture.fan_outs`). Raises InputError with file and key for mistakes in the file, and
+    for a mapping with violations.
     """
     section = files.section("mapping")
     reader = _MappingReader(architecture, layer, fan_outs or {})
@@ -76,7 +76,7 @@ class _MappingReader:
             self._spatial[fan_out.level, side] = self._spatial.get((fan_out.level, side), ()) + part
 
     def _split(self, found: Directive, fan_out: FanOut) -> int:
-        """The split that is given, or that a fan-out along one axis alone leaves no choice of."""
+        """The stated split, or the only one that makes sense where the fan-out is along a single axis."""
         if found.split is not None:
             return found.split
         level = self._levels[fan_out.level]
@@ -93,7 +93,7 @@ class _MappingReader:
             raise found.refused("factors of 1: it is no memory", looped, "factors")
 
     def _ordered(self, found: Directive, *, whole: bool = False) -> tuple[Loop, ...]:
-        """Its loops, innermost first; ``whole``: with those of 1, which the split counts."""
+        """The directive's loops, innermost first; ``whole``: with those of bound 1, which a split counts."""
         bounds = {}
         for factor in found.factors(self._layer):
             if factor.relation != "=":

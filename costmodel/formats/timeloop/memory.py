@@ -50,7 +50,10 @@ _ONLY_AS: dict[str, tuple[Any, ...]] = {
     "tile_partition_supported": (False,),
     "concordant_compressed_tile_traversal": (False,),
 }
-"""Attributes that change counts or energies in ways that are not modelled, with the values that do not."""
+"""Attributes that change counts or energies in ways that are not modelled.
+
+Each with the values that change nothing, and are allowed.
+"""
 _REMEDIES = {
     "cluster_size": "Rows that instances share are not modelled: give the row of one instance, and its energy"
 }
@@ -59,11 +62,11 @@ _PARAMETERS_OF_ESTIMATORS = ("num_banks", "n_banks", "num_ports", "n_ports", "n_
 
 @dataclass(frozen=True)
 class MemoryAttributes:
-    """What a memory's attributes say.
+    """A memory's attributes, checked when built.
 
     A row of ``width`` bits is one block of ``block_size`` words of ``word_bits``: rows of several blocks
-    (clusters) are not modelled. An attribute that we do not know, unless it looks like a slip of the pen, is
-    taken as a parameter of Accelergy's estimators, which has no part in Timeloop's counts.
+    (clusters) are not modelled. An unknown attribute is taken as a parameter of Accelergy's estimators, which
+    does not change Timeloop's counts; but one that looks like a misspelt known attribute is refused.
     """
 
     memory: Component
@@ -90,7 +93,7 @@ class MemoryAttributes:
 
     @property
     def word_bits(self) -> int:
-        """16 where nothing is said, as in Timeloop."""
+        """Bits of a word: 16 where the file states none, as in Timeloop."""
         return self._first(_BITS) or 16
 
     @property
@@ -108,7 +111,10 @@ class MemoryAttributes:
 
     @property
     def size_words(self) -> int | None:
-        """Words of one instance, however often that is said; None is unlimited, as only a DRAM may be."""
+        """Capacity of one instance in words; None is unlimited, which only a DRAM may be.
+
+        The file may state it in several ways, which must agree.
+        """
         entries, rows, kibibytes = self._whole("entries"), self._first(_DEPTH), self._whole("sizeKB")
         words = {
             "entries": entries,
@@ -125,7 +131,7 @@ class MemoryAttributes:
 
     @property
     def kind(self) -> Kind | None:
-        """Whose energy law the class follows; None: nobody's."""
+        """The kind of memory whose energy law the class follows; None if it follows none."""
         if self._own.get("technology") == "DRAM":
             return "dram"
         return _law(self.memory.subclass) or _law(self.memory.class_name)
@@ -178,7 +184,7 @@ def check_spelling(component: Component, key: str, known: tuple[str, ...], file:
 
 
 def technology_name(component: Component) -> str | None:
-    """Our table for the component's ``technology``: a table's own name, or 45 nm; None if there is none."""
+    """Our technology for the component's ``technology``: one of that name, or that of 45 nm; else None."""
     written = str(component.attributes.get("technology", ""))
     if written in technology_names():
         return written

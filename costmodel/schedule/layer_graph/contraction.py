@@ -1,4 +1,19 @@
-"""Products whose operands' axes are known: which are multiplied, summed over or kept says every letter."""
+"""Products as layers, where it is known what every axis of both operands is.
+
+A product is written as an einsum is: a letter for every axis of both operands and of the result. Which of the
+three have a letter says what its axis does, as in attention scores ``ahqd x ahkd -> ahqk``:
+
+    letters  in                       the axis is
+    batch    left, right and result   a batch axis: a group of a grouped convolution (a, h)
+    summed   left and right           summed over: input channels (d)
+    kept     left and result          kept: rows and columns of the layer (q)
+    new      right and result         new: output channels (k)
+
+The layer is a 1 x 1 convolution, grouped where there are batch letters. The summed and the batch axes of its
+input must be among the channels and the kept ones among the rows; where the operand lies the other way round,
+a transposing layer comes before. The right operand is constant weights or activations; of activations, each
+channel holds the weights of one output and each row those of one input channel.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +29,9 @@ from costmodel.workload.digits import Digit, Digits, Shape, offsets
 
 
 class Operand(NamedTuple):
-    """A digit of a product: its shape, a letter for every axis, and where it lies (None: constant weights).
+    """One operand: a letter for every axis, its shape, and where its elements lie (None: constant weights).
 
-    An axis of length 1 that the other operand has longer has the letter ``.``.
+    An axis of length 1 along which NumPy would broadcast it to the other operand has the letter ``.``.
     """
 
     letters: str
@@ -28,7 +43,7 @@ class Operand(NamedTuple):
 
 
 class Activations(NamedTuple):
-    """An operand that a layer computes, or the network's input."""
+    """An operand that is not constant: a layer computes it, or it is the network's input."""
 
     letters: str
     shape: Shape
@@ -39,7 +54,11 @@ class Activations(NamedTuple):
 
 
 def letters_of_matmul(a: Shape, b: Shape) -> tuple[str, str, str]:
-    """Letters for both operands and the result of ``a @ b``, whose shapes broadcast as NumPy's do."""
+    """Letters for both operands and the result of ``a @ b``, whose shapes broadcast as NumPy's do.
+
+    Batch axes are a, b, c and so on, the rows of ``a`` m, what is summed over k, the columns of ``b`` n. An
+    operand that is a vector lacks m or n, and so does the result.
+    """
     rows = a if len(a) > 1 else (1, *a)
     columns = b if len(b) > 1 else (*b, 1)
     outer = max(len(rows), len(columns)) - 2
@@ -59,7 +78,11 @@ def letters_of_matmul(a: Shape, b: Shape) -> tuple[str, str, str]:
 
 
 def contraction(builder: Builder, name: str, operands: tuple[Operand, Operand], out: str) -> Data:
-    """The layer of a product: of activations with constant weights, or with activations as weights."""
+    """Add the layer of a product; ``out`` has the letters of the result, which is returned.
+
+    One operand may be constant weights. Of two activations, the right one becomes the weights. InputError
+    where no layer computes the product from its operands as they lie.
+    """
     left, right = operands
     if left.data is None:
         left, right = right, left
@@ -80,7 +103,7 @@ def contraction(builder: Builder, name: str, operands: tuple[Operand, Operand], 
 
 
 class _Letters(NamedTuple):
-    """The letters of a product: in both operands and the result, in both only, in one and the result."""
+    """The letters of a product by the tensors that have them: the table above."""
 
     batch: str
     summed: str
@@ -99,6 +122,7 @@ def _letters(left: Activations, right: Operand | Activations, out: str) -> _Lett
 
 
 def _axes(operand: Activations, letters: str) -> list[Digits]:
+    """The axes of these letters, in their order; the three functions below ask for their digits."""
     axes = dict(zip(operand.letters, known_axes(operand.data), strict=True))
     return [axes[letter] for letter in letters]
 
@@ -116,19 +140,27 @@ def _dims(operand: Activations, letters: str) -> set[str]:
 
 
 def _ordered(operand: Activations, letters: str) -> Activations:
-    """The operand with its channels in the order of ``letters``, then the others'."""
+    """The operand with its channels in the order of ``letters``, those of all other letters after them."""
     rest = "".join(letter for letter in operand.letters if letter not in letters and letter != ".")
     return operand._replace(data=with_order(operand.data, _channels(operand, letters + rest)))
 
 
 def _turned(builder: Builder, name: str, operand: Activations, batch: str) -> Activations:
-    """The operand with rows and channels exchanged in each part of ``batch``, through a transposing layer."""
-    operand = _ordered(operand, batch)
+    """The operand with rows and channels exchanged within each head, through transposing layers.
+
+    The channels of ``batch`` are the heads: one layer for each of them.
+    """
+    operand = _ordered(operand, batch)  # the channels of a head must be next to each other
     heads = prod(digit.size for digit in _channels(operand, batch))
     return operand._replace(data=builder.transposed(name, operand.data, heads))
 
 
 def _with_constants(builder: Builder, name: str, operands: tuple[Activations, Operand], out: str) -> Data:
+    """The layer of activations with constant weights: ``fc``, ``conv`` or ``groupconv``.
+
+    The weights may be stored in any order of input channels, which costs nothing. So a layer of one group
+    reads its channels in the order in which they are computed (:func:`in_any_order`), in few slices.
+    """
     left, right = operands
     letters = _letters(left, right, out)
     if left.data.external:
@@ -141,7 +173,7 @@ def _with_constants(builder: Builder, name: str, operands: tuple[Activations, Op
     k = prod(lengths[letter] for letter in letters.new)
     groups = prod(lengths[letter] for letter in letters.batch)
     flat = len(summed - {"C"}) and not _digits(left, letters.kept + letters.batch)
-    if flat:
+    if flat:  # a sum over rows and columns too, of which none stay: the filter is as large as the image
         parts = in_any_order(data.parts)
         made = builder.add(Draft(name, "fc", k, 1, 1, parts, data.h, data.w, data.h, data.w))
         return _result(left, letters, out, Data(made, 1, 1), lengths)
@@ -159,11 +191,14 @@ def _with_constants(builder: Builder, name: str, operands: tuple[Activations, Op
 
 
 def _input_as(operand: Activations, letters: _Letters) -> Activations:
-    """The network's input with what is summed over as channels: nobody says how it lies in DRAM."""
+    """The network's input laid out as the product needs it, which we may choose: no file says how it lies.
+
+    Batch and summed letters become channels, kept letters rows, each in the letters' order (row-major).
+    """
     lengths = operand.lengths()
     rows = prod(lengths[letter] for letter in letters.kept)
     k = prod(lengths[letter] for letter in letters.batch + letters.summed)
-    inner = {"C": k, "H": rows}
+    inner = {"C": k, "H": rows}  # what lies within one step of the next letter, by dim
     axes = dict[str, Digits]()
     for letter in letters.batch + letters.summed + letters.kept:
         dim = "H" if letter in letters.kept else "C"
@@ -174,7 +209,11 @@ def _input_as(operand: Activations, letters: _Letters) -> Activations:
 
 
 def _result(left: Activations, letters: _Letters, out: str, made: Data, lengths: dict[str, int]) -> Data:
-    """``made`` along the axes of the result: those of ``left`` that stay, and channels for the new ones."""
+    """``made`` seen along the axes of the result, whose letters ``out`` are.
+
+    The kept axes lie as they do in ``left``; batch and new letters are the output channels, row-major.
+    ``lengths`` are those of the right operand's letters.
+    """
     k = prod(lengths[letter] for letter in letters.new)
     axes = dict(zip(letters.kept, _axes(left, letters.kept), strict=True))
     inner = k * prod(lengths[letter] for letter in letters.batch)
@@ -187,6 +226,7 @@ def _result(left: Activations, letters: _Letters, out: str, made: Data, lengths:
 def _with_activations(
     builder: Builder, name: str, operands: tuple[Activations, Activations], out: str
 ) -> Data:
+    """The layer of two activations: each sample has weights of its own, which another layer computes."""
     left, right = operands
     right = _for_every_head(left, right)
     letters = _letters(left, right, out)
@@ -212,7 +252,12 @@ def _with_activations(
 
 
 def _for_every_head(left: Activations, right: Activations) -> Activations:
-    """The right operand with an axis for every head that it is broadcast to."""
+    """The right operand with the heads along which the left one alone moves, each showing the same elements.
+
+    Heads are channels of the left operand. Kept letters must be rows, so a head that only the left operand
+    has cannot be kept: with a digit that does not move (stride 0) the right one has it, too, and it becomes a
+    batch letter.
+    """
     for letter, axis in zip(left.letters, known_axes(left.data), strict=True):
         if letter != "." and letter not in right.letters and axis and {one.dim for one in axis} == {"C"}:
             times = prod(one.size for one in axis)
@@ -224,9 +269,10 @@ def _for_every_head(left: Activations, right: Activations) -> Activations:
 
 
 def _weights(builder: Builder, name: str, right: Activations, letters: _Letters) -> Parts:
-    """Activations as weights: a channel for each output of a head, a row for each input.
+    """The channels that are read as weights, in the order of heads, then of the outputs of a head.
 
-    Heads that share them (Expand) have the same channels.
+    A channel holds the weights of one output, a row those of one input of the head. Where several heads share
+    weights (Expand), their channels are listed again for each.
     """
     right = right._replace(data=builder.as_rows(right.data))
     if _dims(right, letters.batch + letters.summed) <= {"C", ""} and _dims(right, letters.new) <= {"H"}:

@@ -1,4 +1,9 @@
-"""The layers that need no products, and how the channels that layers read are put in order."""
+"""Layers without products: element-wise functions, sums, pooling, copies, transposes, table look-ups.
+
+Every method of :class:`Builder` adds the drafts that it needs and says where the elements of the result lie.
+What a reader has to know is the order of channels. A layer may compute its outputs in another order than the
+operator states if its inputs are then few whole slices; the result's ``parts`` list them in the stated order.
+"""
 
 from __future__ import annotations
 
@@ -31,18 +36,18 @@ from costmodel.workload.digits import Digit, Digits, merged
 
 
 class Builder:
-    """Collects drafts in topological order; every method returns what the draft that it adds computes."""
+    """Collects drafts in topological order; every method returns the outputs of the draft that it adds."""
 
     def __init__(self) -> None:
         self.drafts: list[Draft] = []
 
     def add(self, draft: Draft) -> Parts:
-        """The outputs of the draft, which becomes a layer."""
+        """The outputs of the draft, which is added to the list."""
         self.drafts.append(draft)
         return (Slice(len(self.drafts) - 1, 0, draft.k),)
 
     def whole(self, data: Data) -> tuple[int, Draft] | None:
-        """The draft whose outputs ``data`` are, all of them; None where it is not one."""
+        """Number and draft whose outputs ``data`` are, all of them in order; None if there is none."""
         if len(data.parts) != 1 or data.external:
             return None
         (part,) = data.parts
@@ -50,10 +55,12 @@ class Builder:
         return (part.draft, draft) if part.k == draft.k and (draft.h, draft.w) == (data.h, data.w) else None
 
     def each_channel(self, parts: Parts, draft_of: Callable[[Parts], Draft], outputs: int = 1) -> Parts:
-        """The outputs of a draft that computes ``outputs`` channels from every one of ``parts``.
+        """The outputs, in the order of ``parts``, of a draft with ``outputs`` channels for each channel read.
 
-        It may as well compute them in the order in which others compute its inputs, which keeps these whole;
-        who reads its outputs then reads them in the order of ``parts``.
+        ``draft_of`` makes the draft from the channels that it reads. They are sorted in the order in which
+        other drafts compute them where that makes fewer slices, and so fewer layers cut in parts; also where
+        the network's input is among them, which a layer has first. The outputs are then picked in the order
+        of ``parts``.
         """
         if sorted_already(parts):
             return self.add(draft_of(parts))
@@ -67,9 +74,10 @@ class Builder:
         return picked(self.add(draft_of(sorted_parts)), chosen)
 
     def pointwise(self, name: str, data: Data, foldable: bool) -> Data:
-        """An element-wise function; a chain of them is one layer on what the first one reads.
+        """An element-wise function of one operand. A chain of them is one layer, on what the first one reads.
 
-        But not with activations before a normalisation: those may be done where their input is computed.
+        A normalisation does not join the activation function before it, which is foldable: that one costs
+        nothing where the layer before it does it.
         """
         if data.statistic or (data.external and foldable):
             return data
@@ -87,13 +95,21 @@ class Builder:
         return replace(data, parts=self.each_channel(data.parts, draft))
 
     def statistic(self, data: Data) -> Data:
-        """A number a position of what ``data`` is computed from element by element."""
+        """One number for each row and column, of the channels from which ``data`` follows element by element.
+
+        The variance of x is a mean of (x - mean)^2: it is recorded as a statistic of x, and the layers in
+        between are dropped if nothing else reads them.
+        """
         found = self.whole(data)
         parts = found[1].inputs if found and found[1].pointwise else data.parts
         return Data(parts, data.h, data.w, statistic=True)
 
     def combined(self, name: str, operands: Sequence[Data]) -> Data:
-        """Arithmetic on operands of one shape, or on one and a number for each of its channels."""
+        """Arithmetic on operands of one shape, or on one operand and a number for each of its channels.
+
+        Statistics, and operands that follow from another one element by element, are no operands of their
+        own: x * sigmoid(x) or (x - mean) / deviation is one element-wise function of x.
+        """
         distinct = self._distinct([data for data in operands if not data.statistic])
         whole = len(distinct) == len(operands)
         if len(distinct) <= 1:
@@ -112,7 +128,7 @@ class Builder:
         raise InputError("", "operands of one shape", [data.shape for data in distinct])
 
     def _distinct(self, operands: Sequence[Data]) -> list[Data]:
-        """Operands that do not follow from another one element by element."""
+        """The operands without those that follow element by element from another one among them."""
         found: dict[Parts, Data] = {}
         for data in operands:
             draft = self.whole(data)
@@ -123,12 +139,17 @@ class Builder:
         return list(found.values())
 
     def _of(self, statistic: Data, operands: Sequence[Data]) -> bool:
+        """Whether the statistic is of the operands, or of what they are computed from directly."""
         bases = {part.draft for data in operands for part in data.parts}
         bases |= {part.draft for data in operands if (own := self.whole(data)) for part in own[1].inputs}
         return {part.draft for part in statistic.parts} <= bases
 
     def _sum(self, name: str, operands: Sequence[Data]) -> Data:
-        """Operands that lie alike: their channels may all be taken in the order of the first one's."""
+        """The sum of operands that lie alike.
+
+        The channels of all may be reordered in the same way: in the order of the first one's drafts, where
+        that makes fewer slices in all. The network's input comes first, as a layer's inputs have it.
+        """
         first, *others = sorted(operands, key=lambda data: not data.external)
         k, h, w = first.shape
         each = [data.parts for data in (first, *others)]
@@ -144,7 +165,7 @@ class Builder:
         return replace(first, parts=picked(made, sorted(range(k), key=order.__getitem__)))
 
     def _scaled(self, name: str, data: Data, scale: Data) -> Data:
-        """A number for each channel: a convolution of every channel with one activation as its weight."""
+        """Each channel times a number of its own: depthwise, 1 x 1, with activations as weights."""
         k, h, w = data.shape
         made = self.add(Draft(name, "groupconv", k, h, w, data.parts, h, w, groups=k, weights=scale.parts))
         return replace(data, parts=made)
@@ -161,8 +182,10 @@ class Builder:
         return Data(self.each_channel(data.parts, draft), h, w)
 
     def plain(self, name: str, data: Data) -> Data:
-        """The value with the constants around it as rows and columns of its own, and without those that are
-        cut off: through a copy.
+        """The value with its padding made real: a copy that has the constant rows and columns around it, and
+        lacks those that are cut off.
+
+        The copy is a pooling with windows of one element, of which some lie in the padding.
         """
         if not any(data.padding):
             return data
@@ -175,10 +198,11 @@ class Builder:
         return replace(copy, axes=tuple(map(merged, axes)))
 
     def under(self, name: str, data: Data, windows: Sequence[Windows]) -> tuple[Data, Windows, Windows]:
-        """An image as windows over its spatial axes read it, and these as windows over its rows and columns.
+        """An image and the windows that read it, over the rows and over the columns of its box.
 
-        Padding that waits for them is theirs. Rows that were cut off stay out of their reach: where the
-        windows reach over the edges themselves, a copy without these rows comes before.
+        ``windows`` are over its spatial axes. Padding of the image becomes padding of the windows. Where rows
+        are cut off (negative padding) and the windows have padding of their own, they would read the rows
+        that are cut off instead of constants: a copy without these rows comes before.
         """
         lengths = data.sizes[2:]
         within = all(one.before <= 0 and one.extent <= n for one, n in zip(windows, lengths, strict=True))
@@ -193,10 +217,11 @@ class Builder:
     def part(
         self, name: str, data: Data, chosen: Sequence[tuple[int, Sequence[int]]], waits: bool = False
     ) -> Data:
-        """The elements at some indices of some axes.
+        """The elements at some indices of some axes; ``chosen`` are (axis, indices).
 
-        Rows and columns that are not the first come through a copy; or, if they follow one another and the
-        value ``waits``, whoever reads it leaves the others out.
+        Channels, and the first rows or columns, need no layer. Other rows and columns are copied. But where
+        they follow one another and ``waits``, they become negative padding instead, and the windows that read
+        the value leave the others out.
         """
         cuts: dict[str, tuple[int, Windows]] = {}
         for axis, indices in chosen:
@@ -229,8 +254,10 @@ class Builder:
         return replace(copy, axes=tuple(axes))
 
     def stacked(self, name: str, pieces: Sequence[tuple[Data | None, int]], axis: int) -> Data:
-        """Rows or columns one after the other along an axis, so many each: copies in which the
-        others' rows are empty, then their sum. Constants (None) need no layer.
+        """Values one after the other along an axis of rows or columns.
+
+        ``pieces`` are the values with their numbers of rows (columns). Each is copied into a box of all rows,
+        in which the rows of the others are padding, and the copies are summed. Constants (None) need no copy.
         """
         start, copies = 0, list[Data]()
         total = sum(count for _, count in pieces)
@@ -246,7 +273,10 @@ class Builder:
         return copies[0] if len(copies) == 1 else self._sum(name, copies)
 
     def _copied(self, name: str, data: Data, axis: int, part: tuple[int, int, int], along_rows: bool) -> Data:
-        """``count`` rows (columns) from ``start`` on among ``total``, all others constant."""
+        """A copy of ``data`` as rows (columns) ``start`` to before ``start + count`` of ``total``.
+
+        ``part`` is (start, count, total). All other rows are constants.
+        """
         start, count, total = part
         steps = known_axes(data)[axis]
         if steps not in ((), (Digit(count, 1, "H" if along_rows else "W"),)) or (
@@ -260,9 +290,11 @@ class Builder:
         return replace(self.pool(name, data, rows, columns), axes=tuple(axes))
 
     def as_rows(self, data: Data) -> Data:
-        """An image as a sequence of its positions: only patches of the network's input can be made so.
+        """An image as a sequence: its positions, row by row, become rows, and there is one column.
 
-        No other layer may read the patches as rows and columns.
+        That can be done to the network's input, and to patches of it (a convolution whose stride is its
+        filter): the draft of the patches is replaced by a product of rows, which reads the input as one row
+        for each patch. No other draft may read the patches as an image.
         """
         if data.w == 1:
             return data
@@ -284,12 +316,15 @@ class Builder:
         return replace(data, h=rows, w=1, axes=axes)
 
     def looked_up(self, name: str, width: int, rows: int) -> Data:
-        """Rows of a table in DRAM."""
+        """``rows`` rows of a table in DRAM, of ``width`` channels each: a copy of a part of the input."""
         made = self.add(Draft(name, "ptp", width, rows, 1, (Slice(EXTERNAL, 0, width),), rows, 1))
         return rows_of_channels(made, rows)
 
     def transposed(self, name: str, data: Data, heads: int = 1) -> Data:
-        """Rows as channels and channels as rows, in each of ``heads`` parts of the channels."""
+        """Rows as channels and channels as rows, within each of ``heads`` equal parts of the channels.
+
+        One transposing layer for each head: a transpose exchanges all rows and channels of what it reads.
+        """
         if data.w != 1 or data.k % heads:
             raise InputError("", f"rows of channels in {heads} equal parts", data.shape)
         width, parts = data.k // heads, list[Slice]()
@@ -305,7 +340,11 @@ class Builder:
 
 
 def _turned(digit: Digit, width: int, rows: int) -> Digit:
-    """Where a digit leads once the channels of a head and the rows are exchanged."""
+    """The digit once rows and channels are exchanged in each head, of ``width`` channels and ``rows`` rows.
+
+    A digit over rows now moves along channels. One within a head's channels moves along rows. One over heads
+    stays a digit of channels, whose step is now as long as the head has rows.
+    """
     size, stride, dim = digit
     if dim == "H":
         return Digit(size, stride, "C")
@@ -315,7 +354,7 @@ def _turned(digit: Digit, width: int, rows: int) -> Digit:
 
 
 def _evenly(indices: Sequence[int]) -> tuple[int, int] | None:
-    """First index and step of indices that rise evenly; None for others."""
+    """The first of evenly rising indices, and the step between them; None for any others."""
     if not indices:
         return None
     step = indices[1] - indices[0] if len(indices) > 1 else 1
@@ -324,13 +363,16 @@ def _evenly(indices: Sequence[int]) -> tuple[int, int] | None:
 
 
 def _stretched(digit: Digit, lengths: dict[str, tuple[int, int]]) -> Digit:
-    """A digit over a whole dim as one over the dim's new length."""
+    """The digit, with the dim's new length if it is one over the whole dim.
+
+    ``lengths``: of each dim the old and the new length.
+    """
     was, now = lengths.get(digit.dim, (0, 0))
     return Digit(now, 1, digit.dim) if digit.dim in lengths and digit.size == was else digit
 
 
 def _along_one_dim(data: Data) -> tuple[Digits, ...] | None:
-    """The axes once the columns of a row follow one another as rows."""
+    """The axes of an image whose positions are numbered row by row as rows; None if they are not known."""
     if data.axes is None:
         return None
     strides = {"H": data.w, "W": 1}

@@ -1,4 +1,9 @@
-"""Layers for a chip while they are found: they read channels of others, not yet whole layers."""
+"""Layers as they are while a network is read: they read ranges of channels of others, not whole layers.
+
+:func:`layer_graph_of` turns them into the layers of a graph. It drops those on which no result depends, folds
+activation functions into the layers before them, and cuts a layer in parts where others read only some of its
+channels, so that in the end every layer reads whole layers.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +15,12 @@ from costmodel.errors import InputError
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 
 EXTERNAL = -1
-"""The draft that stands for the network's input."""
+"""In place of a draft's number: the network's input."""
 
 
 @dataclass(frozen=True)
 class Slice:
-    """Channels ``first`` to before ``end`` of what a draft computes."""
+    """Channels ``first`` to before ``end`` of the outputs of the draft number ``draft``."""
 
     draft: int
     first: int
@@ -27,7 +32,7 @@ class Slice:
 
 
 Parts = tuple[Slice, ...]
-"""Channels side by side."""
+"""Slices side by side: the channels of a value, in their order."""
 
 
 def channels(parts: Iterable[Slice]) -> int:
@@ -52,7 +57,7 @@ def joined(parts: Iterable[Slice]) -> Parts:
 
 
 def _runs(pieces: Iterable[tuple[int, int, int]]) -> Parts:
-    """Pieces (draft, first, end) as slices, neighbouring ones of one draft as one."""
+    """Pieces (draft, first, end) as slices; pieces that follow one another in a draft become one slice."""
     found: list[list[int]] = []
     for draft, first, end in pieces:
         if found and found[-1][0] == draft and found[-1][2] == first:
@@ -74,7 +79,7 @@ def picked(parts: Iterable[Slice], chosen: Iterable[int]) -> Parts:
 
 
 def sorted_already(parts: Parts) -> bool:
-    """Whether the channels are different ones, in the order in which drafts compute them."""
+    """Whether the channels are all different, and in the order in which drafts compute them."""
     return all(
         one.draft < other.draft or (one.draft == other.draft and one.end <= other.first)
         for one, other in pairwise(parts)
@@ -82,7 +87,11 @@ def sorted_already(parts: Parts) -> bool:
 
 
 def in_any_order(parts: Parts) -> Parts:
-    """The same channels as few slices: for a layer with constant weights, which may be in any order too."""
+    """The same channels, sorted so that they are few slices.
+
+    For a layer with constant weights, which can be stored in the same order at no cost. Where a channel is
+    read twice the order stays: sorting would put equal channels next to each other, in many slices.
+    """
     if sorted_already(parts):
         return joined(parts)
     every = listed(parts)
@@ -94,10 +103,11 @@ def in_any_order(parts: Parts) -> Parts:
 
 @dataclass(frozen=True)
 class Draft:
-    """A layer for one sample as :class:`NetworkLayer` has it, which reads the channels of ``inputs``.
+    """A layer for one sample, with the fields of :class:`NetworkLayer`, that reads the channels ``inputs``.
 
-    ``weights`` are activations that it takes as weights. Element-wise ones on one operand have ``pointwise``;
-    ``foldable`` if they need no other element and may be done where their input is computed.
+    ``weights`` are the channels of activations that it takes as weights. ``pointwise``: it is a function of
+    one operand, of the same shape (softmax included). ``foldable``: each result follows from one element, so
+    that the layer that computes the operand can do it as well.
     """
 
     name: str
@@ -122,7 +132,7 @@ class Draft:
     foldable: bool = False
 
     def inputs_of(self, first: int, end: int) -> Parts:
-        """What output channels ``first`` to before ``end`` are computed from."""
+        """The input channels from which output channels ``first`` to before ``end`` are computed."""
         if self.kind in ("conv", "fc"):
             return self.inputs
         if self.kind == "groupconv":
@@ -135,9 +145,10 @@ class Draft:
 
 
 def layer_graph_of(name: str, drafts: list[Draft], results: Iterable[Slice]) -> LayerGraph:
-    """The layers that ``results`` depend on, activations folded into the layers before them where possible.
+    """The layers on which ``results`` depend.
 
-    A layer of which others read only some channels becomes one layer for each such part.
+    Activation functions are folded into the layers before them where possible. A layer of which others read
+    only some channels becomes one layer for each such range; these are named ``NAME[0]``, ``NAME[1]``, ...
     """
     kept = _folded(drafts, [part for part in results if part.draft != EXTERNAL])
     cuts = _cuts(name, kept)
@@ -153,14 +164,18 @@ def layer_graph_of(name: str, drafts: list[Draft], results: Iterable[Slice]) -> 
 
 
 def _folded(drafts: list[Draft], results: list[Slice]) -> dict[int, Draft]:
-    """Drafts by number without those that nothing depends on, and without activations that are folded."""
+    """The drafts that stay, by number: results depend on them, and they are not folded.
+
+    A draft is folded if it is foldable and nothing else reads its inputs, neither another draft nor a result.
+    Whoever reads a folded draft then reads the channels that it was folded into.
+    """
     kept = _needed(drafts, results)
     reads: dict[int, list[tuple[int, Slice]]] = {index: [] for index in (*kept, EXTERNAL)}
     for index, draft in kept.items():
         for part in (*draft.inputs, *draft.weights):
             reads[part.draft].append((index, part))
     for part in results:
-        reads[part.draft].append((len(drafts), part))
+        reads[part.draft].append((len(drafts), part))  # a reader that is no draft
     found: dict[int, Draft] = {}
     folded: dict[int, Parts] = {}
     for index, draft in kept.items():
@@ -181,6 +196,7 @@ def _read_by(index: int, part: Slice, reads: Iterable[tuple[int, Slice]]) -> boo
 
 
 def _needed(drafts: list[Draft], results: list[Slice]) -> dict[int, Draft]:
+    """The drafts on which ``results`` depend, by number."""
     needed = {part.draft for part in results}
     for index in range(len(drafts) - 1, -1, -1):
         if index in needed:
@@ -197,9 +213,11 @@ def _through(folded: dict[int, Parts], parts: Parts) -> Parts:
 
 
 def _cuts(name: str, drafts: dict[int, Draft]) -> dict[int, set[int]]:
-    """Where the outputs of drafts are cut, as their readers need it; cuts go on to what the parts read.
+    """For every draft the channels before which its outputs are cut, so that all reads are of whole parts.
 
-    A group that is cut is cut off from the others, too: its parts are layers that read all of its inputs.
+    Drafts are visited from the last one back: a part of a pooling reads only some input channels, so that a
+    cut of a draft may cut its producers. Where a cut goes through a group of a convolution, the group is also
+    cut off from its neighbours: a layer that computes a part of a group reads all inputs of that group alone.
     """
     cuts: dict[int, set[int]] = {index: set() for index in (*drafts, EXTERNAL)}
     for index in reversed(drafts):
@@ -222,7 +240,10 @@ def _cuts(name: str, drafts: dict[int, Draft]) -> dict[int, set[int]]:
 def _layer(
     draft: Draft, suffix: str, piece: tuple[int, int], numbers: dict[tuple[int, int], int]
 ) -> NetworkLayer:
-    """The layer that computes channels ``piece`` of a draft, from layers by (draft, first channel)."""
+    """The layer that computes channels ``piece`` (first, end) of a draft.
+
+    ``numbers``: those of the layers so far, by the draft and the first channel of the part they compute.
+    """
     first, end = piece
     inputs, weights = draft.inputs_of(first, end), taken(draft.weights, first, end)
     groups = max(draft.groups * (end - first) // draft.k, 1)

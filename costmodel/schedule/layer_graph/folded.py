@@ -1,4 +1,10 @@
-"""Products between whose operands a file has folded views away: what shapes prove about them."""
+"""Products whose file leaves out the views in front of them: what the shapes prove about the operands.
+
+Operator graphs in JSON may drop the reshapes, transposes and slices between a value and the product that
+reads it, so the letters of :mod:`~costmodel.schedule.layer_graph.contraction` cannot be assigned. What is
+known is the loop nest (dims B, M, N and K) and the box of each operand, C channels x H rows x W columns. Each
+function here looks for a reading of the box that has the nest's numbers, and refuses what stays ambiguous.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +19,10 @@ from costmodel.workload.network import Layer, Node
 
 
 def described(data: Data, shape: Shape, heads: int = 1) -> Data:
-    """What a folded product computes along the axes that ``shape`` proves; without axes if it proves none.
+    """What a folded product computes, with the axes that the shape of the result proves.
 
-    Rows of channels; or, of several heads, heads of rows of channels.
+    These are (positions, channels); or, of several ``heads``, (heads, positions, channels of a head). Any
+    other shape leaves the axes unknown (None).
     """
     last = shape[-1] if shape else 0
     if heads == 1 or last == data.k:
@@ -30,16 +37,24 @@ def described(data: Data, shape: Shape, heads: int = 1) -> Data:
 
 
 def folded_rows(data: Data, shape: Shape) -> Data:
-    """An image that an operator reads as (1, positions, channels), the view in between folded away."""
+    """An image as (1, positions, channels), where an operator reads it in this ``shape`` and the view in
+    between is folded away. Any other value stays as it is.
+    """
     if data.axes is None or data.sizes == shape or shape != (1, data.h * data.w, data.k):
         return data
     return rows_of_channels(data.parts, data.h, data.w)
 
 
 def folded_linear(builder: Builder, node: Node, layer: Layer, data: Data, output: Shape) -> Data:
-    """A product with constant weights: of every row, of the whole image, or across the rows."""
+    """The layer of a product with constant weights and one head, of ``layer``'s dims M, N and K.
+
+    The branches below are the readings of the operand, tried in this order: the whole image as one row of K
+    elements; every position as a row of K channels; some of more such rows, the others cut off by a slice;
+    every channel as a row of K elements, which needs a transposing layer.
+    """
     name, data = node.name, in_order_if_known(data)
     m, n, k = (layer.sizes[dim] for dim in "MNK")
+    # constants on the right leave M as the rows of activations; constants on the left make them N
     for rows, outputs in ((m, n), (n, m)):
         if data.external and data.elements == k * rows:
             data = Data((Slice(EXTERNAL, 0, k),), rows, 1)
@@ -54,6 +69,7 @@ def folded_linear(builder: Builder, node: Node, layer: Layer, data: Data, output
             return described(Data(made, data.h, data.w), output)
         if data.k == k and data.w == 1 and data.h > rows:
             first = _first_rows(node, data.h, rows)
+            # negative padding: the first window begins ``first`` rows further down
             made = builder.add(
                 Draft(name, "conv", outputs, rows, 1, data.parts, first + rows, 1, pad_h=-first)
             )
@@ -66,7 +82,10 @@ def folded_linear(builder: Builder, node: Node, layer: Layer, data: Data, output
 
 
 def _first_rows(node: Node, have: int, rows: int) -> int:
-    """Where the rows begin that a slice in front of the product takes, which the file folds away."""
+    """The first of the ``rows`` rows, out of ``have``, that the product reads; the node must state it.
+
+    The slice in front of the product is folded away, and shapes do not say where it begins.
+    """
     if "row" not in node.attributes:
         remedy = (
             "State the first of them as the attribute row of the node, or export the graph with its views"
@@ -81,7 +100,11 @@ def _first_rows(node: Node, have: int, rows: int) -> int:
 def folded_matmul(
     builder: Builder, node: Node, layer: Layer, operands: tuple[Data | None, Data | None], output: Shape
 ) -> Data:
-    """A product for every head, of activations or with constant weights for each head."""
+    """The layer of a product of two activations, or of one with constant weights for each of several heads.
+
+    The node's attribute ``transposed`` says whether its second operand is keys, whose channels are summed
+    over; without it the shapes must tell.
+    """
     left, right = (data if data is None else in_order_if_known(data) for data in operands)
     keys = None
     if "transposed" in node.attributes:
@@ -95,11 +118,16 @@ def folded_matmul(
 
 
 def _described_heads(data: Data, layer: Layer, output: Shape) -> Data:
+    # each head has N channels, so this is the number of heads even where query heads share keys
     return described(data, output, data.k // layer.sizes["N"])
 
 
 def _unpacked(layer: Layer, left: Data, right: Data) -> tuple[Data, Data]:
-    """Both operands of a product, where queries, keys and values may be packed in one."""
+    """Both operands of a product, cut out of a value in which queries, keys and values may be packed.
+
+    Such a value has the channels of the queries first, then as many of the keys, then of the values. The
+    product of scores reads it twice; the product of weighted values reads it as its second operand.
+    """
     heads = layer.sizes.get("B", 1)
     queries, values = heads * layer.sizes["K"], heads * layer.sizes["N"]
     if left == right and left.k == 3 * queries:
@@ -116,14 +144,17 @@ def _cut(data: Data, first: int, end: int) -> Data:
 def folded_heads(
     builder: Builder, name: str, layer: Layer, left: Data, right: Data | None, keys: bool | None = None
 ) -> Data:
-    """A product for every head: rows of ``left`` with ``right`` as weights (None: constant ones).
+    """A layer that multiplies, for every head, M rows of K channels of ``left`` with the head's weights.
 
-    ``keys``: whether channels of ``right`` are summed over; None: as the shapes have it.
+    The weights are ``right``, or constants where that is None: K x N for each head. The outputs are N
+    channels a head. ``keys``: whether the channels of ``right`` are summed over (true) or its rows (false);
+    None: as the shapes tell.
     """
     sizes = layer.sizes
     heads, m, n, k = sizes.get("B", 1), sizes["M"], sizes["N"], sizes["K"]
     if left.k % (heads * k) == 0 and left.k * left.h * left.w == heads * m * k:
-        # consecutive query heads share one as weights; here each has channels of its own
+        # Consecutive query heads that share a key-value head are rows of one product in the nest (M). On a
+        # chip each query head has channels of its own: as many heads as ``left`` has groups of K channels.
         m, heads = left.h * left.w, left.k // k
     if left.external and left.elements == heads * m * k:
         left = Data((Slice(EXTERNAL, 0, heads * k),), m, 1)
@@ -140,9 +171,10 @@ def folded_heads(
 def _weights(
     builder: Builder, name: str, sizes: tuple[int, int, int], right: Data, keys: bool | None
 ) -> Parts:
-    """Activations as weights: a channel for each output (N) of a head, a row for each input (K).
+    """The channels of ``right`` that are read as weights: a channel is an output (N), a row an input (K).
 
-    ``sizes``: heads, N and K.
+    ``sizes``: heads, N and K. Keys lie the other way round, N rows of K channels, and pass through a
+    transposing layer. Where N = K both readings fit, and the node must say which one is meant.
     """
     heads, n, k = sizes
     if right.external:
@@ -164,14 +196,17 @@ def _weights(
 
 
 def _repeats(data: Data, heads: int, width: int, rows: int) -> int:
-    """How many heads share each part of ``width`` channels and ``rows`` rows; 0 if ``data`` has no such."""
+    """How many of ``heads`` share each part of ``data``, of ``width`` channels and ``rows`` rows.
+
+    0 where ``data`` does not consist of such parts, or of a number of them that does not divide the heads.
+    """
     if data.h != rows or data.k % width or heads % (data.k // width):
         return 0
     return heads // (data.k // width)
 
 
 def _repeated(data: Data, heads: int, times: int) -> Parts:
-    """The parts of the heads, each for so many heads one after the other."""
+    """The channels of ``data`` for all heads: each part is listed for ``times`` consecutive heads."""
     if times == 1:
         return data.parts
     width = data.k * times // heads

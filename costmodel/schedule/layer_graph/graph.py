@@ -14,7 +14,10 @@ from costmodel.workload.network import Layer, Role, Tensor, convolution
 KINDS = ("conv", "fc", "groupconv", "pool", "eltwise", "ptp", "transpose")
 """Kinds of layers; ``ptp`` is an element-wise function of one operand."""
 Part = Literal["forward", "error", "update"]
-"""What a layer of a training step is for; all layers of an inference are ``forward``."""
+"""What a layer of a training step computes: outputs, errors of inputs or gradients of weights.
+
+All layers of an inference are ``forward``.
+"""
 Channels = tuple[int, int]
 """Channels of a layer's outputs, from the first to before the second."""
 _ROLES: dict[Part, dict[str, Role]] = {
@@ -22,11 +25,11 @@ _ROLES: dict[Part, dict[str, Role]] = {
     "error": {"Outputs": "inputs", "Inputs": "outputs"},
     "update": {"Outputs": "weights", "Weights": "outputs"},
 }
-"""Roles that the tensors of a forward loop nest have in the nests of its gradients."""
+"""By part, the tensors of a forward loop nest whose role is another in that part's nest, with that role."""
 
 
 class LayerBytes(NamedTuple):
-    """Bytes of the tensors of a batch of a layer, without padding."""
+    """Bytes that the tensors of a layer take for a batch, padding not counted."""
 
     inputs: int
     weights: int
@@ -35,14 +38,18 @@ class LayerBytes(NamedTuple):
 
 @dataclass(frozen=True)
 class NetworkLayer:
-    """One layer for one sample: outputs K x H x W of int8 from C input channels in all, filters R x S.
+    """One layer for one sample: ``k`` x ``h`` x ``w`` outputs of one byte (int8) from ``c`` input channels.
 
-    ``operands`` is how many inputs an element-wise layer has; ``order`` says which input dim (C, H, W) each
-    output dim of a transpose is. Inputs are ``external_c`` channels of the network's input, then those of
-    ``producers`` (indices) in that order; ``weight_producers`` compute what a product of activations takes as
-    weights. ``channels``: which of each producer are read, then of each weight producer (all if it is empty).
-    ``input_h``, ``input_w`` are without padding. ``pad_h`` is the padding above the first row, from which
-    that below the last one follows; if it is negative, the first window begins so many rows further down.
+    - ``kind`` is one of :data:`KINDS`; ``r`` x ``s`` is the filter or window, and ``c`` and ``k`` are totals
+      of all ``groups``.
+    - ``input_h`` and ``input_w`` are the rows and columns of the input, without padding. ``pad_h`` is the
+      padding above the first row, and ``pad_w`` that left of the first column; what lies below and to the
+      right follows. If negative, the first window begins that many rows (columns) inside the input.
+    - ``operands`` is the number of inputs of an element-wise layer, whose ``c`` is ``operands`` times ``k``.
+    - ``order`` says of each output dim (C, H, W) of a transpose which input dim it is.
+    - The input channels are ``external_c`` channels of the network's input, then those of ``producers``,
+      which are positions in the graph's layers. ``weight_producers`` compute the weights of a product of two
+      activations. ``channels`` are those read of each producer, then of each weight producer; empty: all.
 
     Layers of a training step: an ``error`` computes the errors of its forward layer's inputs from those of
     its outputs. Where it :attr:`scatters`, filter and stride are the forward layer's. An ``update`` has its
@@ -91,11 +98,11 @@ class NetworkLayer:
 
     @property
     def scatters(self) -> bool:
-        """Whether each input adds into a window of outputs. No forward layer does so.
+        """Whether each input adds into a window of outputs, where a forward layer reads a window of inputs.
 
-        The errors of these layers do: pooling, strided convolutions, convolutions with fewer rows or columns
-        of outputs than of inputs, and layers that flatten rows and columns. Errors of all other layers are
-        computed as forward layers are, each output from a window of inputs.
+        This is so for the errors of pooling, of strided convolutions, of convolutions whose outputs have
+        other rows or columns than their inputs, and of layers that flatten rows and columns. Errors of all
+        other layers are computed as forward layers are.
         """
         if self.part != "error" or self.kind not in ("conv", "groupconv", "fc", "pool"):
             return False
@@ -117,10 +124,10 @@ class NetworkLayer:
 
     @property
     def computed(self) -> tuple[int, int]:
-        """Rows and columns of outputs that are computed.
+        """How many rows and how many columns of outputs are computed.
 
-        A layer that scatters computes those that a window reaches. The others are zero in every training
-        step, so that no step has to write them.
+        All, but for a layer that scatters: it computes those that some window reaches. The others are zero in
+        every training step, so no step has to write them.
         """
         if not self.scatters:
             return self.h, self.w
@@ -128,19 +135,19 @@ class NetworkLayer:
         return rows, _under_windows(self.input_w, self.s, self.stride_w, self.pad_w, self.w)
 
     def nest(self, batch: int) -> Layer:
-        """A layer with products as a loop nest of Weights, Inputs (padded) and Outputs; else InputError.
+        """A layer with weights as a loop nest of Weights, Inputs (padded) and Outputs; else InputError.
 
         The nest of an update, or of an error that scatters, is the forward layer's: each tensor keeps its
         name and has the role that it plays here. Where a layer that scatters has windows further apart than
         they are long, no window reaches the outputs between them: these stay zero, and the nest leaves them
-        out by a shorter stride. With activations as weights every sample has weights of its own, so that a
-        sample is a group.
+        out by a shorter stride. With activations as weights each sample has weights of its own: the nest has
+        the samples as groups, not as N.
         """
         if not self.has_weights:
             raise InputError(f"layer {self.name}", "a layer with weights", self.kind, key="kind")
         changed = _ROLES[self.part] if self.needs_whole_chip else {}
         k, c, p, q, stride = self.k, self.c, self.h, self.w, (self.stride_h, self.stride_w)
-        if self.scatters:
+        if self.scatters:  # its fields are those of the error; back to those of the forward layer
             k, c, p, q = self.c, self.k, self.input_h, self.input_w
             stride = min(self.stride_h, self.r), min(self.stride_w, self.s)
         times = batch if self.weight_producers and self.part != "update" else 1
@@ -160,18 +167,19 @@ class NetworkLayer:
         return Layer(self.name, nest.dims, tensors)
 
     def compulsory_bytes(self, batch: int) -> LayerBytes:
-        """What a batch of the layer, run by itself, moves from and to DRAM if every byte moves once."""
+        """Bytes that a batch of the layer moves from and to DRAM if it runs by itself and each moves once."""
         h, w = self.computed
         inputs, outputs = self.input_bytes(batch), batch * self.k * h * w
         weights = self.k * self.group_c * self.r * self.s * self.has_weights
-        if self.part == "update":
+        if self.part == "update":  # the errors of the outputs are its weights, the weights its result
             return LayerBytes(inputs, outputs, weights)
         return LayerBytes(inputs, weights * (batch if self.weight_producers else 1), outputs)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data. ``part`` and ``channels`` are left out where they have their defaults.
+        """Plain data, without ``part`` and ``channels`` where they have their defaults.
 
-        Identities of tasks are hashes of this: a layer of an inference does not change its own by them.
+        Identities of tasks are hashes of this data. Left out, the two fields do not change the identity of a
+        layer of an inference.
         """
         added = (one for one in fields(self) if one.name in ("part", "channels"))
         unused = {one.name for one in added if getattr(self, one.name) == one.default}
@@ -186,18 +194,21 @@ class NetworkLayer:
         return cls(**{**data, **lists})
 
     def sizes(self, batch: int) -> tuple[int, int, int, int]:
-        """What is cut into parts: K, B, H, W."""
+        """The dims that a partition cuts, K, B (samples), H and W, with their sizes."""
         return self.k, batch, self.h, self.w
 
     def input_bytes(self, batch: int) -> int:
-        """Bytes of the inputs of ``batch`` samples, of the rows and columns from the first window on."""
+        """Bytes of the inputs of ``batch`` samples, without rows and columns in front of the first window."""
         rows, columns = self.input_h + min(self.pad_h, 0), self.input_w + min(self.pad_w, 0)
         return self.c * rows * columns * batch
 
     def normalized_cycles(self, vector: int, lanes: int, macs: int, vector_units: int) -> float:
-        """Cycles of one sample on one tile, whose vectors it may leave partly empty.
+        """Cycles of one sample on one tile: NPT, the normalised processing time of SET's section 3.3.2.
 
-        This is NPT, the normalised processing time of SET's section 3.3.2.
+        A tile does ``macs`` MACs a cycle, on vectors of ``vector`` input channels for ``lanes`` output
+        channels, or ``vector_units`` element operations. Input and output channels of a group are rounded up
+        to whole vectors and lanes, so that a layer may leave some of them empty; groups smaller than both run
+        side by side.
         """
         if not self.has_weights:
             return self.operations / vector_units
@@ -209,13 +220,16 @@ class NetworkLayer:
 
 
 def _under_windows(windows: int, size: int, stride: int, pad: int, length: int) -> int:
-    """How many positions, 0 to before ``length``, some window reaches; the first begins at ``-pad``."""
+    """How many of the positions 0 to before ``length`` lie in some window.
+
+    There are ``windows`` of ``size`` positions every ``stride``; the first begins at ``-pad``.
+    """
     first = {start * stride - pad for start in range(windows)}
     return len({start + offset for start in first for offset in range(size)} & set(range(length)))
 
 
 class Read(NamedTuple):
-    """Channels ``first`` to before ``end`` of what the layer number ``producer`` computes."""
+    """Channels ``first`` to before ``end`` of the outputs of the layer number ``producer``."""
 
     producer: int
     first: int
@@ -228,7 +242,7 @@ class Read(NamedTuple):
 
 @dataclass(frozen=True)
 class LayerGraph:
-    """A network's layers in topological order."""
+    """A network's layers in topological order. Producers are positions in ``layers``; checked when built."""
 
     name: str
     layers: tuple[NetworkLayer, ...]
@@ -244,7 +258,7 @@ class LayerGraph:
             raise InputError(where, "layers whose names are all different", "a name twice")
 
     def _check_channels(self, layer: NetworkLayer, where: str) -> None:
-        """Producers make up all channels and have all rows and columns that are read."""
+        """Check that producers have together all channels, and each all rows and columns, that are read."""
         inputs, weights = self.reads(layer)
         operand = layer.k if layer.kind == "eltwise" else layer.c
         if self._cut_within(inputs, layer.external_c, operand) or self._cut_within(weights, 0, layer.k):
@@ -265,7 +279,7 @@ class LayerGraph:
             raise InputError(where, expected, shape, key="wgt_prevs")
 
     def reads(self, layer: NetworkLayer) -> tuple[list[Read], list[Read]]:
-        """The outputs of others that ``layer`` has as inputs, and those that it has as weights, in order.
+        """What ``layer`` reads of other layers: its inputs, then its weights, each in the order of channels.
 
         InputError for channels that do not exist.
         """
@@ -281,7 +295,10 @@ class LayerGraph:
         return found[: len(layer.producers)], found[len(layer.producers) :]
 
     def _cut_within(self, reads: Sequence[Read], first: int, operand: int) -> bool:
-        """Whether an operand has some but not all channels of a producer next to those of another."""
+        """Whether an operand combines a part of a producer's channels with channels of another producer.
+
+        ``first`` is the channel at which the reads begin, ``operand`` the number of channels of an operand.
+        """
         for read in reads:
             behind = read.end < self.layers[read.producer].k
             if (read.first and first % operand) or (behind and (first + read.channels) % operand):
@@ -295,7 +312,7 @@ class LayerGraph:
 
     @cached_property
     def producers(self) -> dict[str, tuple[str, ...]]:
-        """Of every layer the layers whose outputs it reads, weights included: what an RA tree needs."""
+        """By layer, the layers whose outputs it reads as inputs or as weights, by name: for RA trees."""
         return {
             layer.name: tuple(
                 self.layers[i].name for i in sorted({*layer.producers, *layer.weight_producers})

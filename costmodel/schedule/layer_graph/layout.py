@@ -1,9 +1,11 @@
 """Where the elements of a value lie: its axes over the channels, rows and columns that layers compute.
 
-A layer computes a box of C channels x H rows x W columns. A value of the network is such a box, perhaps of
-several layers' channels side by side, whose elements an operator sees along axes of its own: an image has
-the axes (1, C, H, W), heads of attention (1, heads, rows, channels of a head). Every axis has digits
-(:mod:`costmodel.workload.digits`), each of which steps through one dim of the box; views only change digits.
+A layer computes a box of C channels x H rows x W columns. A value of the network is such a box, perhaps with
+the channels of several layers side by side. Operators see its elements along axes of their own: an image
+has the axes (1, C, H, W), heads of attention have (1, heads, rows, channels of a head). Every axis is a
+number of mixed radix (:mod:`costmodel.workload.digits`); a step of a digit moves along one dim of the box. A
+view changes digits and moves no data: with 64 channels a head, 12 heads are the digit (12, 64, "C") and the
+channels of a head the digit (64, 1, "C").
 """
 
 from __future__ import annotations
@@ -29,18 +31,21 @@ from costmodel.workload.digits import (
 )
 
 NO_PADDING = (0, 0, 0, 0)
+"""Rows above and below the box, columns left and right of it."""
 
 
 @dataclass(frozen=True)
 class Data:
     """A value of the network: ``h`` rows and ``w`` columns of the channels ``parts``, seen along ``axes``.
 
-    Every element of the box is one of the value's, once, but for digits that do not move, which have no dim.
-    ``axes`` are None where the file folds views away and shapes alone do not say which axis is which. A
-    ``statistic`` is one number for each position, of all channels together.
+    The axes reach every element of the box once; a digit without a dim does not move, and shows the same
+    elements again. ``axes`` are None where the file folds views away and shapes alone do not say which axis
+    is which. A ``statistic`` is one number for each row and column, computed from all channels; ``parts`` are
+    then the channels that it is computed from.
 
-    ``padding`` are the rows of constants above and below, then the columns left and right of the box, that
-    the value has besides; a negative number says how many rows or columns of the box the value leaves out.
+    ``padding`` are rows of constants above and below the box, then columns left and right of it, which belong
+    to the value but which no layer computes: the windows that read the value add them to their own padding. A
+    negative number counts rows or columns of the box that are not part of the value.
     """
 
     parts: Parts
@@ -56,12 +61,12 @@ class Data:
 
     @property
     def elements(self) -> int:
-        """Of the box: elements that an axis has several times count once, constants around it not at all."""
+        """Elements of the box. Those that an axis repeats count once, and padding does not count."""
         return self.k * self.h * self.w
 
     @property
     def external(self) -> bool:
-        """Whether it is the network's input, or follows from that by itself."""
+        """Whether it is the network's input, or follows from it without any layer."""
         return all(part.draft == EXTERNAL for part in self.parts)
 
     @property
@@ -83,7 +88,9 @@ class Data:
 
 
 def _padded(data: Data, axis: Digits) -> tuple[int, ...]:
-    """Whether the padding of rows (0) or of columns (1) lengthens the axis."""
+    """By which paddings the axis is lengthened: that of rows (0) where it steps through H, of columns (1)
+    where it steps through W.
+    """
     return tuple(i for i, dim in enumerate("HW") if any(digit.dim == dim for digit in axis))
 
 
@@ -96,17 +103,20 @@ def known_axes(data: Data) -> tuple[Digits, ...]:
 
 
 def image(parts: Parts, h: int, w: int) -> Data:
-    """Axes (1, channels, rows, columns)."""
+    """A box as an image, with the axes (1, channels, rows, columns)."""
     return Data(parts, h, w, ((), full("C", channels(parts)), full("H", h), full("W", w)))
 
 
 def rows_of_channels(parts: Parts, h: int, w: int = 1) -> Data:
-    """Axes (1, positions, channels)."""
+    """A box as a sequence, with the axes (1, positions, channels); rows and columns are the positions."""
     return Data(parts, h, w, ((), (*full("H", h), *full("W", w)), full("C", channels(parts))))
 
 
 def as_image(data: Data, shape: Shape) -> Data:
-    """An operand of ``shape``: (1, channels, rows, columns) or (1, channels, rows); InputError for others."""
+    """The operand as a window reads it, of ``shape`` (1, channels, rows, columns) or (1, channels, rows).
+
+    InputError where its channels are not those of the box, or its rows and columns not whole dims of it.
+    """
     c, spatial = shape[1], shape[2:]
     h, w = (*spatial, 1)[:2]
     axes = ((), full("C", c), full("H", h), full("W", w))[: len(shape)]
@@ -125,7 +135,10 @@ def as_image(data: Data, shape: Shape) -> Data:
 
 
 def spatial_dims(image: Data) -> list[Dim]:
-    """Along which dim of its box every spatial axis goes; one of length 1 along one that is left."""
+    """The dim of the box (H or W) along which each spatial axis runs.
+
+    An axis of length 1 has no digit that says so: it takes the first dim that no other axis has.
+    """
     axes = known_axes(image)[2:]
     stated = [axis[0].dim if axis else "" for axis in axes]
     left: list[Dim] = [dim for dim in ("H", "W") if dim not in stated]
@@ -133,14 +146,14 @@ def spatial_dims(image: Data) -> list[Dim]:
 
 
 def full(dim: Dim, size: int) -> Digits:
-    """A whole dim of a box as an axis."""
+    """The axis that runs along a whole dim of a box, of ``size`` channels, rows or columns."""
     return (Digit(size, 1, dim),) if size > 1 else ()
 
 
 def external(shape: Shape) -> Data:
     """The network's input: an image (samples, channels, rows, columns), or (samples, rows, channels).
 
-    Where it lies in DRAM nobody says, so its axes may be taken as any other shape's of as many elements.
+    No file says how it lies in DRAM, so any other shape with as many elements may be assumed later.
     """
     if len(shape) == 4 and shape[0] == 1:
         return image((Slice(EXTERNAL, 0, shape[1]),), *shape[2:])
@@ -154,7 +167,11 @@ def external(shape: Shape) -> Data:
 
 
 def reshaped(data: Data, shape: Shape) -> Data:
-    """The same elements in the same order under other axes; InputError where an axis would mix dims."""
+    """The same elements in the same row-major order along axes of the lengths in ``shape``.
+
+    InputError where an axis would need a part of a digit that does not divide it, even with the channels of
+    the box in the order of the axes.
+    """
     flat = merged(digit for axis in known_axes(data) for digit in axis)
     axes = regrouped(flat, shape)
     if axes is None:
@@ -175,7 +192,7 @@ def permuted(data: Data, order: Sequence[int]) -> Data:
 
 
 def expanded(data: Data, shape: Shape) -> Data:
-    """Axes of length 1, and new ones in front, with the same elements so many times."""
+    """The value broadcast to ``shape``: axes of length 1, and new ones in front, repeat its elements."""
     axes = known_axes(data)
     if len(shape) < len(axes):
         raise InputError("", f"a shape of at least {len(axes)} axes", shape)
@@ -183,7 +200,7 @@ def expanded(data: Data, shape: Shape) -> Data:
 
 
 def tiled(data: Data, repeats: Sequence[int]) -> Data:
-    """Every axis so many times in a row, as ONNX's Tile has it."""
+    """Every axis repeated as a whole, as often as ``repeats`` says of it (ONNX's Tile)."""
     axes = known_axes(data)
     if len(repeats) != len(axes):
         raise InputError("", f"{len(axes)} numbers of repeats", tuple(repeats))
@@ -195,17 +212,20 @@ def tiled(data: Data, repeats: Sequence[int]) -> Data:
 
 
 def in_order(data: Data) -> Data:
-    """The box with its channels in the order in which the axes, row-major, step through them."""
+    """The same value in a box whose channels are in the order in which its axes (row-major) read them."""
     return with_order(data, [digit for axis in known_axes(data) for digit in axis if digit.dim == "C"])
 
 
 def in_order_if_known(data: Data) -> Data:
-    """The same, or as it is where the file folds away how the axes lie."""
+    """As :func:`in_order`; a value whose axes are not known stays as it is."""
     return data if data.axes is None else in_order(data)
 
 
 def with_order(data: Data, order: Sequence[Digit]) -> Data:
-    """The box with its channels in the order of ``order``: all channel digits of its axes, major first."""
+    """The same value in a box whose channels are in another order.
+
+    ``order`` are all channel digits of its axes, the slowest of the new order first.
+    """
     strides = [prod(digit.size for digit in order[i + 1 :]) for i in range(len(order))]
     if [digit.stride for digit in order] == strides:
         return data
@@ -218,9 +238,9 @@ def with_order(data: Data, order: Sequence[Digit]) -> Data:
 
 
 def selected(data: Data, axis: int, indices: Sequence[int]) -> Data:
-    """The elements at ``indices`` of an axis of channels, or the first so many of one of rows or columns.
+    """The elements at ``indices`` of an axis: any of an axis of channels, the first ones of rows or columns.
 
-    InputError for rows or columns from elsewhere: see :meth:`Builder.cropped`.
+    InputError for other rows or columns, which need a layer that copies them: see :meth:`Builder.part`.
     """
     axes = known_axes(data)
     steps = axes[axis]
@@ -231,6 +251,7 @@ def selected(data: Data, axis: int, indices: Sequence[int]) -> Data:
     if all(digit.dim == "C" for digit in steps):
         return _selected_channels(data, axis, indices)
     inner = length_of(steps[1:])
+    # An axis over several dims, of which whole steps of the slowest digit are chosen: choose in that digit.
     if len(steps) > 1 and len(indices) % inner == 0:
         outer = [indices[i] // inner for i in range(0, len(indices), inner)]
         if list(indices) == [i * inner + j for i in outer for j in range(inner)]:
@@ -247,6 +268,10 @@ def _with_axis(data: Data, axis: int, steps: Digits) -> Data:
 
 
 def _selected_channels(data: Data, axis: int, indices: Sequence[int]) -> Data:
+    """The elements at ``indices`` of an axis of channels, in a box that has no other channels.
+
+    The chosen axis is the slowest in the order of the new box's channels; all other channel digits follow.
+    """
     axes = known_axes(data)
     outer = offsets(axes[axis])
     rest = [digit for i, one in enumerate(axes) if i != axis for digit in one if digit.dim == "C"]
@@ -261,7 +286,10 @@ def _selected_channels(data: Data, axis: int, indices: Sequence[int]) -> Data:
 
 
 def _leading(data: Data, axis: int, indices: Sequence[int]) -> Data:
-    """The first rows or columns of the box, where the axis is all of them or the major digit of them."""
+    """The first rows or columns of the box, where the axis is all of them or the slowest digit of them.
+
+    The consumer then reads a smaller box out of the same layer, from its first row and column on.
+    """
     steps, count = known_axes(data)[axis], len(indices)
     if len(steps) == 1 and list(indices) == list(range(count)) and not any(data.padding):
         size, stride, dim = steps[0]

@@ -1,4 +1,4 @@
-"""The order of a layer graph's layers: those without weights directly after what they read."""
+"""Another order of a layer graph's layers: each layer without weights directly after those that it reads."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 def local_layers_next(graph: LayerGraph) -> LayerGraph:
     """The same network with each layer without weights next after the last layer whose outputs it reads.
 
-    So nn-dataflow orders them, whose vertices are a layer with weights and the local layers that follow it:
-    schedulers that cut the order into segments can have both in one. All else stays in its order.
+    This is nn-dataflow's order: its vertices are a layer with weights and the local layers that follow it. A
+    scheduler that cuts the order into segments can then have both in one segment. Layers with weights keep
+    their order.
     """
     import networkx as nx
 
@@ -23,7 +24,7 @@ def local_layers_next(graph: LayerGraph) -> LayerGraph:
     reads.add_nodes_from(range(len(graph.layers)))
     for number, layer in enumerate(graph.layers):
         reads.add_edges_from((producer, number) for producer in (*layer.producers, *layer.weight_producers))
-    order: dict[int, None] = {}  # as a list that knows what it holds
+    order: dict[int, None] = {}  # an ordered set
     for number in reads:
         if number not in order:
             _append(order, number, graph, reads)
@@ -32,7 +33,7 @@ def local_layers_next(graph: LayerGraph) -> LayerGraph:
 
 
 def _append(order: dict[int, None], number: int, graph: LayerGraph, reads: nx.DiGraph) -> None:
-    """A layer, and what can follow it without weights of its own, the first in the old order first."""
+    """Append a layer, then, depth first, consumers without weights whose producers are all in ``order``."""
     order[number] = None
     for consumer in reads.successors(number):
         ready = all(producer in order for producer in reads.predecessors(consumer))
@@ -41,6 +42,7 @@ def _append(order: dict[int, None], number: int, graph: LayerGraph, reads: nx.Di
 
 
 def _moved(layer: NetworkLayer, positions: dict[int, int]) -> NetworkLayer:
+    """The layer with its producers by their new positions."""
     producers, weights = (
         tuple(positions[number] for number in numbers)
         for numbers in (layer.producers, layer.weight_producers)

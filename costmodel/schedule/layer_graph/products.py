@@ -1,4 +1,8 @@
-"""Convolutions, matrix products and attention as layers of a chip's schedule."""
+"""Convolutions, matrix products and attention as layers of a chip's schedule.
+
+Where the axes of both operands are known, :mod:`~costmodel.schedule.layer_graph.contraction` makes the layer
+of a product; where the file folds views away, :mod:`~costmodel.schedule.layer_graph.folded` does.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +28,14 @@ from costmodel.workload.digits import Digit, Shape
 from costmodel.workload.network import Layer, Node
 
 _KNOWN_DIMS = frozenset("BMNK")
-"""What a product may have between whose operands views are folded away."""
+"""The only dims that the nest of a product may have where its operands' views are folded away."""
 
 
 class ProductOperands(NamedTuple):
-    """The two factors of a product by position: their shapes, and where they lie (None: constants)."""
+    """The two factors of a product in the node's order: the shape of each, and where its elements lie.
+
+    ``data`` is None for a constant; ``output`` is the shape of the result.
+    """
 
     shapes: tuple[Shape, Shape]
     data: tuple[Data | None, Data | None]
@@ -36,12 +43,13 @@ class ProductOperands(NamedTuple):
 
 
 def product(builder: Builder, node: Node, factors: ProductOperands, views_folded: bool) -> Data:
-    """The layer of a node with one; its second operand is constant weights or activations.
+    """Add the layer of a node that has one loop nest: a convolution or a matrix product.
 
-    ``views_folded`` as of the network.
+    One factor may be constant weights. ``views_folded`` is that of the network: whether its file leaves views
+    out, so that shapes need not mean what they say.
     """
     (layer,) = node.layers
-    if "P" in layer.sizes:
+    if "P" in layer.sizes:  # only convolutions have output rows
         return _convolution(builder, node, layer, factors)
     factors = _for_every_query_head(factors)
     letters = _letters(node, factors, views_folded)
@@ -59,7 +67,7 @@ def product(builder: Builder, node: Node, factors: ProductOperands, views_folded
 
 
 def _check_statements(node: Node) -> None:
-    """What a file states of views that it folds away must not contradict shapes without any."""
+    """Refuse attributes that speak of a folded view (``row``, ``transposed``) where the shapes show none."""
     if "row" in node.attributes:
         found = node.attributes["row"]
         raise InputError("", "no first row where all rows are read", found, "Remove it", key="row")
@@ -69,10 +77,11 @@ def _check_statements(node: Node) -> None:
 
 
 def _for_every_query_head(factors: ProductOperands, fewest: int = 2) -> ProductOperands:
-    """The second operand with each of its heads for several consecutive ones of the first, if it has fewer.
+    """The factors, the second with its heads repeated where it has fewer than the first (grouped queries).
 
-    Its expansion was folded away, as in a file whose shapes do not broadcast. ``fewest``: how many it has at
-    least; a single one is broadcast by NumPy's rules, too.
+    Each head of the second factor serves a/b consecutive heads of the first. A file whose view (Expand) is
+    folded away has such shapes, which NumPy does not broadcast. ``fewest`` is the number of heads from which
+    on this is done: a single one is left to NumPy's broadcasting (2), or repeated like all others (1).
     """
     (a, b), (left, right) = factors.shapes, factors.data
     apart = [
@@ -84,15 +93,15 @@ def _for_every_query_head(factors: ProductOperands, fewest: int = 2) -> ProductO
         return factors
     (i,) = apart
     times = a[i] // b[i]
-    axis = (*right.axes[i], Digit(times, 0, ""))
+    axis = (*right.axes[i], Digit(times, 0, ""))  # stride 0: the same head, ``times`` times in a row
     right = replace(right, axes=(*right.axes[:i], axis, *right.axes[i + 1 :]))
     return ProductOperands((a, (*b[:i], a[i], *b[i + 1 :])), (left, right), factors.output)
 
 
 def _letters(node: Node, factors: ProductOperands, views_folded: bool) -> tuple[str, str, str] | None:
-    """A letter for every axis of both operands and of the result.
+    """The einsum letters of both operands and of the result, by the operator's own rule.
 
-    None where views that the file folds away stand between the operands and the product.
+    None where views may stand between the operands and the product that the file folds away.
     """
     a, b = factors.shapes
     if any(data is not None and data.axes is None for data in factors.data) or node.kind.nest == "stated":
@@ -131,9 +140,12 @@ def _as_numpy(a: Shape, b: Shape, output: Shape) -> bool:
 def attention(
     builder: Builder, node: Node, operands: Sequence[Data], shapes: Sequence[Shape], output: Shape
 ) -> Data:
-    """Scores, softmax and weighted values of fused attention.
+    """Add the layers of fused attention: scores, softmax and weighted values.
 
-    Queries, keys and values come apart, as (queries, packed keys and values), or packed in one.
+    Queries, keys and values are three operands, two (queries; packed keys and values) or one that packs all
+    three. ``shapes`` are those of the operands, ``output`` that of the result. Three operands of known axes
+    are contractions, with letters for heads (a to h), query rows (q), key rows (k), the channels of a query
+    or key (d) and those of a value (e). Any others are taken apart by their channels.
     """
     scores, values = node.layers
     name = node.name
@@ -169,12 +181,15 @@ def attention(
 
 
 def _query_heads(layer: Layer, rows: int) -> int:
-    """How many query heads of so many rows share a key-value head: their rows are together in M."""
+    """How many query heads, of ``rows`` rows each, share a key-value head: M has the rows of all of them."""
     return layer.sizes["M"] // rows if layer.sizes["M"] % rows == 0 else 1
 
 
 def _pieces(operands: Sequence[Data], widths: Sequence[int]) -> list[Data]:
-    """Queries, keys and values in turn, one or several out of each operand; one alone may be all of them."""
+    """Queries, keys and values in turn, cut out of operands that hold one or several of them.
+
+    ``widths`` are their channels. InputError where the end of an operand is not the end of a piece.
+    """
     parts: list[Data] = []
     for data in map(in_order_if_known, operands):
         first = 0
@@ -191,6 +206,7 @@ def _pieces(operands: Sequence[Data], widths: Sequence[int]) -> list[Data]:
 
 
 def _convolution(builder: Builder, node: Node, layer: Layer, factors: ProductOperands) -> Data:
+    """Add a 1-D or 2-D convolution with constant weights, of one sample and without dilation."""
     sizes = layer.sizes
     data, weights = factors.data
     if node.kind.nest == "stated":  # of a list of layers, whose tensors are in an order of their own
@@ -202,14 +218,16 @@ def _convolution(builder: Builder, node: Node, layer: Layer, factors: ProductOpe
     if sizes.get("N", 1) != 1:
         remedy = "Load it with a batch of 1: how many samples there are is the schedule's business"
         raise InputError("", "a graph for one sample", f"{sizes['N']} samples", remedy)
+    # a depthwise nest has C as its only channel dim, otherwise K and C are those of one group
     groups = sizes.get("G", 1) if "K" in sizes else sizes["C"]
     k = sizes["K"] * groups if "K" in sizes else groups
     c = sizes["C"] * groups if "K" in sizes else groups
     axes = 2 if node.kind.nest == "stated" else len(factors.output) - 2
-    names = (("P", "R"), ("Q", "S"))[-axes:]
+    names = (("P", "R"), ("Q", "S"))[-axes:]  # a 1-D convolution runs along Q and S
     numbers = [_axis(layer, *pair) for pair in names]
     read = factors.shapes[0][2:]
     if node.kind.nest == "stated":
+        # a stated nest has no padding: its input is what its windows cover
         read = tuple((count - 1) * stride + size for count, size, stride in numbers)
     data = as_image(data, (1, c, *read))
     counts, filters, strides = zip(*numbers, strict=True)
@@ -224,7 +242,11 @@ def _convolution(builder: Builder, node: Node, layer: Layer, factors: ProductOpe
 def _filtered(
     builder: Builder, name: str, data: Data, windows: tuple[Windows, Windows], size: tuple[int, int]
 ) -> Parts:
-    """A convolution to ``size``: outputs and groups."""
+    """Add a convolution of the box ``data`` and return its outputs; ``size`` is (K, groups), K the total.
+
+    ``windows`` are those over rows and over columns. Constant weights can follow any order of the channels
+    that a group reads, so each group takes its channels in the order in which they are computed.
+    """
     (k, groups), (rows, columns) = size, windows
     (input_h, above), (input_w, left) = rows.reach(data.h), columns.reach(data.w)
     window = (rows.size, columns.size, rows.stride, columns.stride, above, left)
@@ -244,7 +266,10 @@ def _filtered(
 
 
 def _axis(layer: Layer, position: str, window: str) -> tuple[int, int, int]:
-    """Outputs, filter length and stride along one axis."""
+    """Number of outputs, filter length and stride along one spatial axis, out of the input's projection.
+
+    ``position`` is the dim of the outputs (P or Q), ``window`` that of the filter (R or S).
+    """
     terms = next(
         dict(axis) for t in layer.tensors if t.role == "inputs" for axis in t.axes if position in dict(axis)
     )

@@ -1,14 +1,17 @@
 """Networks as a chip's scheduler sees them: operator graphs become layer graphs for one sample.
 
-Convolutions and products become layers with weights, or with activations as weights (attention); pooling,
-sums of several operands, softmax and normalisations layers of vector units. Sequences have tokens as rows.
-Activations, batch normalisation and arithmetic with constants are done by the layer before where nobody else
-reads it, else by a layer of their own. Views are no layers: every value is known by where its elements lie,
-and every consumer reads just these, through a transposing layer where rows must become channels (the keys of
-attention, one for each head) and through a copy where rows other than the first are read.
+- Convolutions and products become layers with weights; in attention, activations are the weights.
+- Pooling, sums of several operands, softmax and normalisations become layers of vector units.
+- Activation functions, batch normalisation and arithmetic with constants are folded into the layer before
+  where no other layer reads its output; else they are a layer of their own.
+- Views (reshape, transpose, slice) are no layers. The reader knows where the elements of every value lie, so
+  that a consumer reads just these. A transposing layer comes before where rows must become channels, as for
+  the keys of attention (one for each head), and a copy where rows other than the first ones are read.
+- The tokens of a sequence are rows, and their features channels.
 
-Operator graphs in JSON may fold views away. What the shapes then prove is derived: which axis is which where
-lengths differ, and rows and channels that stay what they were. What they do not prove is refused.
+Operator graphs in JSON may fold views away, which means that they leave them out. What the shapes then prove
+is derived: which axis is which where lengths differ, and rows and channels that stay what they were. What
+they do not prove is refused.
 """
 
 from __future__ import annotations
@@ -50,11 +53,11 @@ from costmodel.workload.operators import SCHEDULED, OperatorKind, OperatorRole
 
 
 def layer_graph(network: Network) -> LayerGraph:
-    """The layers of ``network``, which is of one sample, and whose outputs each of them reads.
+    """The layers of ``network``, which must have a batch of 1, and whose outputs each of them reads.
 
-    Raises InputError naming the node that a schedule cannot have: one of an unknown operator, of three
-    spatial axes, with a dilation, that reads its input in a form that no layer here makes, or that does not
-    say which part of its input it reads.
+    Raises InputError naming the node that a schedule cannot have: one with an unknown operator, with three
+    spatial axes or with a dilation; one that reads its input in a form that no layer here makes; or one that
+    does not say which part of its input it reads.
     """
     reader = _LayerReader(network)
     for node in network.nodes:
@@ -69,12 +72,21 @@ def layer_graph(network: Network) -> LayerGraph:
     return graph
 
 
+# a statistic (one number for each position, such as a mean over channels) is no layer: the normalisation that
+# it belongs to computes it. Only what normalisations consist of may read one.
 _TAKE_STATISTICS = ("activation", "elementwise", "reduction", "view")
-_TAKE_SEVERAL = ("products", "elementwise", "concatenation")
+_TAKE_SEVERAL = (
+    "products",
+    "elementwise",
+    "concatenation",
+)  # roles with several operands that layers compute
 
 
 class _LayerReader:
-    """What every value is, node by node; None: a constant, or numbers about shapes."""
+    """Reads nodes in topological order and keeps, for every value, where its elements lie.
+
+    ``_data`` of a value is None for constants and for numbers about shapes, which no layer reads.
+    """
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -87,7 +99,7 @@ class _LayerReader:
         self.builder = Builder()
 
     def results(self) -> list[Slice]:
-        """What the network's outputs are made of, and what nobody reads."""
+        """The channels that make up the network's outputs, and the values that no node reads."""
         read = {name for node in self._network.nodes for name in node.inputs}
         ends = [
             self._data.get(value.name)
@@ -97,7 +109,7 @@ class _LayerReader:
         return [part for data in ends if data for part in data.parts]
 
     def read(self, node: Node) -> None:
-        """Make the node's layers, and say what its outputs are."""
+        """Add the node's layers, and note where the elements of its outputs lie."""
         if unmade := [name for name in node.inputs if name not in self._data]:
             raise InputError("", "first outputs of other nodes", f"others, which no layer makes: {unmade}")
         operands = [data for name in node.inputs if (data := self._data[name]) is not None]
@@ -115,7 +127,7 @@ class _LayerReader:
         self._data[value.name] = _checked(made, value, folded)
 
     def _role(self, node: Node, operands: Sequence[Data]) -> OperatorRole:
-        """What the node is; InputError for one that no schedule can have."""
+        """The role of the node's first operator; InputError for a node that no schedule can have."""
         role, head = node.kind.role, node.operator.split("+")[0]
         if node.uncounted:
             raise InputError("", "an operator whose work is known", node.uncounted.why)
@@ -132,7 +144,7 @@ class _LayerReader:
         return role
 
     def _made(self, node: Node, role: OperatorRole, operands: list[Data]) -> tuple[Data, list[str]]:
-        """What a node's first operator makes, and the operands that it leaves to those fused to it."""
+        """The result of a node's first operator, and the operands that belong to those fused to it."""
         if role == "products":
             return self._products(node, operands)
         if role == "elementwise":
@@ -142,7 +154,7 @@ class _LayerReader:
         return self._of_one(node, role, operands[0]), self._others(node)
 
     def _of_one(self, node: Node, role: OperatorRole, data: Data) -> Data:
-        """What an operator of one operand that is not constant makes."""
+        """The result of an operator that has one operand besides constants."""
         value = self._values[node.outputs[0]]
         first = next(name for name in node.inputs if self._data[name] is not None)
         view = ViewNode(node.name, node.kind, node.attributes, self._values[first].shape, value.shape)
@@ -163,13 +175,14 @@ class _LayerReader:
         return viewed(self.builder, data, view)
 
     def _others(self, node: Node) -> list[str]:
-        """Operands behind the first that the network computes or is given: for fused operators."""
+        """The operands behind the first that are not constant: they belong to fused operators."""
         found = [name for name in node.inputs if self._data[name] is not None]
         return found[1:] if len(node.kinds) > 1 else []
 
     def _products(self, node: Node, operands: list[Data]) -> tuple[Data, list[str]]:
+        """The result of a product, a convolution or fused attention, and the operands of fused operators."""
         output = self._values[node.outputs[0]].shape
-        if len(node.layers) == 2:
+        if len(node.layers) == 2:  # scores and weighted values
             names = [name for name in node.inputs if self._data[name] is not None]
             shapes = [self._values[name].shape for name in names]
             return attention(self.builder, node, operands, shapes, output), []
@@ -190,8 +203,9 @@ class _LayerReader:
         return product(self.builder, node, factors, self._network.views_folded), extra
 
     def _with_operands(self, node: Node, extra: Sequence[str]) -> list[tuple[str, OperatorKind, Data | None]]:
-        """Fused operators, by the file's names, and the operand that each takes besides what was made so far
-        (None: constants).
+        """The fused operators in their order: name in the file, kind, and second operand (None: a constant).
+
+        ``extra`` are the names of the operands that are left; element-wise operators take them in turn.
         """
         names = node.operator.split("+")[1:]
         fused = list(zip(names, node.kinds[1:], strict=True))
@@ -202,7 +216,11 @@ class _LayerReader:
         return [(name, kind, taken.get(i)) for i, (name, kind) in enumerate(fused)]
 
     def _fused(self, node: Node, step: tuple[str, OperatorKind, Data | None], made: Data) -> Data:
-        """The next operator fused to a node: on what was made so far, and perhaps an operand of its own."""
+        """The result of the next operator fused to a node, on ``made``, that of the operators before it.
+
+        ``step`` has its name, its kind and its second operand. An operand that is broadcast from the
+        network's input (a mask) counts as a constant.
+        """
         (operator, kind, operand), shape = step, self._values[node.outputs[0]].shape
         name = f"{node.name}.{operator}"
         if kind.role not in ("activation", "normalisation", "elementwise"):
@@ -214,7 +232,10 @@ class _LayerReader:
         return self.builder.pointwise(name, made, foldable=kind.role != "normalisation")
 
     def _elementwise(self, node: Node, names: Sequence[str]) -> Data:
-        """Arithmetic; operands that are broadcast from the network's input (masks) count as constants."""
+        """The result of arithmetic on the values ``names``.
+
+        Operands that are broadcast from the network's input (masks) count as constants: they cost nothing.
+        """
         value = self._values[node.outputs[0]]
         operands = [data for name in names if (data := self._data[name]) is not None]
         inner = [data for data in operands if not data.external]
@@ -226,12 +247,12 @@ class _LayerReader:
         return self.builder.combined(node.name, _alike(plain))
 
     def _pooled(self, node: Node, data: Data, view: ViewNode) -> Data:
-        """A pooling of an image, or of a sequence with its positions behind its channels."""
+        """A pooling of an image (1, channels, rows, columns), or of a sequence (1, channels, positions)."""
         if not 1 <= len(view.made) - 2 <= 2:
             raise InputError("", "one or two spatial axes", view.made)
         if len(view.read) != len(view.made):
             raise InputError("", f"an input of {len(view.made)} axes, as its result", view.read)
-        if node.pooling is None:
+        if node.pooling is None:  # adaptive: its windows divide the rows, constants around them included
             data = self.builder.plain(node.name, data)
         data = as_image(data, view.read)
         windows = self._windows(node, view)
@@ -241,7 +262,10 @@ class _LayerReader:
         return replace(made, axes=(*known_axes(data)[:2], *spatial))
 
     def _looked_up(self, node: Node, value: Value) -> Data:
-        """Rows of a constant table come from DRAM as an input does."""
+        """A look-up of rows of a constant table: a layer that reads them from DRAM, as an input.
+
+        The indices must be the network's input.
+        """
         if not all(data.external for name in node.inputs if (data := self._data[name]) is not None):
             raise InputError("", "indices that are the network's input", "indices that it computes")
         width = value.shape[-1]
@@ -249,7 +273,7 @@ class _LayerReader:
         return reshaped(made, value.shape)
 
     def _windows(self, node: Node, view: ViewNode) -> list[Windows]:
-        """Along every spatial axis: stated ones, or those that share the axis evenly."""
+        """The windows of a pooling along every spatial axis: stated ones, or those that divide it evenly."""
         lengths, counts = view.read[2:], view.made[2:]
         if node.pooling is not None:
             sizes, strides = (each(one, len(counts)) for one in (node.pooling.size, node.pooling.stride))
@@ -259,11 +283,16 @@ class _LayerReader:
         return [even_window(count, length) for count, length in zip(counts, lengths, strict=True)]
 
     def _reduced(self, node: Node, data: Data, view: ViewNode) -> Data:
-        """Means over an image or a sequence are poolings; those over channels are part of a normalisation."""
+        """The result of a reduction.
+
+        Over all rows, all columns or both it is a pooling; over all channels it is a statistic, which becomes
+        part of the normalisation that reads it.
+        """
         if data.statistic:
             return data
         data = self.builder.plain(node.name, data)
         axes, over = known_axes(data), reduced_axes(node.attributes, view.read, view.made)
+        # which of C, H and W the reduction sums over, and which stay; a dim may not be among both
         gone = {digit.dim for axis in over for digit in axes[axis]}
         kept = {digit.dim for i, axis in enumerate(axes) if i not in over for digit in axis}
         if not gone:
@@ -282,7 +311,12 @@ class _LayerReader:
         return reshaped(replace(made, axes=left), view.made)
 
     def _concatenated(self, node: Node) -> Data:
-        """Side by side: channels as they are, rows through copies that leave the others' rows empty."""
+        """Values one after the other along an axis.
+
+        Along channels that needs no layer: whoever reads them reads several layers. Along rows or columns
+        each value is copied into a box of the result's size, and the copies are summed
+        (:meth:`Builder.stacked`).
+        """
         made = self._values[node.outputs[0]].shape
         shapes = _seen_as([self._values[name].shape for name in node.inputs], node, made)
         axis = concatenation_axis(node.attributes, shapes, made)
@@ -299,6 +333,7 @@ class _LayerReader:
             found = [len(known_axes(data)) for data in operands]
             raise InputError("", f"operands of {len(made)} axes, as the result {made}", found)
         dims = {digit.dim for data in operands for digit in known_axes(data)[axis]}
+        # tokens of one row each: the axis has length 1 in every operand, so no digit says that it is rows
         single = not dims and all((data.h, data.w) == (1, 1) and data.k > 1 for data in operands)
         if dims & {"H", "W"} or single:
             counts = [shape[axis] for shape in shapes]
@@ -309,19 +344,24 @@ class _LayerReader:
         return side_by_side(operands, axis)
 
     def _split(self, node: Node, data: Data) -> None:
+        """Note where the parts of a split lie. Of every other node only the first output is followed."""
         shapes = [self._values[name].shape for name in node.outputs]
         view = ViewNode(node.name, node.kind, node.attributes, self._values[node.inputs[0]].shape, ())
         self._data.update(zip(node.outputs, split(self.builder, data, view, shapes), strict=True))
 
 
 def _one_dim(builder: Builder, data: Data, axis: int) -> Data:
-    """The value with all positions along the axis as rows, where these are rows and columns."""
+    """The value with all positions as rows, where the axis runs over rows and columns (an image's)."""
     data = in_order(data)
     return builder.as_rows(data) if len(known_axes(data)[axis]) > 1 else data
 
 
 def _seen_as(shapes: Sequence[Shape], node: Node, made: Shape) -> list[Shape]:
-    """The operands' shapes; of one that a file folds a view away of, what the others leave of the result."""
+    """The operands' shapes as a concatenation with the result ``made`` sees them.
+
+    One operand may have another number of axes, because its view is folded away: its shape is then the
+    result's, with the length along the axis that the other operands leave.
+    """
     odd = [i for i, shape in enumerate(shapes) if len(shape) != len(made)]
     if not odd:
         return list(shapes)
@@ -335,7 +375,12 @@ def _seen_as(shapes: Sequence[Shape], node: Node, made: Shape) -> list[Shape]:
 
 
 def _alike(operands: Sequence[Data]) -> list[Data]:
-    """Operands with their channels in one order; InputError where an equal position is another element."""
+    """Element-wise operands with their channels in one order, that of their axes.
+
+    The operand with the most elements says how the result lies (of two equal ones that which a layer
+    computes), and the network's input is laid out as it is. InputError where the same position in two boxes
+    is not the same element of the result.
+    """
     ordered = [data if data.statistic else in_order_if_known(data) for data in operands]
     largest = max(ordered, key=lambda data: (not data.statistic, data.elements, not data.external))
     if largest.axes is None or largest.statistic:
@@ -351,7 +396,10 @@ def _alike(operands: Sequence[Data]) -> list[Data]:
 
 
 def _lies_as(data: Data, axes: tuple[Digits, ...]) -> bool:
-    """Whether the value, broadcast to ``axes``, has elements of the same channel and position everywhere."""
+    """Whether the value has, wherever ``axes`` lead, the element of the same channel, row and column.
+
+    Its axes must be the same, or broadcast: of length 1, or missing in front.
+    """
     own = known_axes(data)
     if [axis for axis in own if axis] == [axis for axis in axes if axis]:
         return True
@@ -360,9 +408,10 @@ def _lies_as(data: Data, axes: tuple[Digits, ...]) -> bool:
 
 
 def _checked(made: Data, value: Value, views_folded: bool) -> Data:
-    """``made`` if it is all of the value, else InputError, as where a network is of several samples.
+    """``made`` if it has the value's shape, else InputError, as for a network of several samples.
 
-    Where the file folds views away, a value of as many elements may have other axes.
+    Where the file folds views away, a value of as many elements may have other axes: they become unknown
+    (None), and what reads the value must tell from shapes.
     """
     if made.statistic or not value.elements:
         return made

@@ -1,9 +1,9 @@
 """Training graphs derived from forward graphs: layers that propagate errors, and layers that update weights.
 
-A product of a forward layer pairs every weight with inputs and outputs. Propagating an error goes through
-the same pairs: it reads the outputs' errors and the weights, and adds into the inputs' errors. An update
-reads the outputs' errors and the inputs, and adds into the weights. So both are the forward loop nest with
-the roles of its tensors exchanged: equal MACs, strides and padding included.
+Every MAC of a forward layer multiplies an input with a weight and adds to an output. Propagating an error
+goes through the same triples: the error of the output times the weight adds to the error of the input. So
+does an update: the error of the output times the input adds to the gradient of the weight. Both are therefore
+the forward loop nest with the roles of its tensors exchanged, with the same MACs, strides and padding.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer, Read
 def training_graph(graph: LayerGraph, input_error: bool = False) -> LayerGraph:
     """The training step of a forward graph (section II-A): its layers, then errors backwards, then updates.
 
-    The loss and the optimiser cost nothing. Updates read forward outputs and errors from DRAM; none of them
-    is between two errors, which can so be a pipeline. Where several layers read a tensor, their errors of it
-    are summed by an element-wise layer; concatenations and their slices cost nothing. With ``input_error``
-    the error of the network's own input is computed, too, which nobody needs (KAPLA's graphs do). Raises
+    The loss and the optimiser cost nothing. Updates read forward outputs and errors from DRAM, and come after
+    all errors, so that the errors can form a pipeline. Where several layers read a tensor, an element-wise
+    layer sums their errors of it; concatenations and their slices cost nothing. With ``input_error`` the
+    error of the network's own input is computed, too: no update needs it, but KAPLA's graphs have it. Raises
     InputError for products of two activations, whose operands are not weights to update.
     """
     for layer in graph.layers:
@@ -35,7 +35,11 @@ def training_graph(graph: LayerGraph, input_error: bool = False) -> LayerGraph:
 
 @dataclass
 class _Derivation:
-    """The backward layers on the way; ``parts``: by forward layer, what its output's error is the sum of."""
+    """The derivation of a training graph, which visits the forward layers from the last to the first.
+
+    ``errors`` and ``updates`` are the layers so far. ``parts`` has, by the number of a forward layer, the
+    errors of its output that its consumers computed; their sum is its error.
+    """
 
     graph: LayerGraph
     input_error: bool
@@ -57,7 +61,10 @@ class _Derivation:
         return LayerGraph(f"{self.graph.name}.training", layers)
 
     def _whole_error(self, number: int) -> Read:
-        """The error of a layer's output; the loss overwrites the network's results with theirs."""
+        """The error of a layer's output, summed over its consumers.
+
+        A layer without consumers is a result of the network: the loss writes the error where the output was.
+        """
         layer, parts = self.graph.layers[number], self.parts.get(number, [])
         if not parts:
             return Read(number, 0, layer.k)
@@ -67,12 +74,16 @@ class _Derivation:
         return self._add(self._reading(summed, parts))
 
     def _add(self, error: NetworkLayer) -> Read:
-        """The whole output of a layer that computes an error, which is among the layers from now on."""
+        """Add a layer that computes an error, and return a read of its whole output."""
         self.errors.append(error)
         return Read(len(self.graph.layers) + len(self.errors) - 1, 0, error.k)
 
     def _propagate(self, layer: NetworkLayer, error: Read) -> None:
-        """One layer for the error of all inputs, of which a producer has its channels; or one an operand."""
+        """Add what computes the errors of a layer's inputs from the error of its output.
+
+        One layer computes them for all producers, each of which has its own channels of the result. An
+        element-wise layer has one layer for each producer instead.
+        """
         if layer.kind == "eltwise":
             for producer, first in self._firsts(layer):
                 self._propagate_operand(layer, error, producer, first % layer.k)
@@ -86,7 +97,7 @@ class _Derivation:
             self.parts.setdefault(producer, []).append(part)
 
     def _propagate_operand(self, layer: NetworkLayer, error: Read, producer: int, first: int) -> None:
-        """Of one producer of an element-wise layer: its channels of the error, which begin at ``first``."""
+        """Add the error of one producer of an element-wise layer, whose channels of it begin at ``first``."""
         operand = self.graph.layers[producer]
         if first + operand.k > layer.k:
             where, expected = f"network {self.graph.name}", f"producers of at most {layer.k} channels"
@@ -96,11 +107,12 @@ class _Derivation:
         self.parts.setdefault(producer, []).append(self._add(self._reading(computed, [part])))
 
     def _update(self, layer: NetworkLayer, error: Read) -> NetworkLayer:
+        """The update of a layer's weights, from the layer's inputs and the error of its output."""
         saved = [Read(producer, 0, self.graph.layers[producer].k) for producer in layer.producers]
         return self._reading(replace(layer, name=f"{layer.name}.update", part="update"), saved, [error])
 
     def _firsts(self, layer: NetworkLayer) -> Iterator[tuple[int, int]]:
-        """The producers of a layer, and where the channels of each begin among those of its inputs."""
+        """Each producer of a layer, with the first of its channels among the layer's input channels."""
         first = layer.external_c
         for producer in layer.producers:
             yield producer, first
@@ -109,7 +121,7 @@ class _Derivation:
     def _reading(
         self, layer: NetworkLayer, inputs: Sequence[Read], weights: Sequence[Read] = ()
     ) -> NetworkLayer:
-        """A layer with what it reads, of the forward layers and of the errors so far."""
+        """The layer with these reads, whose producers are forward layers or errors found so far."""
         layers, reads = (*self.graph.layers, *self.errors), (*inputs, *weights)
         whole = all(read == Read(read.producer, 0, layers[read.producer].k) for read in reads)
         return replace(
@@ -121,10 +133,10 @@ class _Derivation:
 
 
 def _error(layer: NetworkLayer, size: tuple[int, int]) -> NetworkLayer:
-    """What computes the errors of the inputs of ``layer``, which have ``size`` rows and columns.
+    """The layer that computes the errors of the inputs of ``layer``, which have ``size`` rows and columns.
 
-    With stride 1 and as many outputs as inputs that is a convolution, too, with the filters turned around:
-    what is padding on one side of the filter there is padding on the other side here.
+    With stride 1 and as many outputs as inputs it is a convolution, too, with its filters reversed along rows
+    and columns. So the padding before its first row is what the forward layer has behind its last one.
     """
     backward = replace(
         layer,

@@ -1,4 +1,8 @@
-"""Views of a value: reshapes, transposes, slices and the like of ONNX and of PyTorch, by their attributes."""
+"""Views of a value: reshapes, transposes, slices and the like, by the attributes that the node states.
+
+ONNX and PyTorch state the same view by different attributes; every function knows both. Where a node states
+neither, the view is still known if the shapes allow only one; else it is refused, naming what to state.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ from costmodel.workload.operators import OperatorKind
 
 
 class ViewNode(NamedTuple):
-    """A view as a node states it: of a value of shape ``read``, the result of shape ``made``."""
+    """A node that is a view, with the shape that it reads (``read``) and that of its result (``made``)."""
 
     name: str
     kind: OperatorKind
@@ -35,10 +39,11 @@ class ViewNode(NamedTuple):
 
 
 def viewed(builder: Builder, data: Data, view: ViewNode) -> Data:
-    """What a node that computes nothing makes of ``data``; InputError where it does not say enough."""
+    """The result of a view of ``data``; InputError where the node does not say enough."""
     operator = view.kind.name
     if operator in _SAME or (view.read == view.made and operator not in _MOVING):
         return data
+    # the network's input may lie in any way, so its views lie as an input of that shape does
     if data.external and not data.repeats and operator not in ("expand", "pad"):
         return external(view.made)
     if operator == "pad":
@@ -59,11 +64,11 @@ _SAME = ("identity", "dropout")
 _RESHAPES = ("reshape", "flatten", "squeeze", "unsqueeze")
 _PERMUTES = ("permute", "transpose", "t")
 _MOVING = (*_PERMUTES, "pad")
-"""Views that move elements although shapes may stay."""
+"""Views that may change where elements are without changing the shape."""
 
 
 def _permutation(view: ViewNode) -> tuple[int, ...]:
-    """Which axis of the input each axis of the result is."""
+    """For each axis of the result the axis of the input that it is."""
     attributes, axes, operator = view.attributes, len(view.read), view.kind.name
     key = "perm" if "perm" in attributes else "dims"
     if operator == "permute" and key in attributes:
@@ -79,7 +84,7 @@ def _permutation(view: ViewNode) -> tuple[int, ...]:
 
 
 def _only_permutation(view: ViewNode) -> tuple[int, ...]:
-    """The permutation that shapes prove: lengths above 1 are all different, so each tells its axis."""
+    """The permutation that shapes prove. They do if all lengths above 1 are different."""
     lengths = [length for length in view.read if length > 1]
     if sorted(view.read) != sorted(view.made) or len(set(lengths)) != len(lengths):
         raise _unknown("dims", f"{view.read} -> {view.made}")
@@ -92,6 +97,7 @@ def _only_permutation(view: ViewNode) -> tuple[int, ...]:
 
 
 def _unknown(key: str, found: object) -> InputError:
+    """The error for a view whose shapes do not prove what its attribute ``key`` would say."""
     remedy = f"State {key} among the node's attributes"
     return InputError(
         "", "attributes that say which axes, or which part of its input, are meant", found, remedy, key=key
@@ -99,6 +105,7 @@ def _unknown(key: str, found: object) -> InputError:
 
 
 def _axis(axis: int, axes: int) -> int:
+    """An axis counted from the front, which may be stated from the end (negative)."""
     if not -axes <= axis < axes:
         raise InputError("", f"an axis of {axes}", axis)
     return axis % axes
@@ -109,6 +116,7 @@ def _axes(numbers: Sequence[int], axes: int) -> tuple[int, ...]:
 
 
 def _tiled(data: Data, view: ViewNode) -> Data:
+    """Every axis repeated as a whole; more repeats than axes add axes in front, as in PyTorch."""
     repeats = view.attributes.numbers("repeats" if "repeats" in view.attributes else "sizes")
     missing = len(repeats) - len(known_axes(data))
     if missing > 0:
@@ -120,7 +128,10 @@ def _tiled(data: Data, view: ViewNode) -> Data:
 
 
 def _padded(builder: Builder, data: Data, view: ViewNode) -> Data:
-    """Constants around rows and columns wait for the window that reads them; negative ones cut off."""
+    """The value with constants around its rows and columns, or with less of them where padding is negative.
+
+    No layer writes the constants: they become the padding of the windows that read the value.
+    """
     attributes, axes = view.attributes, len(view.read)
     if (mode := attributes.text("mode", "constant")) != "constant":
         raise InputError("", "padding with a constant", mode, key="mode")
@@ -162,6 +173,7 @@ def _padded(builder: Builder, data: Data, view: ViewNode) -> Data:
 
 
 def _with_padding(data: Data, axis: int, before: int, behind: int) -> Data:
+    """The value with more padding before and behind one axis, which must be all rows or all columns."""
     if not before and not behind:
         return data
     above, below, left, right = data.padding
@@ -177,7 +189,10 @@ def _with_padding(data: Data, axis: int, before: int, behind: int) -> Data:
 
 
 def part(builder: Builder, data: Data, view: ViewNode) -> Data:
-    """The part that a slice, a select or a gather with constant indices takes."""
+    """The part of a value that a slice, a select or a gather with constant indices takes.
+
+    A slice of an image (four axes) waits for the windows that read it, see :meth:`Builder.part`.
+    """
     if data.external and not data.repeats:
         return external(view.made)
     is_slice = view.kind.name == "slice"
@@ -190,12 +205,12 @@ def part(builder: Builder, data: Data, view: ViewNode) -> Data:
 
 
 def _turns(attributes: Attributes) -> bool:
-    """Whether a slice of everything turns an axis round."""
+    """Whether a slice has a negative step, which reverses an axis though the shape stays."""
     return any(step < 0 for step in attributes.numbers("steps", ()))
 
 
 def _chosen(view: ViewNode) -> list[tuple[int, list[int]]]:
-    """Indices along axes of the input."""
+    """The chosen indices of every axis that the node cuts, as (axis, indices)."""
     attributes, axes, operator = view.attributes, len(view.read), view.kind.name
     if operator == "slice" and "starts" in attributes:  # as ONNX states it: several axes at once
         starts, ends = attributes.numbers("starts"), attributes.numbers("ends")
@@ -235,7 +250,7 @@ def _flat(indices: object) -> list[int]:
 
 
 def _indices(length: int, start: int, end: int, step: int) -> list[int]:
-    """As Python's slices count: negative bounds from the end, bounds beyond the axis up to it."""
+    """The indices of a slice, by Python's rules for negative bounds and for bounds beyond the axis."""
     if step == 0:
         raise InputError("", "steps other than 0", step, key="steps")
     if step < 0:  # an end below -length means "down to the first", which Python writes as None
@@ -244,11 +259,12 @@ def _indices(length: int, start: int, end: int, step: int) -> list[int]:
 
 
 def split(builder: Builder, data: Data, view: ViewNode, shapes: Sequence[Shape]) -> list[Data]:
-    """The parts of one split, all of them in order: their lengths say where each begins.
+    """The parts of a split, whose results have ``shapes``; the lengths before a part say where it begins.
 
-    The axis is stated, or the only one along which the parts together are as long as the input.
+    The axis is stated, or the only one along which the parts are together as long as the input.
     """
     axis = _split_axis(view, shapes)
+    # parts without the axis (unbind) have length 1 of it each
     lengths = [view.read[axis] // len(shapes) if len(one) < len(view.read) else one[axis] for one in shapes]
     if sum(lengths) != view.read[axis]:
         raise InputError("", f"parts that are {view.read[axis]} long together", lengths, key="split")
@@ -284,7 +300,7 @@ def _split_axis(view: ViewNode, shapes: Sequence[Shape]) -> int:
 
 
 def concatenation_axis(attributes: Attributes, shapes: Sequence[Shape], made: Shape) -> int:
-    """Along which axis values come one after the other: stated, or the only one that shapes allow."""
+    """The axis of a concatenation: stated, or the only one that the shapes allow."""
     for key in ("axis", "dim"):
         if key in attributes:
             return _axis(attributes.number(key), len(made))
@@ -301,7 +317,10 @@ def concatenation_axis(attributes: Attributes, shapes: Sequence[Shape], made: Sh
 
 
 def reduced_axes(attributes: Attributes, read: Shape, made: Shape) -> tuple[int, ...]:
-    """The axes that a reduction sums over: stated, or the only ones that shapes allow."""
+    """The axes over which a reduction goes: stated, or the only ones that the shapes allow.
+
+    An empty list stands for all axes, unless the node says that it stands for none (ONNX).
+    """
     for key in ("axes", "axis", "dim"):
         if key in attributes:
             stated = attributes.numbers(key)
@@ -329,4 +348,5 @@ def reduced_axes(attributes: Attributes, read: Shape, made: Shape) -> tuple[int,
 
 
 def _without(shape: Shape, axes: Sequence[int]) -> Shape:
+    """The lengths above 1 of the axes that are not among ``axes``."""
     return tuple(length for axis, length in enumerate(shape) if axis not in axes and length > 1)

@@ -9,13 +9,15 @@ from costmodel.errors import InputError
 from costmodel.workload.attributes import Attributes
 
 Two = tuple[int, int]
+"""Two numbers of one axis: before and behind it, or as the function says."""
 
 
 @dataclass(frozen=True)
 class Windows:
-    """``count`` windows of ``size`` rows, each ``stride`` rows after the last.
+    """``count`` windows of ``size`` rows (or columns), each beginning ``stride`` rows after the one before.
 
-    The first one begins ``before`` rows of constants before the first row, or after it if that is negative.
+    ``before`` is the padding above the first row, where the first window begins; if it is negative, the first
+    window begins -``before`` rows below the first row.
     """
 
     count: int
@@ -34,7 +36,10 @@ class Windows:
         return (self.count - 1) * self.stride + self.size
 
     def reach(self, length: int) -> Two:
-        """Of ``length`` rows how many the windows read or pass over, and the rows of padding before them."""
+        """How many of ``length`` rows lie above the end of the last window, and the padding above them.
+
+        The layer's input ends with that window, also where more rows follow.
+        """
         extent = self.extent
         if extent <= self.before or -self.before >= length:
             raise InputError("", f"windows over some of {length} rows", f"{self.before} rows before them")
@@ -44,10 +49,11 @@ class Windows:
 def stated_windows(
     attributes: Attributes, lengths: Sequence[int], counts: Sequence[int], windows: tuple[Sequence[int], ...]
 ) -> list[Windows]:
-    """The windows along every spatial axis, with the padding that a node states (none if it states none).
+    """The windows of a node along every spatial axis, with the padding that it states (0 if it states none).
 
-    ``lengths`` and ``counts`` are those of its input and its output, ``windows`` their sizes and strides.
-    InputError for dilations, and for padding that does not explain how many outputs there are.
+    ``lengths`` are those of its input's axes, ``counts`` those of its output's, and ``windows`` the sizes of
+    the windows and their strides. InputError for dilations, and where padding, size and stride do not make as
+    many outputs as the node has.
     """
     sizes, strides = windows
     if not len(lengths) == len(counts) == len(sizes) == len(strides):
@@ -69,7 +75,11 @@ def stated_windows(
 
 
 def _counts(padded: int, window: Windows, ceil_mode: bool) -> set[int]:
-    """How many windows fit; with ``ceil_mode`` a last one that is not whole, too, if anything is under it."""
+    """The numbers of outputs that fit ``padded`` rows, padding included.
+
+    Usually one number. With ``ceil_mode`` a last window may reach over the end, but is left out if only
+    padding is under it; both numbers are allowed, so that neither case has to be told from the other.
+    """
     spare = padded - window.size
     whole = spare // window.stride + 1
     return {whole, -(-spare // window.stride) + 1} if ceil_mode else {whole}
@@ -78,7 +88,12 @@ def _counts(padded: int, window: Windows, ceil_mode: bool) -> set[int]:
 def _paddings(
     attributes: Attributes, lengths: Sequence[int], sizes: Sequence[int], strides: Sequence[int]
 ) -> list[Two]:
-    """Constants before and behind every spatial axis."""
+    """Rows of padding before and behind every spatial axis, under ONNX's or PyTorch's attributes.
+
+    ONNX states ``pads`` (all before the axes, then all behind) or ``auto_pad``; PyTorch states ``padding``, a
+    number for both sides of an axis or a word. ``fused_pad`` is a padding node that was fused into this one,
+    and comes on top.
+    """
     axes = len(lengths)
     policy = attributes.text("auto_pad", "NOTSET")
     if isinstance(attributes.get("padding"), str):
@@ -100,13 +115,16 @@ def _paddings(
 
 
 def _same(length: int, size: int, stride: int, more_before: bool) -> Two:
-    """As many windows as strides begin on the rows; an odd row of padding behind, or before."""
+    """The padding with which there are length / stride windows, rounded up ("same" padding).
+
+    Where it is odd, the extra row is before the axis if ``more_before``, else behind it.
+    """
     missing = max((-(-length // stride) - 1) * stride + size - length, 0)
     return (missing - missing // 2, missing // 2) if more_before else (missing // 2, missing - missing // 2)
 
 
 def each(numbers: Sequence[int], axes: int) -> tuple[int, ...]:
-    """One number an axis; a single one holds for all."""
+    """``axes`` numbers, one for each axis; a single number holds for all of them."""
     return tuple(numbers) * axes if len(numbers) == 1 else _exactly(numbers, axes, "padding")
 
 
@@ -117,6 +135,10 @@ def _exactly(numbers: Sequence[int], count: int, key: str) -> tuple[int, ...]:
 
 
 def even_window(count: int, length: int) -> Windows:
-    """Windows of an adaptive pooling: they divide the rows evenly; uneven ones are as long as the longest."""
+    """The ``count`` windows of an adaptive pooling over ``length`` rows.
+
+    They divide the rows where ``count`` divides ``length``. Otherwise the operator's own windows may differ
+    in length; here all have the same, begin every length / count rows (rounded down) and end with the last.
+    """
     stride = max(length // count, 1)
     return Windows(count, length - (count - 1) * stride, stride)

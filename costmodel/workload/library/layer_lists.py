@@ -79,7 +79,7 @@ def thistle_resnet18(batch: int = 1) -> Network:
 
 
 def layer_list(name: str, layers: Iterable[Layer]) -> Network:
-    """A network of layers that have nothing to do with each other, each between values of its own."""
+    """A network of independent layers, each of which reads and makes values of its own."""
     kinds: dict[str, ValueKind] = {"weights": "parameter", "inputs": "input", "outputs": "output"}
     nodes, values = [], []
     for layer in layers:
@@ -95,7 +95,10 @@ def _as_cosa(name: str, network: Network) -> Network:
 
 
 def _cosa_layer(layer: Layer) -> Layer:
-    """A classifier as 1x1 convolution on one pixel; of a grouped convolution, C of one group and all of K."""
+    """The layer as CoSA lists it: a classifier is a 1x1 convolution on one pixel.
+
+    A grouped convolution becomes a dense one with the input channels of one group and all output channels.
+    """
     sizes = layer.sizes
     if "M" in sizes:
         return convolution(layer.name, N=sizes["M"], K=sizes["N"], C=sizes["K"], P=1, Q=1, R=1, S=1)
