@@ -4,6 +4,6 @@ A :class:`~costmodel.workload.network.Layer` is a loop nest over tensors with af
 :class:`~costmodel.workload.network.Network` is a graph of operators, some of which have layers. Start with
 ``network.py``. ``operators.py`` is the one table of operators; ``convolutions.py`` and ``products.py`` make
 layers from the shapes of an operator's tensors, ``views.py`` and ``digits.py`` know where the elements of a
-tensor lie and which repeat, and ``library/`` holds the built-in networks. Nothing here knows hardware; every
-other room may come in.
+tensor lie and which repeat, and ``library/`` holds the built-in networks. Nothing here knows hardware;
+all other folders may import it.
 """

@@ -133,7 +133,7 @@ def _set_lengths(model: onnx.ModelProto, batch: int | None, dims: Mapping[str, i
 
 
 def _dependent_on_inputs(graph: onnx.GraphProto) -> set[str]:
-    """Tensors computed from the fed inputs' data (not from their shapes alone)."""
+    """The tensors that are computed from the inputs' elements, and not only from their shapes."""
     reached = {value.name for value in graph_inputs(graph)}
     for node in graph.node:
         if node.op_type not in ("Shape", "Size") and reached.intersection(node.input):

@@ -19,10 +19,10 @@ from costmodel.workload.network import Layer
 def read_timeloop_case(
     paths: Sequence[str | Path], architecture: Architecture | None = None, layer: Layer | None = None
 ) -> tuple[Case, tuple[LevelConstraint, ...]]:
-    """The case that the files are together, and the constraints they put on its mapping.
+    """The case that the files make up together, and their constraints on its mapping.
 
-    ``architecture`` and ``layer``, where given, stand in for files without those sections. Raises InputError
-    with file and key for what is wrong or missing, and where both are given.
+    ``architecture`` and ``layer`` replace sections that the files lack; InputError if the files have them,
+    too. Raises InputError with file and key for what is wrong or missing.
     """
     files = read_timeloop(paths)
     for key, given in (("architecture", architecture), ("problem", layer)):

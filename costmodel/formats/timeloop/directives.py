@@ -26,7 +26,7 @@ _KEYS: dict[DirectiveType, tuple[str, ...]] = {
     "dataspace": ("keep", "bypass"),
 }
 _CHANGES_NOTHING = ("no_link_transfer",)
-"""Transfers between neighbours are not modelled in the first place."""
+"""Keys that are allowed and ignored: transfers between neighbours, which it forbids, are not modelled."""
 
 _FACTOR = re.compile(
     r"[\s,]*(?:([A-Za-z_]\w*)\s*(<=|>=|=)\s*(\d{1,18})|([A-Za-z_]+)\s*(\d{1,18}))(?!\d)[\s,]*"

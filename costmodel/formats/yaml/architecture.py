@@ -91,7 +91,7 @@ def architecture_from_document(
 
 
 def _architecture(document: Any, where: str, overrides: Mapping[str, Any]) -> Architecture:
-    """The same; of an override it names those that stand where the error is."""
+    """The same architecture; an InputError at a key that an override replaced names that override."""
     changes = Overrides(dict(overrides), where)
     try:
         keys = check_keys(ArchitectureKeys, changes.applied_to(document), where)
@@ -101,7 +101,7 @@ def _architecture(document: Any, where: str, overrides: Mapping[str, Any]) -> Ar
 
 
 class _ArchitectureBuilder:
-    """The steps from checked keys to the architecture, which share the file's defaults."""
+    """Builds the architecture from checked keys; its steps use the file's defaults and technology."""
 
     def __init__(self, keys: ArchitectureKeys, where: str) -> None:
         self.keys, self.where = keys, where
@@ -174,7 +174,7 @@ class _ArchitectureBuilder:
         if given.at_size is not None:
             at_size = self._words(given.at_size, word_bits, f"{key}.at_size")
             ratio = energy_ratio(level.kind, self._sized(level, size), at_size)
-        # an access moves a block: so many words of so many bits
+        # an access moves a block: block_size words of word_bits each
         accesses = {"pJ": 1, "pJ/word": level.block_size, "pJ/bit": level.block_size * word_bits}
         read, write, update = (
             ratio * accesses[energy.unit] * energy.value for energy in (given.read, given.write, given.update)
@@ -194,7 +194,7 @@ class _ArchitectureBuilder:
         return self.table.storage_area_um2(level.kind, self._sized(level, size), word_bits)
 
     def _sized(self, level: LevelKeys, size: int | None) -> int:
-        """The size that a law needs: DRAM's do without."""
+        """The size in words for a law of energy or area; those of DRAM do not need one."""
         if size is None and level.kind != "dram":
             remedy = f"The laws of {level.kind} need it; a level without a size is unlimited, as dram may be"
             raise InputError(self.where, "a size", "nothing", remedy, key=f"levels.{level.name}.size")

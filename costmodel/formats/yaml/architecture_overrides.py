@@ -1,4 +1,4 @@
-"""Values of an architecture file replaced before it is read: what the axes of a study do."""
+"""Overrides: new values for keys of an architecture file, set before it is read, as by a study's axes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OTHERS_WORDS = {
     **dict.fromkeys(("meshX", "meshY", "instances"), "instances are the fanout of the level above them"),
     **dict.fromkeys(("datawidth", "width"), "the bits of a word are word_bits"),
 }
-"""Timeloop's names of attributes, and where their values are in our keys."""
+"""By Timeloop's name of an attribute, a remedy that names the key of ours with its value."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Overrides:
     where: str
 
     def applied_to(self, document: Any) -> Any:
-        """A changed copy of ``document``; InputError lists what exists when a key names nothing."""
+        """A copy of ``document`` with the new values; InputError lists the known keys for an unknown one."""
         if not self.values or not isinstance(document, dict):
             return document
         changed = _copied(document)
@@ -42,7 +42,7 @@ class Overrides:
         return changed
 
     def blamed_for(self, error: InputError) -> InputError:
-        """``error``, pointing at the override where it, and not the file, wrote the wrong value."""
+        """``error``, or one that names the override that replaced the key at which it was raised."""
         for key in self.values:
             if key.startswith("compute.") or "." not in key:
                 path = key
@@ -54,7 +54,7 @@ class Overrides:
         return error
 
     def _owner(self, document: dict[str, Any], key: str, head: str, rest: list[str]) -> tuple[Any, Any]:
-        """The dict or list that the last part of ``key`` is in, and that part."""
+        """The dict or list that holds the value of ``key``, and the value's key or index in it."""
         if not rest:
             self._known(key, head, TOP_KEYS, "a key of the file (or LEVEL.KEY)")
             return document, head
@@ -101,7 +101,7 @@ class Overrides:
 
 
 def _copied(value: Any) -> Any:
-    """The dicts and lists of a parsed file anew; what is in them cannot be changed."""
+    """A deep copy of a parsed file; scalars are not copied, as they cannot be changed."""
     if isinstance(value, dict):
         return {key: _copied(entry) for key, entry in value.items()}
     return [_copied(entry) for entry in value] if isinstance(value, list) else value

@@ -73,7 +73,7 @@ def chip_from_document(document: Any, where: str, overrides: Mapping[str, Any] |
 
 
 def _chip(document: Any, where: str, overrides: Mapping[str, Any]) -> Chip:
-    """The same; of an override it names those that stand where the error is."""
+    """The same chip; an InputError at a key that an override replaced names that override."""
     given = dict(overrides)
     inner = {
         key.removeprefix(ARCHITECTURE): given.pop(key) for key in list(given) if key.startswith(ARCHITECTURE)
@@ -89,7 +89,7 @@ def _chip(document: Any, where: str, overrides: Mapping[str, Any]) -> Chip:
 
 @dataclass(frozen=True)
 class _ChipReader:
-    """Checked keys on their way to a chip: quantities become bytes, bytes a cycle and pJ a byte."""
+    """Builds the chip from checked keys; quantities become bytes, bytes per cycle and pJ per byte."""
 
     keys: ChipKeys
     where: str
@@ -118,7 +118,7 @@ class _ChipReader:
             raise error.at(self.where) from None
 
     def _loaded(self, inner: Mapping[str, Any]) -> Architecture:
-        """The tile's architecture as its own file has it."""
+        """The tile's architecture as its own file states it."""
         from costmodel.formats.tiles import load_tile
 
         named = self.keys.tile.architecture
@@ -176,7 +176,7 @@ class _ChipReader:
         return self._whole(size.value / 8 if size.unit == "bits" else size.value, size, key)
 
     def _rate(self, bandwidth: Quantity, key: str) -> int:
-        """Whole bytes a cycle: what the NoC and DRAM move is counted in bytes."""
+        """A bandwidth in bytes per cycle, which must be whole: the NoC and DRAM move whole bytes."""
         value = bandwidth.value / 8 if bandwidth.unit.startswith("bits") else bandwidth.value
         if bandwidth.unit.endswith("/s"):
             value /= self.keys.frequency.value

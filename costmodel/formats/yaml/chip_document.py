@@ -117,7 +117,7 @@ class ChipKeys(Keys):
 
 
 def overridden(document: Any, overrides: Mapping[str, Any], where: str) -> Any:
-    """A changed copy of ``document``; InputError lists what exists when a key names nothing."""
+    """A copy of ``document`` with the new values; InputError lists the known keys for an unknown one."""
     if not overrides or not isinstance(document, dict):
         return document
     changed = deepcopy(document)
@@ -137,8 +137,8 @@ def overridden(document: Any, overrides: Mapping[str, Any], where: str) -> Any:
 
 
 def blamed_for(error: InputError, overrides: Mapping[str, Any], where: str) -> InputError:
-    """``error``, pointing at the override where it, and not the file, wrote the wrong value."""
-    # what names a part, as mesh.columns does, wrote later than what names the whole
+    """``error``, or one that names the override that replaced the key at which it was raised."""
+    # longer keys first: mesh.columns names a part of what mesh names, and is the one to blame for that part
     for key in sorted(overrides, key=len, reverse=True):
         path = f"mesh[{MESH[key]}]" if key in MESH else key
         if error.key == path or error.key.startswith((f"{path}.", f"{path}[")):
@@ -147,7 +147,7 @@ def blamed_for(error: InputError, overrides: Mapping[str, Any], where: str) -> I
 
 
 def with_tile_file(document: Any, change: Callable[[str], str]) -> Any:
-    """A copy of a chip file's content with the ``tile.architecture`` it names changed, if it names one."""
+    """A copy of a chip file's content, with ``change`` applied to ``tile.architecture`` if it is there."""
     tile = document.get("tile") if isinstance(document, dict) else None
     if not isinstance(tile, dict) or not isinstance(named := tile.get("architecture"), str):
         return document
@@ -162,7 +162,7 @@ def _check_key(key: str, where: str) -> None:
 
 
 def _leaves(model: type[BaseModel], prefix: str) -> list[str]:
-    """The dotted keys of a section and of those in it."""
+    """The dotted keys of a section, those of the sections inside it included."""
     names: list[str] = []
     for name, item in model.model_fields.items():
         section = item.annotation

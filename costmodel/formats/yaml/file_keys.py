@@ -25,7 +25,7 @@ KeysT = TypeVar("KeysT", bound=Keys)
 
 
 def check_keys(model: type[KeysT], document: Any, where: str) -> KeysT:
-    """The document with every value read; InputError for what is wrong, unknown keys first."""
+    """The document as a value of ``model``; InputError for the first mistake, unknown keys before others."""
     if not isinstance(document, dict):
         raise InputError(where, f"the keys {', '.join(_names(model))}", document)
     try:
@@ -62,12 +62,12 @@ def _complaint(model: type[Keys], document: Any, problem: dict[str, Any]) -> Inp
 
 
 def _nearest(found: object, quoted: str) -> str:
-    """A remedy: the nearest of the names that pydantic writes in quotes, one after the other."""
+    """A remedy that suggests the nearest of the names that pydantic lists in quotes."""
     return did_you_mean(found, re.findall("'([^']*)'", quoted))
 
 
 def _expected(problem: dict[str, Any]) -> str:
-    """Pydantic's complaint in the words of a file's reader."""
+    """What the file should have, in plain words, from pydantic's description of the problem."""
     limits = problem.get("ctx", {})
     words = {
         "too_short": f"at least {limits.get('min_length')} entries",
@@ -114,12 +114,12 @@ def _keys_at(model: type[BaseModel], path: tuple[str | int, ...]) -> list[str]:
 
 
 def _tags(section: type[BaseModel]) -> set[object]:
-    """The values of its keys that tell this form of a section from the others."""
+    """The values of the key that tells this form of a section from its other forms."""
     return {value for field in section.model_fields.values() for value in get_args(field.annotation)}
 
 
 def _sections_in(annotation: Any) -> list[type[BaseModel]]:
-    """The models that an annotation such as ``list[LevelKeys] | None`` speaks of."""
+    """The models within an annotation such as ``list[LevelKeys] | None``."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for argument in get_args(annotation) for model in _sections_in(argument)]

@@ -79,10 +79,10 @@ _NUMBER_AND_UNIT = re.compile(r"\s*([-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+
 
 
 def reader(units: Units, example: str, *, zero: bool) -> Callable[[Any], Quantity]:
-    """A function from what a file holds to a Quantity; ``zero`` says whether 0 is allowed.
+    """A function that turns a value of a file into a Quantity; ``zero`` says whether 0 is allowed.
 
-    It raises InputError (without a file or key, the caller adds them) for anything but a plain number or a
-    number with one of ``units``, for not-a-number, infinity and negative values.
+    It accepts a plain number or text with a number and one of ``units``. For anything else, and for
+    not-a-number, infinity and negative values, it raises an InputError to which the caller adds file and key.
     """
     expected = f"{'a number of at least 0' if zero else 'a number above 0'}, such as {example}"
 
@@ -107,10 +107,10 @@ _SPELLED = {
 
 
 def _of_the_same_size(unit: str, units: Units) -> list[str]:
-    """The units that ``unit`` may be a slip of: a remedy that is off by the bits of a word would be none.
+    """The known units that ``unit`` may be a misspelling of, for a remedy.
 
-    What is divided by something stays so, and by the same where ``unit`` says by what in words that are known
-    (``pJ/byte``, ``pJ/b``).
+    A rate is only a misspelling of a rate, and of one per the same thing where it says which (``pJ/byte``,
+    ``pJ/b``): to suggest pJ/word for pJ/bit would be wrong by a factor.
     """
     _, per, part = unit.partition("/")
     found = []

@@ -1,4 +1,4 @@
-"""YAML from strangers: plain data only, bounded in size, depth and alias expansion, no key twice."""
+"""YAML from untrusted files: plain data only, no key twice; size, depth and expanded aliases are bounded."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from costmodel.errors import InputError, NotFoundError
 
 MOST_BYTES = 2 * 1024 * 1024
 MOST_NODES = 10_000
-"""Nodes after alias expansion: an alias costs what it stands for."""
+"""The most nodes of a document, where an alias counts as all nodes that it stands for."""
 MOST_DEPTH = 64
 
 
 class TaggedDict(dict[str, Any]):
-    """A mapping that stood under a tag of its file's format, such as ``!Container``."""
+    """A mapping with its tag, one of the file format's own such as ``!Container``."""
 
     tag: str = ""
 
@@ -28,13 +28,13 @@ def load_yaml(path: str | Path, tags: Collection[str] = ()) -> Any:
 
     Mappings under one of ``tags`` come as :class:`TaggedDict`. Raises InputError naming the file (and the
     line) for what cannot be read: no such file, more than 2 MiB, more than 10,000 nodes with aliases
-    expanded, nesting deeper than 64, a syntax error, a key given twice, any other tag.
+    expanded, nesting deeper than 64, a syntax error, a key that is there twice, any other tag.
     """
     return parse_yaml(read_text(path, MOST_BYTES), str(path), tags)
 
 
 def parse_yaml(text: str, where: str, tags: Collection[str] = ()) -> Any:
-    """As :func:`load_yaml`, for text that is already there; ``where`` is what errors call it."""
+    """As :func:`load_yaml`, for text that is already read; ``where`` is its name in errors."""
     try:
         loader = _BoundedLoader(text, tags)
         try:
@@ -92,7 +92,7 @@ def read_bytes(path: str | Path, most_bytes: int) -> bytes:
 
 
 class _Refused(Exception):  # noqa: N818 - carried to parse_yaml, which knows the file
-    """A document that is YAML, but more than (or other than) we accept."""
+    """Raised for a document that is YAML, but beyond a limit or of a kind that is not accepted."""
 
     def __init__(self, mark: yaml.Mark, expected: str, found: str, remedy: str = "") -> None:
         super().__init__(expected)
@@ -100,7 +100,11 @@ class _Refused(Exception):  # noqa: N818 - carried to parse_yaml, which knows th
 
 
 class _BoundedLoader(yaml.SafeLoader):
-    """PyYAML's safe loader that measures the document while it is composed, before anything is built."""
+    """PyYAML's safe loader with limits: it measures the nodes before any value is built from them.
+
+    A few lines of YAML can expand to gigabytes, where aliases stand for lists of aliases. So every node's
+    size is counted with its aliases expanded, and the file is refused while it is parsed.
+    """
 
     def __init__(self, text: str, tags: Collection[str] = ()) -> None:
         super().__init__(text)
@@ -136,7 +140,7 @@ class _BoundedLoader(yaml.SafeLoader):
         return node
 
     def construct_tagged(self, _: str, node: yaml.Node) -> Iterator[Any]:
-        """PyYAML's steps for a mapping: first the object, then, when its parts are there, its content."""
+        """Construct a tagged mapping in PyYAML's two steps: the empty object, later its content."""
         if node.tag not in self._tags:
             self.construct_undefined(node)
         if not isinstance(node, yaml.MappingNode):
@@ -153,7 +157,7 @@ class _BoundedLoader(yaml.SafeLoader):
             raise _Refused(node.start_mark, "a value that its tag can hold", str(error)) from None
 
     def _measure(self, node: yaml.Node, mark: yaml.Mark) -> None:
-        """Note the node's size and height (its children are measured by then) and hold them to the limits."""
+        """Note the node's size and height, from those of its children, and check them against the limits."""
         if node not in self._measured:
             sizes = [self._measured[child] for child in _children(node)]
             size, height = 1 + sum(s for s, _ in sizes), 1 + max((h for _, h in sizes), default=0)

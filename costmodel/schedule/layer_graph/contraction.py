@@ -112,6 +112,7 @@ class _Letters(NamedTuple):
 
 
 def _letters(left: Activations, right: Operand | Activations, out: str) -> _Letters:
+    """Every letter by its meaning, in the order of the operand that has it (the left one if both have)."""
     both = [letter for letter in left.letters if letter in right.letters and letter != "."]
     return _Letters(
         "".join(letter for letter in both if letter in out),
@@ -165,6 +166,7 @@ def _with_constants(builder: Builder, name: str, operands: tuple[Activations, Op
     letters = _letters(left, right, out)
     if left.data.external:
         left = _input_as(left, letters)
+    # a sum over rows with the channels kept, as where tokens are mixed: rows and channels change roles first
     if _dims(left, letters.summed) == {"H"} and _dims(left, letters.kept) == {"C"}:
         left = _turned(builder, f"{name}.transposed", left, letters.batch)
     left = _ordered(left, letters.batch + letters.summed)
@@ -180,7 +182,7 @@ def _with_constants(builder: Builder, name: str, operands: tuple[Activations, Op
     if summed - {"C"} or _dims(left, letters.kept) & {"C"} or _dims(left, letters.batch) - {"C"}:
         found = f"{left.letters} x {right.letters} -> {out} of {data.shape}"
         raise InputError("", "a sum over all channels, of a head or of the whole operand", found)
-    if groups > 1:
+    if groups > 1:  # the weights belong to groups, so that channels must stay in the order of the groups
         draft = Draft(
             name, "groupconv", groups * k, data.h, data.w, data.parts, data.h, data.w, groups=groups
         )
@@ -236,6 +238,7 @@ def _with_activations(
         raise InputError("", "activations that a layer computes as weights", "the network's input")
     if "H" in _dims(left, letters.summed) and _dims(left, letters.kept) <= {"C"} and left.data.w == 1:
         left = _turned(builder, f"{name}.left", left, letters.batch)
+    # the dims of the box that each kind of letter may step through
     fits = (letters.summed, {"C"}), (letters.batch, {"C"}), (letters.kept, {"H", "W"})
     if any(_dims(left, some) - dims for some, dims in fits):
         found = f"{left.letters} of {left.data.shape}"
@@ -252,11 +255,11 @@ def _with_activations(
 
 
 def _for_every_head(left: Activations, right: Activations) -> Activations:
-    """The right operand with the heads along which the left one alone moves, each showing the same elements.
+    """The right operand with an axis for every head that only the left one has: the same elements for each.
 
-    Heads are channels of the left operand. Kept letters must be rows, so a head that only the left operand
-    has cannot be kept: with a digit that does not move (stride 0) the right one has it, too, and it becomes a
-    batch letter.
+    Heads are channels of the left operand, and kept letters must be rows. So a head that only the left
+    operand has cannot be a kept letter. The axis added here does not move (stride 0), and makes it a batch
+    letter.
     """
     for letter, axis in zip(left.letters, known_axes(left.data), strict=True):
         if letter != "." and letter not in right.letters and axis and {one.dim for one in axis} == {"C"}:

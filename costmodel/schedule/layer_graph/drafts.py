@@ -15,7 +15,7 @@ from costmodel.errors import InputError
 from costmodel.schedule.layer_graph.graph import LayerGraph, NetworkLayer
 
 EXTERNAL = -1
-"""In place of a draft's number: the network's input."""
+"""The number that stands for the network's input where a draft's number is expected."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ def _cuts(name: str, drafts: dict[int, Draft]) -> dict[int, set[int]]:
 
     Drafts are visited from the last one back: a part of a pooling reads only some input channels, so that a
     cut of a draft may cut its producers. Where a cut goes through a group of a convolution, the group is also
-    cut off from its neighbours: a layer that computes a part of a group reads all inputs of that group alone.
+    cut off from its neighbours: a layer that computes a part of a group reads all inputs of that group only.
     """
     cuts: dict[int, set[int]] = {index: set() for index in (*drafts, EXTERNAL)}
     for index in reversed(drafts):
