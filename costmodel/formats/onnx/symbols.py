@@ -1,7 +1,7 @@
 """Symbolic lengths in ONNX files, such as ``past_sequence_length + 1``, and their values.
 
 Exporters write a length as an expression of symbols. It is parsed as Python, but only whole numbers, symbols,
-+ - * / // %, max and min are evaluated; any other text counts as one symbol with that name.
+arithmetic, ``max`` and ``min`` are evaluated; any other text counts as one symbol with that name.
 """
 
 from __future__ import annotations

@@ -166,8 +166,8 @@ def layer_graph_of(name: str, drafts: list[Draft], results: Iterable[Slice]) -> 
 def _folded(drafts: list[Draft], results: list[Slice]) -> dict[int, Draft]:
     """The drafts that stay, by number: results depend on them, and they are not folded.
 
-    A draft is folded if it is foldable and nothing else reads its inputs, neither another draft nor a result.
-    Whoever reads a folded draft then reads the channels that it was folded into.
+    A draft is folded if it is foldable and its inputs are neither the network's input nor read by another
+    draft or as a result. Readers of a folded draft then read the channels that it was folded into.
     """
     kept = _needed(drafts, results)
     reads: dict[int, list[tuple[int, Slice]]] = {index: [] for index in (*kept, EXTERNAL)}

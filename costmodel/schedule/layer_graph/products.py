@@ -167,8 +167,7 @@ def attention(
         left = Operand(f"{heads}qk", (*output[:-1], k_shape[-2]), made)
         right = Operand(f"{heads}ke", of_values.shapes[1], of_values.data[1])
         return contraction(builder, f"{name}.values", (left, right), f"{heads}qe")
-    # Views are folded away: cut the operands by the channels that queries (of all heads), keys and values
-    # have.
+    # views are folded away: cut the operands by the channels of queries (of all heads), keys and values
     width = scores.sizes.get("B", 1) * scores.sizes["K"]
     together = _query_heads(scores, operands[0].h * operands[0].w)
     parts = _pieces(operands[:3], (together * width, width, width))

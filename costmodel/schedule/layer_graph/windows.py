@@ -77,8 +77,8 @@ def stated_windows(
 def _counts(padded: int, window: Windows, ceil_mode: bool) -> set[int]:
     """The numbers of outputs that fit ``padded`` rows, padding included.
 
-    Usually one number. With ``ceil_mode`` a last window may reach over the end, but is left out if only
-    padding is under it; both numbers are allowed, so that neither case has to be told from the other.
+    Usually one number. With ``ceil_mode`` a last window may reach over the end, unless only padding is under
+    it; both numbers are then allowed.
     """
     spare = padded - window.size
     whole = spare // window.stride + 1
