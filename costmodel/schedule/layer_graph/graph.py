@@ -43,7 +43,7 @@ class NetworkLayer:
     - ``kind`` is one of :data:`KINDS`; ``r`` x ``s`` is the filter or window, and ``c`` and ``k`` are totals
       of all ``groups``.
     - ``input_h`` and ``input_w`` are the rows and columns of the input, without padding. ``pad_h`` is the
-      padding above the first row, and ``pad_w`` that left of the first column; what lies below and to the
+      padding above the first row and ``pad_w`` that left of the first column; the padding below and to the
       right follows. If negative, the first window begins that many rows (columns) inside the input.
     - ``operands`` is the number of inputs of an element-wise layer, whose ``c`` is ``operands`` times ``k``.
     - ``order`` says of each output dim (C, H, W) of a transpose which input dim it is.

@@ -72,14 +72,11 @@ def layer_graph(network: Network) -> LayerGraph:
     return graph
 
 
-# a statistic (one number for each position, such as a mean over channels) is no layer: the normalisation that
-# it belongs to computes it. Only what normalisations consist of may read one.
+# A statistic (one number for each position, such as a mean over channels) is no layer: the normalisation that
+# it belongs to computes it. So only the kinds of operators that normalisations consist of may read one.
 _TAKE_STATISTICS = ("activation", "elementwise", "reduction", "view")
-_TAKE_SEVERAL = (
-    "products",
-    "elementwise",
-    "concatenation",
-)  # roles with several operands that layers compute
+_TAKE_SEVERAL = ("products", "elementwise", "concatenation")
+"""Roles with several operands that layers compute."""
 
 
 class _LayerReader:
