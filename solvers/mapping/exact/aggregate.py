@@ -1,12 +1,17 @@
-"""Cycles that the outermost level's bandwidth asks of every mapping: all instances of a level taken as one.
+"""A lower bound on cycles for all assignments at once, from the words that the outermost level must move.
 
-Multiply a level's tile by the spatial factors of all levels outside it: that is the *joint tile* of its
-instances. Between the joint tiles of neighbouring levels lie exactly the temporal loops of the outer one,
-whatever the spatial factors are. A joint tile keeps no more words than all instances together, counting for
-overlapping or strided axes only as many positions as a sum of the dims' points must take. A tensor's words
-from the outermost level, after multicast, are those of the joint tile times the loops that repeat it. So the
-lattice bound of a machine without fan-outs, whose levels are as large as all their instances, holds for
-every assignment at once, as far as the outermost level's words go.
+All instances of a level are taken as one large instance. Its tile is the *joint tile*: a level's tile times
+the spatial factors of all levels outside it. Three facts make the bound one of the real machine:
+
+* Between the joint tiles of neighbouring levels there are exactly the temporal loops of the outer level,
+  whatever the spatial factors are.
+* A joint tile holds no more words than all instances together can, if an axis is counted with the least
+  number of positions that its dims' points must make.
+* What the outermost level sends for a tensor, after multicast, is the joint tile times the loops that
+  repeat it.
+
+So a machine without fan-outs, each level as large as all its instances together, has no more words to move
+from its outermost level than any mapping of the real one. Its lattice bound is one for every spatial choice.
 """
 
 from __future__ import annotations
@@ -28,11 +33,11 @@ from solvers.mapping.space.space_bounds import space_bounds
 
 Array = NDArray[Any]
 MOST_KEEP_SETS = 64
-"""With more choices of kept tensors the bound is not computed."""
+"""With more choices of kept tensors the bound is not computed: each takes a filling of the lattice."""
 
 
 class Weights(NamedTuple):
-    """Cycles per word of the outermost level: one of its bandwidths."""
+    """Cycles per word read and per word written at the outermost level, by one of its bandwidths."""
 
     read: float
     write: float
@@ -45,9 +50,12 @@ def with_cycles(
     lattice: Lattice,
     in_time: InTime = always_in_time,
 ) -> Space:
-    """``tables`` with a lower bound on cycles; to minimise cycles, with weights of the slowest bandwidth.
+    """``tables`` with ``least_cycles`` filled in.
 
-    Where ``in_time()`` ends it, the bound is the cost model's alone, which is lower.
+    If cycles are the objective, the energies of its model are replaced by the cycles that a word takes at
+    the slowest bandwidth of the outermost level. All bounds and searches then add up these cycles as they
+    otherwise add up energy (``value`` in ``kernels/assignment_kernel.py``). Where ``in_time()`` ends the
+    computation, the bound is only the cost model's, which is lower.
     """
     bandwidths = outermost_bandwidths(tables.model)
     found = [(least_cycles(tables, keeps, lattice, weights, in_time), weights) for weights in bandwidths]
@@ -88,8 +96,8 @@ def least_cycles(
     weights: Weights,
     in_time: InTime = always_in_time,
 ) -> float:
-    """No mapping with one of ``keeps`` [n, levels], its parts in any order, takes fewer cycles, for the sake
-    of one of the outermost bandwidths; 0 where ``in_time()`` ends it."""
+    """The least cycles that one bandwidth of the outermost level (``weights``) leaves any mapping that keeps
+    one of ``keeps`` [n, levels], its parts in any order; 0 where ``in_time()`` ends the computation."""
     if len(keeps) > MOST_KEEP_SETS:
         effect = "the lower bound on cycles leaves out the traffic of the outermost level, and is lower"
         limit_reached("choices of what levels keep", MOST_KEEP_SETS, effect)
@@ -107,7 +115,11 @@ def least_cycles(
 
 
 def _joint(model: Tables) -> Tables:
-    """The machine without fan-outs, its levels as large as all instances together."""
+    """The machine without fan-outs, its levels as large as all instances together.
+
+    All coefficients are 1: an axis then has the sum of its dims' points, less one for each but the first,
+    which is the least number of positions that any coefficients give.
+    """
     fanouts = (model.fanout_x * model.fanout_y).astype(float)
     instances = np.concatenate([np.cumprod(fanouts[:0:-1])[::-1], [1.0]])
     usable = np.minimum(model.usable_words * instances, np.iinfo(np.int64).max // 2)
@@ -117,9 +129,10 @@ def _joint(model: Tables) -> Tables:
 
 
 def _inside(joint: Space, keep: Array, lattice: Lattice, in_time: InTime) -> float:
+    """The bound of the joint machine with one choice of kept tensors, in cycles."""
     assignment = assignment_workspace(joint)
     assignment.spatial[:] = 1
     assignment.keep[:] = keep
     lattice.steps.left[0] = AT_ONCE
-    # Without what the MAC units ask for, which multicast can lower.
+    # Less what its MAC units ask for: on the real machine spatial multicast can make that less.
     return bound_in_time(joint, assignment, lattice, True, in_time) - float(assignment.energy_pj[0])

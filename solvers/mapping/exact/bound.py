@@ -1,4 +1,4 @@
-"""The lower bound of an assignment, asked for a part at a time so that the clock is looked at in between."""
+"""The lower bound of an assignment, computed in several calls so that the clock is looked at in between."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ if TYPE_CHECKING:
     from solvers.mapping.exact.tables import Assignment, Lattice, Space
 
 AT_ONCE = 1_000_000
-"""Tiles between two looks at the clock: most layers have fewer, large ones need up to 0.1 s for so many."""
+"""Tiles between two looks at the clock. Most layers have fewer; of large ones this many take up to 0.1 s."""
 
 
 def bound_in_time(
     space: Space, assignment: Assignment, lattice: Lattice, any_order: bool, in_time: InTime
 ) -> float:
-    """``bound_of_assignment``. Whenever ``AT_ONCE`` tiles were looked at, for one bound or for several,
-    ``in_time()`` is asked.
+    """``bound_of_assignment``, interrupted to ask ``in_time()`` whenever ``AT_ONCE`` tiles have been filled.
 
-    Raises OutOfTimeError where that ends it before the bound is known; ``lattice`` is then of no use.
+    Tiles of earlier bounds count as well (``lattice.steps.left``), so that many small bounds do not go
+    unchecked. Raises OutOfTimeError if time ends before the bound is known; ``lattice`` is then half filled
+    and must not be read.
     """
     from solvers.mapping.exact.kernels.bound_kernel import bound_of_assignment
 

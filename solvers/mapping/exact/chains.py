@@ -1,7 +1,8 @@
-"""The levels that keep a tensor, its *chain*: all that it can have, over all choices of what levels keep.
+"""A tensor's *chain* is the set of levels that keep it; here are all chains that each tensor can have.
 
 Given the spatial factors, the least cost of a tensor depends on its chain and not on what else levels keep.
-There are few chains and many choices, so that costs are computed for each chain and summed for each choice.
+A choice of keep sets gives every tensor one chain. There are many choices and few chains, so costs are
+computed once for each chain (``kernels/choice_kernel.py``) and added up for each choice.
 """
 
 from __future__ import annotations
@@ -15,22 +16,23 @@ Array = NDArray[Any]
 
 
 class LevelChains(NamedTuple):
-    """The levels that can keep each tensor, and what that costs at least for some spatial factors."""
+    """The chains of all tensors, and what each costs at least with some spatial factors."""
 
     counts: Array
     """[tensors] how many chains."""
     levels: Array
-    """[tensors, most] sets of levels."""
+    """[tensors, most] each tensor's chains, as bit masks of levels."""
     choice: Array
-    """[keep sets, tensors] the chain that a choice of keep sets gives each tensor."""
+    """[choices, tensors] the number of the chain that a choice of keep sets gives each tensor."""
     energy: Array
-    """[tensors, most]"""
+    """[tensors, most] pJ."""
     demand: Array
     """[tensors, most, 2, levels] words per instance read and written, whatever the loops."""
 
 
 def chains_of(keeps: Array, tensors: int) -> LevelChains:
-    """The chains of all choices of keep sets [n, levels]."""
+    """The chains of ``tensors`` tensors over all choices of keep sets: ``keeps`` [choices, levels], bit masks
+    of tensors. Energies and demands are 0 until a kernel fills them."""
     levels = keeps.shape[1]
     masks = (keeps[:, :, None] >> np.arange(tensors) & 1) * (1 << np.arange(levels))[:, None]
     found = [np.unique(masks[:, :, tensor].sum(axis=1), return_inverse=True) for tensor in range(tensors)]

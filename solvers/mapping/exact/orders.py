@@ -1,4 +1,9 @@
-"""Loop orders of one block that can be best: one of each class of equal cost, without the dominated ones."""
+"""The loop orders of one level that can be best: one of each class of equal cost, without dominated ones.
+
+What a loop order changes is only how often tiles inside it are delivered anew, and that depends on few of its
+loops: those up to the first that moves a tensor, and those that slide it. So of the 5,040 orders of seven
+loops a handful are left.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +18,10 @@ Order = tuple[int, ...]
 
 
 class Motion(NamedTuple):
-    """How the loops of a layer move one tensor; dims by their index.
+    """How the loops of a layer move one tensor; dims and axes are given by their index.
 
-    ``axes`` [dims]: the axis that a loop over the dim moves the tensor along, -1 for an irrelevant dim.
-    ``overlapping``: axes on which several dims of more than one point meet, so that tiles can overlap.
+    ``axes`` [dims]: the axis along which a loop over the dim moves the tensor, -1 if the tensor does not have
+    the dim. ``overlapping``: the axes that sum several dims larger than 1, on which tiles can overlap.
     """
 
     axes: tuple[int, ...]
@@ -24,17 +29,22 @@ class Motion(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """What an order does for one tensor.
+    """All that the deliveries of one tensor see of an order.
 
-    ``run``: the innermost irrelevant loops. ``slide``: the loops after them along one overlapping axis, up to
-    the first one along another, each with the irrelevant loops inside it.
+    ``run``: the irrelevant loops inside the first loop that moves the tensor; they deliver nothing again.
+    ``slide``: from that loop outwards the loops that move the tensor along the same axis, if tiles overlap on
+    it, up to the first loop along another axis. A step of these can bring less than a whole tile. With each
+    stands the set of all irrelevant loops inside it, which do not repeat what it saves.
     """
 
     run: frozenset[int]
     slide: tuple[tuple[int, frozenset[int]], ...]
 
     def covers(self, other: Effect) -> bool:
-        """Whether no tile inside is delivered more words than with the other effect."""
+        """Whether no tile inside is delivered more words than with the other effect, whatever the factors.
+
+        That is so if at least the same loops are in the run, and the slide begins with the other's loops, each
+        with at least the same irrelevant loops inside."""
         return (
             self.run >= other.run
             and len(self.slide) >= len(other.slide)
@@ -46,7 +56,7 @@ class Effect(NamedTuple):
 
 
 def motions_of(layer: Layer) -> tuple[Motion, ...]:
-    """The layer's tensors as the loops move them."""
+    """How the layer's loops move each of its tensors, in the order of ``layer.tensors``."""
     motions = []
     for tensor in layer.tensors:
         axis_of = {dim: number for number, axis in enumerate(tensor.axes) for dim, _ in axis}
@@ -69,12 +79,14 @@ def orders_of(
 ) -> tuple[Order, ...]:
     """Orders (innermost first) of loops over ``looped``, beginning with ``first`` and ending with ``last``.
 
-    What is delivered into any tile inside the block (item 3 of the cost model) depends on the order only
-    through each tensor's :class:`Effect`. Every loop multiplies the words, but those of the run, which cost
-    nothing, and those of the slide, a step of which may cost less than a whole tile and never more; what that
-    saves is multiplied by all loops around it, irrelevant ones too. The same holds for a tile whose run or
-    slide began in a block further inside, for it goes on with the same loops. So an order whose effects cover
-    those of another is at least as good, whatever the factors; with ``dominance`` the other is left out.
+    What is delivered into any tile inside the level (item 3 of the cost model) depends on the order only
+    through each tensor's :class:`Effect`. Every loop multiplies the words, with two exceptions. Loops of the
+    run cost nothing. A step of a loop of the slide costs at most a whole tile and maybe less, and what it
+    saves is multiplied by all loops around it, irrelevant ones too. A run or slide that began in a level
+    further inside goes on with the same loops, so the same holds for it.
+
+    An order is therefore at least as good as another if its effect on every tensor covers the other's,
+    whatever the factors. With ``dominance`` the other is then left out.
     """
     found: dict[tuple[Effect, ...], Order] = {}
     for order in _classes(motions, first, looped - {*first, *last}, last):
@@ -89,11 +101,14 @@ def orders_of(
 
 
 def _covers(one: Sequence[Effect], other: Sequence[Effect]) -> bool:
+    """Whether the effects of one order, a tensor each, cover those of the other."""
     return all(mine.covers(theirs) for mine, theirs in zip(one, other, strict=True))
 
 
 def _classes(motions: Sequence[Motion], order: Order, rest: frozenset[int], last: Order) -> Iterator[Order]:
-    """Continuations of ``order``; once all its effects are settled, in one order only."""
+    """``order`` continued by the loops ``rest`` in every order that matters, then by ``last``.
+
+    Once no further loop can change an effect, the remaining ones are added in one order only."""
     if not rest or all(_settled(motion, order) for motion in motions):
         yield (*order, *sorted(rest), *last)
         return
@@ -102,6 +117,7 @@ def _classes(motions: Sequence[Motion], order: Order, rest: frozenset[int], last
 
 
 def _effect(motion: Motion, order: Order) -> Effect:
+    """The effect of an order on the tensor that moves as ``motion`` says."""
     run: frozenset[int] = frozenset()
     still: frozenset[int] = frozenset()
     slide: list[tuple[int, frozenset[int]]] = []
@@ -121,7 +137,8 @@ def _effect(motion: Motion, order: Order) -> Effect:
 
 
 def _settled(motion: Motion, order: Order) -> bool:
-    """Whether no loop around ``order`` can change the effect any more."""
+    """Whether no loop around ``order`` can change the effect any more: the run has ended, and so has the
+    slide, at a loop along another axis, or there is none as tiles do not overlap."""
     moved = list(dict.fromkeys(axis for dim in order if (axis := motion.axes[dim]) >= 0))
     return len(moved) > 1 or (len(moved) == 1 and moved[0] not in motion.overlapping)
 
@@ -133,8 +150,10 @@ def looped_sets(dims: Sequence[int]) -> Iterator[frozenset[int]]:
 
 
 def runs_together(motions: Sequence[Motion], dims: Sequence[int]) -> tuple[int, ...]:
-    """Sets of tensors (bit masks, the empty one first) that can have a run in one block: all those that some
-    dim among ``dims`` leaves in place, and their subsets."""
+    """Sets of tensors (bit masks, the empty one first) that one level's loops can leave stationary.
+
+    The innermost loop of the level is irrelevant to all of them. So these are, for each of ``dims``, the set
+    of tensors that do not have the dim, and all its subsets."""
     still = {sum(1 << t for t, motion in enumerate(motions) if motion.axes[dim] < 0) for dim in dims}
     subsets = chain.from_iterable(
         (sub for sub in range(mask + 1) if sub & mask == sub) for mask in sorted(still | {0})

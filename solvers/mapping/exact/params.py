@@ -1,4 +1,4 @@
-"""What can be set about the exact mapper: when it may stop, and the switches of its tricks."""
+"""What can be set about the exact mapper: when it may stop, and which loop orders it may leave out."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from solvers.checks import check, check_switches, is_number
 
 @dataclass(frozen=True)
 class Params:
-    """``tolerance``: stop when nothing can be better by more than this fraction of the objective.
+    """``tolerance``: stop when no mapping can be better by more than this fraction of the objective.
 
-    ``dominance``: leave out loop orders that another order beats whatever the factors.
+    ``dominance``: leave out loop orders than which another is at least as good whatever the factors
+    (:func:`solvers.mapping.exact.orders.orders_of`). The optimum is the same without, and takes longer.
     """
 
     tolerance: float = 0.0

@@ -1,4 +1,8 @@
-"""The space as the search sees it: at uneven levels the tile of every tensor is a part of the level."""
+"""The space as the search sees it: an uneven level is split into parts, each with the tile of one tensor.
+
+The search then treats parts as levels, and knows apart from that only which parts have their capacity and
+ports in common. See :mod:`costmodel.mapping.uneven` for why counts are right on such parts.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +27,14 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class PartSpace:
-    """Mappings on the architecture whose uneven levels are cut into a part a tensor, all other levels one.
+    """The mapping space of the architecture whose uneven levels are split into one part per tensor.
 
-    ``part_levels`` has the hardware level (its index) of every part, innermost first, and ``space`` the
-    factors, sides and orders of their loops.
-    ``orders`` has for every choice of what hardware levels keep an int64 [n, parts] of what parts keep, as
-    bit masks: of uneven levels one tensor a part, in every order of their tiles.
+    An even level is one part. ``part_levels`` has for every part, innermost first, the index of its hardware
+    level. ``space`` has the parts as levels: the factors, sides and orders of their loops.
+
+    ``orders`` has an entry for every choice of what hardware levels keep: an int64 [n, parts] of bit masks
+    of tensors that parts keep. Each of its ``n`` rows is one order in which the tensors of uneven levels end
+    their tiles, with one tensor a part; where every level is even, ``n`` is 1.
     """
 
     space: MappingSpace
@@ -37,12 +43,14 @@ class PartSpace:
 
     @property
     def keeps(self) -> Array:
-        """The first order of every choice, int64 [choices, parts]."""
+        """One row for every choice of what hardware levels keep, the first of its orders: int64 [choices, parts]."""
         return np.array([orders[0] for orders in self.orders], np.int64)
 
     @property
     def most_subsets(self) -> int:
-        """The most sets of equal size among the tensors of an uneven level."""
+        """Into how many sets of equal size the tensors of a level can be chosen, at most.
+
+        The bound of all orders needs a table for each such set (``kernels/bound_kernel.py``)."""
         counts = Counter(self.part_levels).values()
         return max(comb(count, count // 2) for count in counts)
 
@@ -73,13 +81,17 @@ def part_space(problem: MappingProblem) -> PartSpace:
 
 
 def _orders(masks: tuple[int, ...], counts: list[int]) -> Array:
-    """What the parts keep where levels keep ``masks`` and have ``counts`` of parts, int64 [n, parts]."""
+    """What the parts keep, int64 [n, parts], if levels keep the tensors ``masks`` in ``counts`` parts each:
+    a row for every combination of the levels' orders."""
     levels = [[*_parts(mask, count)] for mask, count in zip(masks, counts, strict=True)]
     return np.array([[*chain(*order)] for order in product(*levels)], np.int64)
 
 
 def _parts(mask: int, count: int) -> Iterator[tuple[int, ...]]:
-    """What each part of a level keeps: one tensor, and parts left over nothing; all where there is one."""
+    """Every way to give the tensors of a level to its parts, innermost part first.
+
+    A single part keeps all of them. Otherwise a part keeps one, and parts left over keep nothing; these come
+    last, for which parts are empty makes no difference."""
     if count == 1:
         yield (mask,)
         return

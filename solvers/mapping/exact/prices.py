@@ -1,8 +1,9 @@
-"""Prices of capacity at uneven levels, chosen so that the bound of an assignment is as high as it gets.
+"""Prices of capacity at uneven levels, chosen to make the bound of an assignment as high as possible.
 
-Why words have a price at all is told in ``kernels/bound_kernel.py``. The bound holds at any price. At 0 it
-ignores that the parts of a level share its capacity; at a very high price it pays for capacity that no
-mapping uses, and falls again.
+A price is in pJ for every word that a part holds; ``kernels/bound_kernel.py`` tells why the bound needs it
+and holds at any price. At price 0 the bound ignores that the parts of a level have one capacity together. At
+a very high price the best mapping of the tables leaves capacity unused, whose worth is subtracted all the
+same, and the bound falls again. In between lies the best price.
 """
 
 from __future__ import annotations
@@ -15,22 +16,23 @@ from solvers.mapping.exact.bound import AT_ONCE, bound_in_time
 from solvers.mapping.exact.tables import Assignment, Lattice, Space
 
 WORTHS = (0.0, *(2.0**power for power in range(-12, 3)))
-"""What all the capacity of a level can be worth, as a part of the energy of the first assignment."""
+"""The prices that are tried: what the whole capacity of a level is worth, as a fraction of the bound on the
+energy of the first assignment."""
 
 FIRST = WORTHS.index(1 / 16)
-"""Where the first climb begins."""
+"""The index of ``WORTHS`` at which the first climb begins, for every level."""
 
 Choice = tuple[int, ...]
 """An index of ``WORTHS`` for every level of several parts."""
 
 
 ANY_ORDER = -1
-"""Stands for the number of an order where the bound is to hold for all of them."""
+"""In place of the number of an order: the bound holds for all orders of the parts at once."""
 
 
 class AssignmentKey(NamedTuple):
-    """An assignment: the numbers of its spatial factors, of what levels keep and of the order in which uneven
-    levels' tiles end, or :data:`ANY_ORDER`."""
+    """An assignment by its numbers in three lists: of spatial factors (``spread``), of what levels keep
+    (``keeps``), and of the orders in which uneven levels' tiles end (or :data:`ANY_ORDER`)."""
 
     spread: int
     keeps: int
@@ -38,9 +40,11 @@ class AssignmentKey(NamedTuple):
 
 
 class Prices:
-    """The bound of an assignment as a function of the prices, which is concave: a minimum of linear ones.
+    """Finds the prices at which the bound of an assignment is highest.
 
-    Every climb begins where the last one ended, for assignments of similar bounds have similar prices.
+    For a fixed mapping the relaxed energy is linear in the prices. The bound is the least over all mappings,
+    hence concave, so that a climb that tries neighbouring prices ends near the top. Every climb begins where
+    the last one ended, for assignments of similar bounds have similar best prices.
     """
 
     def __init__(self, tables: Space, assignment: Assignment, lattice: Lattice) -> None:
@@ -53,7 +57,7 @@ class Prices:
         self._in_time: InTime = always_in_time
         self._climbing: AssignmentKey | None = None
         self._tried: dict[Choice, float] = {}
-        """The bounds of that assignment by prices: a climb that time ends goes on with them."""
+        """The bounds of that assignment by prices, kept so that a climb that time ended can go on."""
 
     def bound(self, limit: float, which: AssignmentKey, in_time: InTime) -> float:
         """The bound of the assignment ``which``, whose factors and keep sets have been written into the
@@ -79,7 +83,10 @@ class Prices:
         return best
 
     def _begin(self) -> None:
-        """Take the energy of the assignment as the unit, unless nothing fits it."""
+        """Take the bound on this assignment's energy as the unit of ``WORTHS``, unless no mapping of it fits.
+
+        The bound is that of the outermost level, whose vector is the last and contains all points.
+        """
         self._bound_at(self._usual)
         lattice, levels = self._lattice, len(self._assignment.keep)
         row = (levels - 1) * self._tables.most_subsets * len(self._tables.runs)
@@ -89,7 +96,9 @@ class Prices:
             self._unit, self._usual = energy, (FIRST,) * len(self._levels)
 
     def _climb(self, chosen: Choice, limit: float) -> tuple[Choice, float]:
-        """Up a level's prices, then down, as long as that raises the bound."""
+        """The best prices found from ``chosen`` on, and their bound: level by level, first up, then down, each
+        as long as that raises the bound and the bound is below ``limit``. One pass, since prices of different
+        levels hardly depend on each other."""
         filled: Choice | None = None
 
         def bound_at(prices: Choice) -> float:
@@ -109,11 +118,12 @@ class Prices:
                         break
                     chosen, best = moved, last
         at = at if last == best else chosen
-        if filled != at:  # the lattice is to be that of the best bound
+        if filled != at:  # leave the lattice filled for the best prices
             self._bound_at(at)
         return chosen, best
 
     def _bound_at(self, chosen: Choice) -> float:
+        """The bound at these prices, a worth divided by the words of the level; all its parts have one price."""
         for level, index in zip(self._levels, chosen, strict=True):
             price = WORTHS[index] * self._unit / self._tables.model.usable_words[level]
             self._tables.prices[level : self._tables.last[level] + 1] = price

@@ -12,16 +12,17 @@ from solvers.mapping.space.space import MappingSpace, Slot
 
 Array = NDArray[Any]
 MOST_SPREADS = 1_500_000
-"""More ways than this are not listed: each takes some hundred bytes."""
+"""With more ways than this nothing is listed: each takes some hundred bytes."""
 
 MOST_AT_ONCE = 2_000_000
-"""Factors tried at a time."""
+"""Combinations of an outer and an inner choice that are tried in one numpy operation, to limit memory."""
 
 
 def spreads(space: MappingSpace) -> Array | None:
-    """Spatial factors that fit all fan-outs and rules, int32 [n, levels, dims]; see :func:`sides`.
+    """All spatial factors that fit the fan-outs and rules, int32 [n, levels, dims], X and Y multiplied.
 
-    None if there are more than ``MOST_SPREADS``.
+    None if there are more than ``MOST_SPREADS``. Which factor is on X and which on Y changes no cost;
+    :func:`sides` finds sides that fit once a mapping is written down.
     """
     sizes = np.array([size for _, size in space.layer.dims], np.int64)
     found = np.ones((1, len(space.architecture.levels), len(sizes)), np.int32)
@@ -39,7 +40,9 @@ def spreads(space: MappingSpace) -> Array | None:
 
 
 def sides(space: MappingSpace, level: int, factors: Array) -> Array:
-    """Which of the spatial factors [dims] of a level stand on Y, bool [dims]; they must fit."""
+    """Sides for the spatial factors [dims] of a level that fit its fan-out: bool [dims], True for Y.
+
+    Raises ValueError if there are none."""
     for on_y, fits in _choices(space, level, factors[None]):
         if fits[0]:
             return on_y
@@ -47,8 +50,10 @@ def sides(space: MappingSpace, level: int, factors: Array) -> Array:
 
 
 def _combined(left: Array, choices: Array) -> tuple[Array, Array]:
-    """Which rows of ``left`` [n, dims] which ``choices`` [m, dims] divide; a few more pairs than
-    ``MOST_SPREADS`` at most."""
+    """All pairs of a row of ``left`` [n, dims] and a row of ``choices`` [m, dims] that divides it.
+
+    The result are two int arrays, the index of each pair's row in ``left`` and in ``choices``. It stops soon
+    after ``MOST_SPREADS`` pairs, since the caller then gives up."""
     rows = max(1, MOST_AT_ONCE // max(1, choices.size))
     found, count = [], 0
     for start in range(0, len(left), rows):
@@ -62,7 +67,7 @@ def _combined(left: Array, choices: Array) -> tuple[Array, Array]:
 
 
 def _level_spreads(space: MappingSpace, slot: Slot) -> Array:
-    """Factors of the dims in one fan-out, int64 [n, dims]."""
+    """All spatial factors [n, dims] int64 that one level's fan-out and rules allow, with any sides."""
     tables, level = space.tables, slot.level
     fanout = int(tables.fanout_x[level] * tables.fanout_y[level])
     rows = np.ones((1, 0), np.int64)
@@ -80,7 +85,8 @@ def _level_spreads(space: MappingSpace, slot: Slot) -> Array:
 
 
 def _choices(space: MappingSpace, level: int, rows: Array) -> list[tuple[Array, Array]]:
-    """Every choice of dims for Y, bool [dims], and which rows [n, dims] of factors fit with it."""
+    """Every choice of dims for side Y, bool [dims], each with which ``rows`` [n, dims] of factors fit the
+    fan-out and its rules if these dims are on Y and the others on X, bool [n]."""
     tables = space.tables
     spread = np.flatnonzero((rows > 1).any(axis=0))
     choices = []

@@ -1,5 +1,11 @@
 """The compiled half of the exact mapper: loops over assignments, tiles and loop orders, in machine code.
 
-They work on the arrays of :mod:`solvers.mapping.exact.tables`. ``bound_kernel.py`` bounds,
-``search_kernel.py`` searches; the others count what both need.
+They work on the arrays of :mod:`solvers.mapping.exact.tables`. In the order of the search:
+
+* ``choice_kernel.py``: cheap bounds of many assignments, from sums over the tensors;
+* ``bound_kernel.py``: the close bound of one assignment, from a table over all tiles;
+* ``search_kernel.py``: branch and bound over the temporal loops of one assignment.
+
+``assignment_kernel.py`` (what an assignment alone decides), ``words_kernel.py`` (words of tiles) and
+``delivery_kernel.py`` (what a decided level adds) count for them.
 """

@@ -1,8 +1,11 @@
-"""Compiled: the numbers of an assignment, and what words delivered between its levels cost.
+"""Compiled: what follows from an assignment alone, and what words delivered between its levels cost.
 
 An assignment fixes the spatial factors of all levels and the tensors that each keeps; only the temporal loops
-are open. Much follows from it alone: instances, multicast groups, what the MAC units ask for, and floors
-under everything else. Where a count depends on the loops, what stands here is a bound on the safe side.
+are open. It alone decides the instances of every level, the multicast groups of every fan-out, what the MAC
+units ask for, and the least number of words for every fill. Where a count depends on the loops as well, the
+number here is a bound in the direction that keeps costs from being overestimated.
+
+Items are those of the cost model's list of counts, ``tests/data/timeloop/README.md``.
 """
 
 from __future__ import annotations
@@ -30,9 +33,10 @@ READ, WRITTEN = 0, 1
 
 @inlined
 def value(space: Space, assignment: Assignment, energy_pj: float, demand: Array) -> float:
-    """The objective, given the energy without leakage and the words per instance read and written.
+    """The objective, given the energy without leakage and ``demand``, words per instance read and written.
 
-    It is at most the mapping's if ``energy_pj`` and ``demand`` are, and equal if they are."""
+    It never falls when either of them rises. So from bounds on them it is a bound on the mapping's objective,
+    and from the mapping's own numbers it is that objective."""
     if energy_pj == np.inf:  # nothing fits
         return float(np.inf)
     cycles = float(assignment.cycles[0])
@@ -51,8 +55,9 @@ def value(space: Space, assignment: Assignment, energy_pj: float, demand: Array)
 
 @inlined
 def _bandwidth_cycles(space: Space, level: int, demand: Array, compute_cycles: float) -> float:
-    """Cycles that one level's bandwidths ask for, rounded as the cost model rounds them (item 11); ``level``
-    is its first part, and all its parts go over the same ports.
+    """Cycles that one level's bandwidths ask for, rounded as the cost model rounds them (item 11).
+
+    ``level`` is the first part of the level; the words of all its parts go over the same ports.
 
     This is a lower bound where ``demand`` is one: floating-point sums, quotients and ``ceil`` never fall when
     their operands rise, so words that are at most a mapping's never make more cycles than it has, although
@@ -108,7 +113,8 @@ def assign_factors(space: Space, assignment: Assignment) -> None:
 
 @inlined
 def assign_tensor(space: Space, assignment: Assignment, tensor: int) -> None:
-    """Fill what follows for one tensor from the levels that keep it; add what it needs in any case."""
+    """Fill what the levels that keep a tensor decide of it; add to the assignment's energy and demand what
+    the tensor costs whatever the temporal loops are."""
     connect(space, assignment, tensor)
     _operands(space, assignment, tensor)
 
@@ -118,8 +124,9 @@ def _groups(space: Space, assignment: Assignment) -> None:
     """Item 5: fill the multicast groups of every level's fan-out, as far as the factors alone decide them.
 
     Where several dims of one axis are spread, how many children hold different tiles depends on the strides,
-    and so on the tile inside. At least as many differ as the sum of the factors less one for every dim after
-    the first, since two sets of numbers have so many different sums: ``|A + B| >= |A| + |B| - 1``.
+    and so on the tile inside. Filled in is then the sum of the factors less one for every dim after the
+    first: two finite sets of numbers have at least ``|A| + |B| - 1`` different sums. Such a fan-out is marked
+    as ``merging``, and :func:`groups_around` counts it once the tile is known.
     """
     model = space.model
     for level in range(assignment.groups.shape[0]):
@@ -147,8 +154,11 @@ def _spread_dims(space: Space, factors: Array, tensor: int, axis: int) -> Int:
 
 @inlined
 def groups_around(space: Space, assignment: Assignment, level: int, tensor: int, tile: Array) -> float:
-    """Item 5: how many different tiles of a tensor the children below one instance of a level hold, each
-    child covering ``tile`` [dims]; with three or more spread dims on one axis at least so many."""
+    """Item 5: how many different tiles of a tensor the children below one instance of a level hold.
+
+    Each child covers ``tile`` [dims]. Exact, except that three or more spread dims of one axis are
+    only bounded from below.
+    """
     if not assignment.merging[level, tensor]:
         return float(assignment.groups[level, tensor])
     groups = 1.0
@@ -159,10 +169,10 @@ def groups_around(space: Space, assignment: Assignment, level: int, tensor: int,
 
 @inlined
 def _positions(space: Space, factors: Array, tensor: int, axis: int, tile: Array) -> float:
-    """Different positions that one axis takes below a fan-out that spreads ``factors`` [dims], each child
-    covering ``tile`` [dims]; exact for up to two spread dims.
+    """Different positions on one axis of the children of a fan-out that spreads ``factors`` [dims].
 
-    For three or more it is the bound of ``_groups``, as listing the positions would cost too much here."""
+    Each child covers ``tile`` [dims]. Exact for up to two spread dims; for three or more it is the bound of
+    ``_groups``, as listing all positions would take too long here."""
     model = space.model
     spread, different, least = 0, 1, 1
     bound, step = 1, 1
@@ -180,7 +190,8 @@ def _positions(space: Space, factors: Array, tensor: int, axis: int, tile: Array
 
 @inlined
 def _sum_set(space: Space, points: Array, tensor: int, axis: int) -> Int:
-    """At least so many positions does an axis take when its dims run over ``points``."""
+    """The least number of different positions on an axis whose dims take ``points`` [dims] values each,
+    whatever their strides: the bound of ``_groups``."""
     different = 1
     for term in range(space.model.term_dims.shape[2]):
         dim = space.model.term_dims[tensor, axis, term]
@@ -193,9 +204,10 @@ def _sum_set(space: Space, points: Array, tensor: int, axis: int) -> Int:
 def _partitions(space: Space, assignment: Assignment) -> None:
     """Item 9: fill the words of the output that one instance of each level is responsible for, at most.
 
-    Of an output whose axes are single dims without coefficient every spread relevant dim divides them
-    exactly. Of another they are at most those of the level outside. Reads and fills fall with these words, so
-    that the most of them is on the safe side.
+    If every axis of the output is one dim with coefficient 1, each spread relevant dim divides these words
+    exactly. Of any other output an instance is responsible for at most as many as one of the level outside.
+    An upper bound is what is needed: reads and fills are fewer the more words an instance is responsible for,
+    since the first visit of each costs neither (item 8).
     """
     model, output = space.model, space.model.output
     levels = len(assignment.spatial)
@@ -213,7 +225,8 @@ def _partitions(space: Space, assignment: Assignment) -> None:
 
 @inlined
 def connect(space: Space, assignment: Assignment, tensor: int) -> None:
-    """Fill what the boundaries between the tensor's levels have in common: parents, ratios, floors."""
+    """Fill what concerns a tensor at each level that keeps it: its parent and child, the next levels outside
+    and inside that keep it too; the ratio of words sent by the parents to words filled; the least fill."""
     levels = len(assignment.spatial)
     outer = -1
     for level in range(levels - 1, -1, -1):
@@ -234,7 +247,11 @@ def connect(space: Space, assignment: Assignment, tensor: int) -> None:
 
 @inlined
 def _floor(space: Space, assignment: Assignment, level: int, tensor: int) -> None:
-    """The different positions that each axis takes in one instance, at least, and the words they make."""
+    """Fill ``axis_words`` and ``floor_words``: the least different positions on each axis that one instance
+    of a level needs during the whole layer, and the words these are in all its instances.
+
+    Where an instance covers all of an axis (no dim of it is spread outside), that is ``Space.touched``;
+    otherwise the bound on sums of ``_groups``, with what spreading leaves of each dim."""
     model = space.model
     levels = len(assignment.spatial)
     words = assignment.instances[level]
@@ -304,7 +321,8 @@ def boundary_pj(space: Space, assignment: Assignment, level: int, tensor: int, w
 def moved_pj(
     space: Space, assignment: Assignment, level: int, tensor: int, words: float, sent_words: float
 ) -> Real:
-    """The same for ``sent_words`` from all instances of the parent (items 8 and 10).
+    """Energy of ``words`` that fill all instances of ``level``, and of the ``sent_words`` that all instances
+    of its parent send for them, fewer where the parent multicasts (items 8 and 10).
 
     Blocks are rounded up for each instance, so both counts are first divided by the instances."""
     model, outer = space.model, assignment.parent[level, tensor]
@@ -321,15 +339,16 @@ def moved_pj(
 def blocks(words: float, size: int) -> Real:
     """Accesses for at least ``words``, one for each block begun (item 10).
 
-    ``words`` is a product and quotient of floating-point numbers: roundings may have raised what is a whole
-    number of blocks in its last digits, which would count a block more."""
+    ``words`` comes from floating-point products and quotients. Where it is a whole number of blocks, rounding
+    may have raised its last digits, and ``ceil`` would count a block too many: so it is lowered first."""
     return words if size == 1 else np.ceil(words / size * ROUNDING)
 
 
 @inlined
 def copy(source: Array, to: Array) -> None:
-    """Copy ``source`` to the beginning of ``to``: a slice assignment would allocate, which compiled code here
-    must not."""
+    """Copy ``source`` to the beginning of ``to``.
+
+    An assignment of slices would allocate memory, which the compiled code here must not."""
     for index in range(len(source)):
         to[index] = source[index]
 

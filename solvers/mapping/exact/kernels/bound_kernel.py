@@ -1,11 +1,12 @@
 """Compiled: for every tile of every level a lower bound on the energy of what is inside it.
 
 The search chooses temporal loops level by level from the outside in, and asks at each node what the rest
-costs at least. The answers are a table that is filled from the inside out, once per assignment of spatial
-factors and kept tensors (dynamic programming).
+costs at least. The answers are a table, filled from the inside out by dynamic programming, once for each
+assignment of spatial factors and kept tensors.
 
-A *vector* says for every dim how many temporal points a level and all levels inside it cover. With the
-spatial factors it makes the tile of the level. The loops of level ``i`` lead from one vector to another::
+A *vector* has one entry a dim: the temporal points of that dim which a level and all levels inside it cover.
+Times the spatial factors it is the tile of the level. The temporal loops of level ``i`` lead from one vector
+to a multiple of it::
 
     vector inside the loops  --- temporal loops of level i --->  vector around the loops
           closed[i]                                                   opened[i]
@@ -14,25 +15,34 @@ spatial factors it makes the tile of the level. The loops of level ``i`` lead fr
 what fills the tile of level ``i - 1``, and all that is further inside. ``opened[i]`` is the least of it over
 all vectors that divide the one around the loops.
 
-Both are kept for each set of tensors that the loops just outside leave *in place*. Loops that are irrelevant
-to a tensor, inside the first loop that moves it, are the tensor's *run*, and deliver nothing again. So what
-fills the tile of such a tensor cannot be charged where the tile is known, but only at the level where its run
-ends; until then the tensor is in the set.
+**Stationary tensors.** A loop over a dim that a tensor does not have leaves the tensor's tile as it is. Such
+loops directly outside a tile, up to the first loop that moves it, are the tensor's *run* there; during its
+run the tensor is *stationary*, and nothing is delivered again. How often a tile is delivered thus depends on
+where its run ends, which may be in a block further out than the one whose vector is looked at. So both
+tables have an entry for every set of stationary tensors (``Space.runs``): in ``closed[i]`` those whose run
+has begun at the vector, in ``opened[i]`` those whose run goes on outside the loops of level ``i``. The fill
+of a stationary tensor is charged at the level where its run ends.
 
-Any mapping has a path of vectors and sets through these tables that costs no more than it does. Take the
-fill of a level with one tensor.
+**Why this is a lower bound.** Every mapping has a path of vectors and sets through the tables that costs no
+more than the mapping does. Take the fill of one level with one tensor:
 
-* If the first loop outside that tile moves the tensor, every loop outside multiplies the words
-  (``moved_words``; slides along one axis are bounded by its different positions). The tensor is in no set.
-* Otherwise the irrelevant loops of its run cost nothing. The block where the run ends adds the tensor to
-  the set. No more irrelevant loops are inside that block than the vector has points, so the words are at
-  least those of ``floors_pj``. Blocks further inside hold only irrelevant loops of the tensors in place
-  (``Space.still``), and the innermost loop of a block leaves all of them in place (``Space.runs``).
+* The tensor has no run, for the first loop outside the tile moves it. The tensor is in no set, and
+  ``closed`` charges ``moved_words``: every loop outside the tile multiplies the words, but where tiles
+  overlap along an axis only the different positions of that axis are counted.
+* The tensor has a run, which ends in the block of some level ``j``. That block adds the tensor to the set,
+  and charges ``floors_pj``: the tensor's different words, once for every irrelevant iteration outside the
+  vector around the block. Those loops are outside the loop that ended the run, so each of their iterations
+  delivers all of it anew; irrelevant loops inside are left out, which makes the charge smaller.
+
+Two facts keep the sets few. A block inside a run can only have loops that are irrelevant to every tensor
+of the set (``Space.still``). And a set is only possible if one loop, the innermost of a block, leaves all its
+tensors stationary (``Space.runs``).
 
 Where a level has several parts (:mod:`solvers.mapping.exact.parts`), their tiles share its capacity, and the
-tables of one part know nothing of the tiles of another. Instead every word held has a price, whatever it is.
-A mapping that fits pays no more for its words than the whole capacity is worth, so the bound remains one once
-that is subtracted (Lagrange's relaxation; :mod:`solvers.mapping.exact.prices` chooses the prices).
+tables of one part know nothing of the tiles of another. The constraint that they fit together is therefore
+relaxed in Lagrange's way: the tables charge a price in pJ for every word held, and the price of the level's
+whole capacity is subtracted at the end. A mapping that fits holds no more words than that, so the difference
+is at most 0 and the bound still holds. :mod:`solvers.mapping.exact.prices` chooses the prices.
 """
 
 from __future__ import annotations
@@ -65,15 +75,15 @@ Real = Any
 """A 64-bit floating-point number of compiled code."""
 
 BLOCK = 8192
-"""Vectors whose fill is looked at in one step: between two steps a call can end."""
+"""Vectors whose ``closed`` bounds are filled in one step; a call can end only between two steps."""
 
 
 @entry
 def bound_of_assignment(space: Space, assignment: Assignment, lattice: Lattice, any_order: bool) -> float:
     """A lower bound on the objective of all mappings with the factors and keep sets of ``assignment``.
 
-    With ``any_order`` the tensors that a level of several parts keeps may end their tiles in any order; what
-    the lattice and ``assignment.keep`` hold is then of no use to a search.
+    With ``any_order`` the bound holds for every order in which the tensors of an uneven level may end their
+    tiles. The lattice and ``assignment.keep`` are then those of no single order, and no search can use them.
 
     A call ends when it has looked at about ``steps.left`` tiles of the lattice. If ``steps.done`` is above 0
     then, there are more: the result says nothing yet, and the next call goes on from there
@@ -98,18 +108,20 @@ def bound_of_assignment(space: Space, assignment: Assignment, lattice: Lattice, 
 def table_start(space: Space, lattice: Lattice, level: int, run: int) -> Int:
     """Where the bounds of a level and a set of tensors begin in ``lattice.opened`` and ``closed``.
 
-    They are rows of ``lattice.size`` numbers, a vector each: level by level, in each level by the subset of
-    tensors that its parts keep, and in each of these by the set in place."""
+    Both are one array of rows, a row having one number for each of the ``lattice.size`` vectors. Rows are
+    ordered by level, then by the subset of tensors whose tiles have ended inside (uneven levels in any order
+    have several, others one), then by the set of stationary tensors (``run``)."""
     row = level * space.most_subsets + lattice.subset[level]
     return (row * len(space.runs) + run) * lattice.size[0]
 
 
 @inlined
 def _is_due(lattice: Lattice, tiles: int) -> bool:
-    """Whether the next step, which looks at so many tiles, is to be done now: not if an earlier call did it,
-    nor if this call has looked at enough.
+    """Whether this call does the next step, which looks at ``tiles`` tiles; if so, the step is counted.
 
-    A call walks through all steps in the same order as the first one did, and does those that are due.
+    A filling that was left is resumed by walking through all its steps again, in the same order, and skipping
+    those below ``steps.done``: compiled code has no other way to go on in the middle of nested loops. A step
+    is also not done once the call has looked at as many tiles as it was allowed.
     """
     lattice.steps.reached[0] += 1
     if lattice.steps.reached[0] <= lattice.steps.done[0] or lattice.steps.left[0] <= 0:
@@ -121,13 +133,16 @@ def _is_due(lattice: Lattice, tiles: int) -> bool:
 
 @inlined
 def _is_behind(lattice: Lattice) -> bool:
-    """Whether a step was left for the next call."""
+    """Whether the step just reached is not done, so that this call has to end before it."""
     return bool(lattice.steps.reached[0] > lattice.steps.done[0])
 
 
 @inlined
 def _fill_lattice(space: Space, assignment: Assignment, lattice: Lattice, any_order: bool) -> bool:
-    """Bounds for all tiles and levels, from the inside out; False if some are left for the next call."""
+    """Fill both tables for all levels, from the inside out; False if some are left for the next call.
+
+    Nothing is inside the vector of level 0 but the MAC units, which ``Assignment.energy_pj`` has: 0 pJ.
+    """
     size, top = lattice.size[0], len(assignment.keep) - 1
     lattice.subset[:] = 0
     if lattice.steps.done[0] == 0:
@@ -142,9 +157,21 @@ def _fill_lattice(space: Space, assignment: Assignment, lattice: Lattice, any_or
 
 @inlined
 def _fill_level(space: Space, assignment: Assignment, lattice: Lattice, level: int, any_order: bool) -> bool:
-    """The bounds of one level; in any order, those for each set of tensors that the parts inside it can have,
-    whichever of them ends its tile last. Costs depend on the order through these sets only, since the parts
-    of a level differ in nothing else. False if some are left for the next call."""
+    """Fill the tables of one level; False if some are left for the next call.
+
+    Where every part keeps a known tensor this is one ``_close`` and one ``_open``. With ``any_order`` and an
+    uneven level inside, there is instead a table for each set of tensors that have ended their tile by then,
+    for the parts of a level differ in nothing else. With three tensors W, I, O::
+
+        part 1        part 2        part 3
+
+                  +-> {W} --+---> {W, I} --+
+        {} -------+-> {I} --+---> {W, O} --+-> {W, I, O}
+                  +-> {O} --+---> {I, O} --+
+
+    A table's entry is the least over the last tensor to end, that is over the tables one tensor smaller
+    (``inside`` without ``ends``). So 7 tables, in 12 passes, stand for the 6 orders of such a level.
+    """
     first = space.first[level - 1]
     every = 0
     for part in range(first, space.last[level - 1] + 1):
@@ -154,6 +181,7 @@ def _fill_level(space: Space, assignment: Assignment, lattice: Lattice, level: i
     for inside in range(every + 1):
         if (inside & ~every or _count(inside) != count) if several else inside != every:
             continue
+        # Tables of the level outside the last part need no number: all tensors have ended by then.
         lattice.subset[level] = _rank(inside, every) if several and level <= space.last[level - 1] else 0
         begun = False
         for tensor in range(assignment.ratio.shape[1]):
@@ -198,8 +226,13 @@ def _rank(tensors: int, every: int) -> Int:
 def _arrange(
     space: Space, assignment: Assignment, lattice: Lattice, level: int, sets: tuple[int, int, int]
 ) -> None:
-    """Let the parts inside ``level`` keep the tensors ``inside``, the last of them ``ends``, and those
-    outside the rest of ``every``; whatever the order is otherwise."""
+    """Write one arrangement of an uneven level's tensors into ``assignment.keep``, and what follows from it.
+
+    ``sets`` are three bit masks: all tensors of the level (``every``), those that end their tile in its parts
+    inside ``level``, and of these the one that ends in the outermost of these parts (``ends``, 0 for none).
+    In which of the other parts a tensor ends changes no number that the current pass reads, so they are
+    simply numbered through. ``x & -x`` is the lowest bit of ``x``, and ``x & (x - 1)`` is ``x`` without it.
+    """
     every, inside, ends = sets
     left, right = inside & ~ends, every & ~inside
     lattice.subset[level - 1] = _rank(left, every)
@@ -218,7 +251,10 @@ def _arrange(
 
 @inlined
 def _number(space: Space, assignment: Assignment, lattice: Lattice) -> None:
-    """The divisors of what is left of each dim, and the numbering of their vectors."""
+    """Fill the lattice's divisors of what spatial factors leave of each dim, and number their vectors.
+
+    A vector's number is in mixed radix: a digit per dim says which divisor, the first dim's digit is the least
+    significant."""
     size = 1
     for dim in range(len(assignment.rest)):
         count = 0
@@ -251,12 +287,13 @@ def _close(
 ) -> None:
     """Fill ``lattice.closed`` of a level for a block of vectors, which begins with the vector ``block``.
 
-    ``lattice.digits`` stand at that vector. With ``lower`` the bounds that are there are only lowered, since
-    they are those of other orders of the level's parts.
+    ``lattice.digits`` are those of that vector. With ``lower``, entries already there belong to other orders
+    of the level's parts, and are only lowered.
 
-    A vector makes the tile inside the level's loops and fan-out. So it is known whether that tile fits, what
-    the MAC units' requests cost beyond the least (multicast groups depend on the tile), and what fills it,
-    for every tensor that is not in place; the bounds further inside are known from the level before.
+    The vector is that of the next inner level, ``level - 1``, and makes its tile. So four things are known
+    and added up: whether that tile fits (infinite if not); what the MAC units' requests cost beyond the
+    least, since multicast groups depend on the tile; the bound on all that is further inside; and what fills
+    the tile, for every tensor that is not stationary.
     """
     level, block = where
     inner = level - 1
@@ -285,10 +322,13 @@ def _close(
 
 @inlined
 def _more_operands_pj(space: Space, assignment: Assignment, level: int, tile: Array) -> Real:
-    """What the MAC units ask for beyond ``Assignment.operands`` as the children of ``level`` cover ``tile``.
+    """Energy of what the MAC units ask for beyond ``Assignment.operands``, if the children of ``level`` cover
+    ``tile``.
 
-    Of the fan-outs on a tensor's way whose groups depend on the tile, only the outermost counts: a search
-    from the outside in meets no other before, so that this energy comes on top of what it charged.
+    Several fan-outs between the MAC units and a tensor's innermost level can have groups that depend on the
+    tile. Only the outermost of them counts here, with the energy that it adds to that of ``operands``. The
+    search adds the exact groups of each fan-out as it passes it from the outside in
+    (``delivery_kernel._merge``), so until it passes this one ``operands`` are what it has charged.
     """
     energy = 0.0
     for tensor in range(len(assignment.operands)):
@@ -301,15 +341,18 @@ def _more_operands_pj(space: Space, assignment: Assignment, level: int, tile: Ar
 
 @inlined
 def _more_groups(space: Space, assignment: Assignment, level: int, tensor: int, tile: Array) -> Real:
-    """Multicast groups around children of a known tile over those of all tiles."""
+    """By what factor the multicast groups are more for this tile than the least for any tile."""
     return groups_around(space, assignment, level, tensor, tile) / assignment.groups[level, tensor]
 
 
 @inlined
 def _least_opened(space: Space, assignment: Assignment, lattice: Lattice, at: tuple[int, int, int]) -> float:
-    """The least of the level's opened bounds for the tensors of ``run`` or those of them that pass on.
+    """The least ``opened`` bound of a level and vector, if the tensors of ``run`` are stationary outside it.
 
-    Only a tensor that the level keeps can be moved again by loops inside it."""
+    ``at`` is the level, the number of ``run``, and the vector. A tensor of ``run`` that the level keeps is
+    stationary as the tile of this level; the level's loops may leave the tiles further inside stationary as
+    well, or move them, so it is tried with the tensor in the set and without. If the level bypasses the
+    tensor, its run is that of a tile further inside and includes the level's loops: it stays in the set."""
     level, run, vector = at
     least = np.inf
     for fewer in range(len(space.runs)):
@@ -321,11 +364,12 @@ def _least_opened(space: Space, assignment: Assignment, lattice: Lattice, at: tu
 
 @inlined
 def _open(space: Space, assignment: Assignment, lattice: Lattice, level: int) -> bool:
-    """``lattice.opened`` of a level: the best of all tiles inside its loops, by the tensors in place.
+    """Fill ``lattice.opened`` of a level: for every set and vector the best vector inside its loops.
 
-    With the tensors of a set in place for the loops outside, the level's loops can leave a larger set in
-    place; each tensor more is delivered as often as its irrelevant loops outside the level say. False if some
-    sets are left for the next call.
+    ``run`` is the set of tensors whose run goes on outside the level's loops, ``more`` the set whose run has
+    begun inside them, which contains ``run``. The run of each tensor that ``more`` has in addition ends among
+    the level's loops, so its fill is charged here (``_add_floors``). False if some sets are left for the next
+    call.
     """
     size = lattice.size[0]
     for run in range(len(space.runs)):
@@ -347,8 +391,9 @@ def _open(space: Space, assignment: Assignment, lattice: Lattice, level: int) ->
 
 @inlined
 def _least_inside(space: Space, lattice: Lattice, which: tuple[int, int, int]) -> None:
-    """Into ``lattice.scratch``: for each vector the least of ``closed`` of ``more`` over the vectors that it
-    is a multiple of, in the dims alone that leave the tensors of ``run`` in place."""
+    """Fill ``lattice.scratch``: for each vector the least ``closed`` bound of ``more`` over the vectors that
+    one block of loops can lead from: those that divide it, and are smaller only in dims whose loops leave the
+    tensors of ``run`` stationary."""
     level, run, more = which
     size = lattice.size[0]
     start = table_start(space, lattice, level, more)
@@ -360,11 +405,12 @@ def _least_inside(space: Space, lattice: Lattice, which: tuple[int, int, int]) -
 
 @inlined
 def _least_along(lattice: Lattice, dim: int) -> None:
-    """Lower ``lattice.scratch`` to the least over all divisors of the factor of one dim.
+    """Lower each entry of ``lattice.scratch`` to the least over all divisors of its vector's entry for a dim.
 
-    Prime by prime, ascending in the factor: a vector takes the least of itself and of the vector with one
-    prime fewer, which by then has the least of all with that prime any number of times fewer. That looks
-    at a few vectors for each one instead of all its divisors.
+    It goes prime by prime, and for a prime through the factors in ascending order. A vector takes the least
+    of itself and of the vector whose factor has that prime once less, which by then holds the least of all
+    that have it less often still. So a vector is compared with one other for each prime of its factor instead
+    of with one for each divisor.
     """
     count, stride = lattice.counts[dim], lattice.stride[dim]
     for number in range(1, count):
@@ -392,8 +438,12 @@ def _is_prime(lattice: Lattice, dim: int, number: int) -> bool:
 
 @inlined
 def _lower(lattice: Lattice, stride: int, count: int, digits: tuple[int, int]) -> None:
-    """Lower the bounds of all vectors with the first digit to those of the vectors with the second one in
-    its stead; vectors that differ in one digit lie a multiple of ``stride`` apart."""
+    """Lower the bounds of all vectors that have the first of two ``digits`` in one dim to those of the
+    vectors that have the second one there and are otherwise equal.
+
+    Vectors whose digits of the dim differ by one are ``stride`` numbers apart, and there are ``count`` digits.
+    So the table is a row of blocks of ``stride * count`` numbers, and in each block a digit owns ``stride``
+    numbers."""
     to, origin = digits[0] * stride, digits[1] * stride
     for block in range(0, lattice.size[0], stride * count):
         for offset in range(block, block + stride):
@@ -403,7 +453,7 @@ def _lower(lattice: Lattice, stride: int, count: int, digits: tuple[int, int]) -
 
 @inlined
 def _add_floors(space: Space, assignment: Assignment, lattice: Lattice, which: tuple[int, int, int]) -> None:
-    """Lower ``opened`` of ``run`` to ``scratch`` and what the tensors that ``more`` adds are delivered."""
+    """Lower ``opened`` of ``run`` to ``scratch`` plus what filling the tensors costs that ``more`` adds."""
     level, run, more = which
     start = table_start(space, lattice, level, run)
     added = space.runs[more] & ~space.runs[run]
@@ -419,8 +469,11 @@ def _add_floors(space: Space, assignment: Assignment, lattice: Lattice, which: t
 
 @inlined
 def floors_pj(space: Space, assignment: Assignment, level: int, tensors: int, inside: Array) -> float:
-    """What filling the next inner levels of ``tensors`` costs at least, if the loops of ``level`` leave them
-    in place: only irrelevant loops around ``inside``, the temporal points up to ``level``, repeat words."""
+    """Energy that filling ``tensors`` costs at least whose run ends among the temporal loops of ``level``.
+
+    What is filled is each tensor's next level inside ``level`` that keeps it. ``inside`` [dims] is the vector
+    around the loops of ``level``: irrelevant loops outside it each repeat the tensor's different words; loops
+    inside it are taken to repeat none."""
     energy = 0.0
     for tensor in range(assignment.ratio.shape[1]):
         inner = assignment.child[level, tensor]

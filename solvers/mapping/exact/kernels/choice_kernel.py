@@ -1,7 +1,8 @@
 """Compiled: cheap bounds for many choices of spatial factors and of the levels that keep each tensor.
 
-Given the spatial factors, what a tensor costs at least depends on the levels that keep it, its *chain*, and
-not on what else they keep. So a table of all chains of every tensor is summed up for all keep sets.
+Given the spatial factors, what a tensor costs at least depends only on the levels that keep it, its *chain*,
+and not on what else they keep. So each chain of each tensor is bounded once, and the bound of a choice of
+keep sets is a sum with one table entry a tensor.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ Array = NDArray[Any]
 def spread_bounds(
     space: Space, spatial: Array, chains: LevelChains, assignment: Assignment, bounds: Array
 ) -> None:
-    """Fill ``bounds`` [n] for spatial factors [n, levels, dims], whatever levels keep: of each tensor the
-    cheapest chain, and the least words of any."""
+    """Fill ``bounds`` [n] for spatial factors ``spatial`` [n, levels, dims], valid whatever levels keep.
+
+    Each tensor is taken with the energy of its cheapest chain, and with the least words that any of its
+    chains moves at each level; these need not be of the same chain."""
     for row in range(len(spatial)):
         copy_rows(spatial[row], assignment.spatial)
         _fill(space, chains, assignment)
@@ -83,6 +86,7 @@ def _fill(space: Space, chains: LevelChains, assignment: Assignment) -> None:
 @inlined
 def _fill_chain(space: Space, chains: LevelChains, assignment: Assignment, tensor: int, chain: int) -> None:
     for level in range(len(assignment.keep)):
+        # Only this tensor is kept while its chain is bounded: what else levels keep does not matter.
         assignment.keep[level] = (chains.levels[tensor, chain] >> level & 1) << tensor
         assignment.demand[READ, level, tensor] = 0.0
         assignment.demand[WRITTEN, level, tensor] = 0.0

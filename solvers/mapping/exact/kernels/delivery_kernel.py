@@ -56,10 +56,11 @@ def decide(space: Space, assignment: Assignment, nodes: Nodes, level: int) -> No
 
 @inlined
 def _hold(space: Space, assignment: Assignment, nodes: Nodes, level: int) -> None:
-    """Add what a part holds to what those outside it hold, at the price of a word as in the tables.
+    """Add what a part of an uneven level holds to what the parts outside it hold, and charge its price.
 
-    Once all parts of a level are decided, what they leave free is charged as well, so that the level has
-    paid for its whole capacity, which ``bound_of_assignment`` subtracted: then the price is out of the sum.
+    The price of a word is that of the tables. Once all parts of a level are decided, the capacity left free
+    is charged as well. The level has then paid for its whole capacity, exactly what ``bound_of_assignment``
+    subtracted, and prices have no effect on the sum any more.
     """
     words = kept_words(space, assignment, level, nodes.tile)
     nodes.held[level] = words
@@ -73,7 +74,11 @@ def _hold(space: Space, assignment: Assignment, nodes: Nodes, level: int) -> Non
 
 @inlined
 def _merge(space: Space, assignment: Assignment, nodes: Nodes, level: int, tensor: int) -> None:
-    """Fill the multicast groups of the level's fan-out, and what they add to the MAC units' demands."""
+    """Fill the multicast groups of the level's fan-out, now that its children's tile is decided.
+
+    If the fan-out lies between the MAC units and the tensor's innermost level, more groups than the least
+    also mean more words asked for by the MAC units, whose energy and demand are added to the node.
+    """
     inner = level - 1
     nodes.groups[level, tensor] = assignment.groups[level, tensor]
     nodes.operands[inner, tensor] = nodes.operands[level, tensor]
@@ -81,7 +86,7 @@ def _merge(space: Space, assignment: Assignment, nodes: Nodes, level: int, tenso
         return
     nodes.groups[level, tensor] = groups_around(space, assignment, level, tensor, nodes.tile)
     if level > assignment.innermost[tensor]:
-        return
+        return  # further out these groups multiply what is delivered: see _charge
     before = nodes.operands[level, tensor]
     words = before * nodes.groups[level, tensor] / assignment.groups[level, tensor]
     nodes.operands[inner, tensor] = words
@@ -93,7 +98,10 @@ def _merge(space: Space, assignment: Assignment, nodes: Nodes, level: int, tenso
 
 @inlined
 def _place_loops(space: Space, assignment: Assignment, nodes: Nodes, level: int) -> None:
-    """Put the level's loops, in the order under way, before those of the levels outside it."""
+    """Write the level's loops, in the order that is being tried, before those of the levels outside it.
+
+    The row of loops stands innermost first and is filled from its end, so the level's outermost loop is
+    written first, directly before the loops of the level outside."""
     loops = nodes.loops
     at = loops.starts[level + 1]
     for position in range(space.orders.shape[1] - 1, -1, -1):
@@ -109,8 +117,11 @@ def _place_loops(space: Space, assignment: Assignment, nodes: Nodes, level: int)
 
 @inlined
 def _repeats(space: Space, nodes: Nodes, level: int, tensor: int) -> Int:
-    """Fill ``nodes.repeats`` inside the level: how often irrelevant loops outside the tensor's first moving
-    loop repeat what is delivered. The result is the product of those inside it, its run, which repeat none.
+    """Fill ``nodes.repeats`` of the next inner level; the result is the product of the tensor's run.
+
+    The run are the irrelevant loops inside the first loop that moves the tensor; they deliver nothing again.
+    ``repeats`` is the product of the irrelevant loops outside that one: each of their iterations delivers
+    everything again.
     """
     run, repeats, moved = 1, 1.0, False
     loops = nodes.loops
@@ -127,7 +138,8 @@ def _repeats(space: Space, nodes: Nodes, level: int, tensor: int) -> Int:
 
 @inlined
 def _charge(space: Space, assignment: Assignment, nodes: Nodes, level: int, tensor: int) -> None:
-    """Add what is delivered into the tiles of ``level`` to the node's energy and demands."""
+    """Add the words that are delivered into the tiles of ``level`` to the node's energy (pJ, all instances)
+    and demands (words, one instance): the fill there, and what its parent sends."""
     model, outer = space.model, assignment.parent[level, tensor]
     tile = tile_words(model, tensor, nodes.tile)
     # In floating point: large layers have more deliveries than 64-bit integers count.

@@ -1,10 +1,14 @@
 """Compiled: depth-first search over the temporal loops of one assignment, levels from the outside in.
 
-A node is a level at whose tile all loops outside are decided. Its children are the vectors (temporal points
-of all dims) that the next inner level can have; each child is then decided in every order of the loops in
-between. Children are listed with their bounds, the best first, so that the first one at or above the limit
-ends the list. ``Nodes`` holds one open node a level: ``explore`` is a loop and no recursion, and can stop
-anywhere to hand over leaves or let the clock be looked at, and go on from there.
+A node is a level with its vector (the temporal points that it and the levels inside cover, see
+``bound_kernel.py``) and all loops outside that. Its children are the vectors that the next inner level can
+have, which decides the level's factors; each child is then tried with every order of the level's loops, which
+makes it a node of the next inner level. At level 0 a node is a whole mapping, a leaf.
+
+Children are listed with their bounds, the best first, so that the first one at or above the limit ends the
+list. ``Nodes`` holds one open node a level, the path from the outermost level to where the search is.
+``explore`` is therefore a loop and not a recursion: it can stop anywhere, to hand over leaves or let the
+caller look at the clock, and go on from there.
 """
 
 from __future__ import annotations
@@ -28,12 +32,14 @@ Int = Any
 """A 64-bit integer of compiled code."""
 
 MOST_LISTED = 1_000_000
-"""Children that are looked at between two looks at the clock: few layers have so many tiles below a node."""
+"""Children that are looked at between two looks at the clock; few layers have as many below one node."""
 
 
 @entry
 def begin(space: Space, assignment: Assignment, lattice: Lattice, nodes: Nodes, limit: float) -> None:
-    """Open the search below an assignment whose ``bound_of_assignment`` was asked last."""
+    """Open the search of an assignment's loops, at the outermost level and the vector of all its points.
+
+    The lattice must be that of this assignment: ``bound_of_assignment`` was called for it last."""
     top = len(assignment.keep) - 1
     nodes.level[0] = top
     nodes.loops.starts[top + 1] = len(nodes.loops.dim)  # filled from the end: see TemporalLoops
@@ -58,11 +64,14 @@ def begin(space: Space, assignment: Assignment, lattice: Lattice, nodes: Nodes, 
 def explore(
     space: Space, assignment: Assignment, lattice: Lattice, nodes: Nodes, limit: float, most: int
 ) -> bool:
-    """Go on until the search is over, the leaves are full, or ``most`` nodes have been visited; or, and then
-    the result is False, until the nodes opened have had ``MOST_LISTED`` children to look at.
+    """Go on with the search until it has to hand over; False if that is only to let the clock be looked at.
 
-    Leaves are all mappings (but for dominated loop orders) whose bound is below ``limit``; what it leaves out
-    costs at least that. It is over when ``nodes.level`` is the number of levels.
+    It ends when the search is over (``nodes.level`` is then the number of levels), the list of leaves is
+    full, or ``most`` nodes have been visited since ``begin``; the result is True. Or it ends because the
+    nodes opened in this call have had ``MOST_LISTED`` children to look at; the result is False.
+
+    Leaves are the mappings whose bound is below ``limit``. What is left out costs at least ``limit``, or has
+    a loop order that another one with the same factors dominates.
     """
     levels = len(assignment.keep)
     nodes.listed[0] = 0
@@ -71,7 +80,7 @@ def explore(
             return False
         level = nodes.level[0]
         if not _next_order(space, lattice, nodes, limit):
-            nodes.level[0] = level + 1
+            nodes.level[0] = level + 1  # nothing is left below this node: back to its parent
             continue
         decide(space, assignment, nodes, level)
         inner = level - 1
@@ -96,7 +105,10 @@ def _keep_leaf(nodes: Nodes) -> None:
 
 @inlined
 def _next_order(space: Space, lattice: Lattice, nodes: Nodes, limit: float) -> bool:
-    """Step to the next order of the child under way, or to the next child that can be below ``limit``."""
+    """Step to the next loop order of the current child, or else to the first order of the next child.
+
+    False if no child is left whose bound is below ``limit``; ``limit`` may have fallen since they were
+    listed."""
     level = nodes.level[0]
     nodes.order[level] += 1
     if nodes.order[level] < nodes.order_end[level]:
@@ -118,7 +130,12 @@ def _next_order(space: Space, lattice: Lattice, nodes: Nodes, limit: float) -> b
 
 @inlined
 def _bound(space: Space, assignment: Assignment, lattice: Lattice, nodes: Nodes, level: int) -> float:
-    """A lower bound on all mappings below the node of ``level``."""
+    """A lower bound on the objective of all mappings below the node of ``level``.
+
+    The node's own cost is exact. The cost inside comes from the table, for each set of stationary tensors
+    that the loops outside allow (a subset of ``nodes.runs``): the table leaves the fills of these tensors to
+    whoever knows the loops of their run, so they are added here. The least of all sets is a bound.
+    """
     vector = 0
     for dim in range(len(lattice.counts)):
         digit = 0
@@ -135,7 +152,8 @@ def _bound(space: Space, assignment: Assignment, lattice: Lattice, nodes: Nodes,
 
 @inlined
 def _floors_outside(space: Space, assignment: Assignment, nodes: Nodes, level: int, tensors: int) -> float:
-    """What filling the next inner levels of tensors costs if the loops inside the node leave them be."""
+    """Energy of filling ``tensors`` whose run goes on outside the node, at least: each tensor's different
+    words into the next level inside that keeps it, times the decided loops that repeat them."""
     energy = 0.0
     for tensor in range(assignment.ratio.shape[1]):
         inner = assignment.child[level, tensor]
@@ -149,11 +167,12 @@ def _floors_outside(space: Space, assignment: Assignment, nodes: Nodes, level: i
 def _open_node(space: Space, assignment: Assignment, lattice: Lattice, nodes: Nodes, limit: float) -> None:
     """List the children of the current node whose bound is below ``limit``, the best first.
 
-    All vectors are tried whose divisors the rules on factors allow, counted like the digits of a number. A
-    child's bound does not yet know the order of its loops: it is the least over the sets of tensors that
-    they can leave in place (``_least_child``).
+    All vectors are tried whose divisors the rules on factors allow, one after the other like the digits of a
+    counter. The order of a child's loops is not decided yet, so its bound is the least over the sets of
+    tensors that some order can leave stationary (``_least_child``).
     """
     level = nodes.level[0]
+    # No child yet, whose orders are at an end: the first _next_order steps to child 0.
     nodes.child[level] = -1
     nodes.order[level] = 0
     nodes.order_end[level] = 0
@@ -184,10 +203,11 @@ def _open_node(space: Space, assignment: Assignment, lattice: Lattice, nodes: No
 def _price_of_free_capacity(
     space: Space, assignment: Assignment, lattice: Lattice, nodes: Nodes, number: int
 ) -> float:
-    """What a child adds to its bound because the tiles outside it, at the same level, are known.
+    """Energy to add to the bound of a child that is a part of an uneven level, its vector having ``number``.
 
-    Infinite if its tile does not fit beside them. For the innermost part of the level, the price of the
-    capacity that stays free: ``bound_of_assignment`` subtracted the price of all of it. Otherwise nothing.
+    The tiles of the parts outside it are decided, which the tables could not know. If its tile does not fit
+    beside them the result is infinite. For the innermost part of the level it is the price of the capacity
+    that stays free, since ``bound_of_assignment`` subtracted the price of all of it. Otherwise it is 0.
     """
     level = nodes.level[0] - 1
     for dim in range(len(lattice.counts)):
@@ -203,8 +223,10 @@ def _price_of_free_capacity(
 
 @inlined
 def _fill_floors(space: Space, assignment: Assignment, nodes: Nodes, level: int) -> None:
-    """Fill ``nodes.floors``: for each set of tensors in place outside the node, and each larger set in place
-    inside its loops, what filling those tensors costs at least; infinite for sets that cannot be."""
+    """Fill ``nodes.floors`` [runs, runs]: what filling stationary tensors costs at least, in pJ.
+
+    The first index is the set whose run goes on outside the node, the second the set, containing it, whose
+    run has begun inside the node's loops. Infinite for pairs that cannot be."""
     for run in range(len(space.runs)):
         outside = space.runs[run]
         for more in range(len(space.runs)):
@@ -218,7 +240,8 @@ def _fill_floors(space: Space, assignment: Assignment, nodes: Nodes, level: int)
 
 @inlined
 def _pick_first(space: Space, assignment: Assignment, lattice: Lattice, nodes: Nodes, level: int) -> bool:
-    """Fill ``nodes.allowed``: the divisors that children can have by the rules on factors.
+    """Fill ``nodes.allowed``, per dim the divisors that children can have by the rules on factors, and begin
+    with the first of each.
 
     False if a dim has none."""
     for dim in range(len(lattice.counts)):
@@ -233,7 +256,7 @@ def _pick_first(space: Space, assignment: Assignment, lattice: Lattice, nodes: N
             allowed = space.least[level, dim] <= factor <= space.most[level, dim]
             if space.first[level] < level and assignment.keep[level] == 0:  # a part that ends no tile is none
                 allowed = allowed and factor == 1
-            if level == 1:
+            if level == 1:  # what is inside is level 0's own factor: check its rules, too
                 allowed = allowed and space.least[0, dim] <= inside <= space.most[0, dim]
             if allowed:
                 nodes.allowed[dim, nodes.pick_count[dim]] = digit
@@ -245,6 +268,7 @@ def _pick_first(space: Space, assignment: Assignment, lattice: Lattice, nodes: N
 
 @inlined
 def _pick_next(nodes: Nodes) -> bool:
+    """Step ``nodes.pick`` to the next vector, like a counter with a digit per dim; False after the last."""
     for dim in range(len(nodes.pick)):
         nodes.pick[dim] += 1
         if nodes.pick[dim] < nodes.pick_count[dim]:
@@ -255,7 +279,12 @@ def _pick_next(nodes: Nodes) -> bool:
 
 @inlined
 def _least_child(space: Space, lattice: Lattice, nodes: Nodes, level: int, number: int) -> float:
-    """A lower bound on the energy inside the node for one child, in whatever order its loops stand."""
+    """A lower bound on the energy inside the node for the child of vector ``number``, for any order of the
+    loops between them.
+
+    ``run`` is the set whose run goes on outside the node: none of the loops may move its tensors. ``more`` is
+    the set whose run has begun inside the loops. Their fills are in ``nodes.floors``, all else is in the
+    table."""
     moving = 0
     for dim in range(len(lattice.counts)):
         digit = number // lattice.stride[dim] % lattice.counts[dim]
@@ -274,7 +303,7 @@ def _least_child(space: Space, lattice: Lattice, nodes: Nodes, level: int, numbe
 
 @inlined
 def _sort(nodes: Nodes, level: int) -> None:
-    """Sort the children by their bounds (Shell 1959): compiled code without allocations has no sort."""
+    """Sort the children by their bounds, in place and without allocations: Shell's sort (1959)."""
     count = nodes.child_count[level]
     gap = count // 2
     while gap > 0:

@@ -21,10 +21,11 @@ Real = Any
 
 @inlined
 def fits_tile(space: Space, assignment: Assignment, level: int, tile: Array) -> bool:
-    """Whether the tile of a part (where levels are even, of a level) can be this one.
+    """Whether a level, or where levels are uneven a part of one, can have this tile [dims].
 
-    All parts of a level share its capacity. A part outside this one holds this tile or a larger one, a part
-    inside at least the tile of one temporal point.
+    The tiles of all parts of a level must fit together, but those of the other parts are not decided here. So
+    the least is taken for each: this tile for the parts outside, whose tiles contain it, and the tile of one
+    temporal point for the parts inside.
     """
     words = least_words_inside(space, assignment, level)
     for part in range(level, space.last[level] + 1):
@@ -44,7 +45,8 @@ def kept_words(space: Space, assignment: Assignment, level: int, tile: Array) ->
 
 @inlined
 def least_words_inside(space: Space, assignment: Assignment, level: int) -> Int:
-    """What the parts inside this one hold at least: the tiles that the spatial factors make."""
+    """Words that the parts of the same level inside this one hold at least: those of the tile that the
+    spatial factors make with one temporal point."""
     words = 0
     for part in range(space.first[level], level):
         words += kept_words(space, assignment, part, assignment.covered[part])
@@ -53,12 +55,14 @@ def least_words_inside(space: Space, assignment: Assignment, level: int) -> Int:
 
 @inlined
 def moved_words(space: Space, assignment: Assignment, level: int, tensor: int, tile: Array) -> Real:
-    """Words delivered into all instances of a level if the first loops outside its tile move it, at least.
+    """Words of a tensor delivered into all instances of a level, at least, if the loop directly outside its
+    tile moves it.
 
-    Every loop outside multiplies the words of a tile (item 3), except loops that slide it along one axis, of
-    whose steps only what the overlap leaves is new. On that axis at least the different positions have to be
-    delivered: ``axis_words`` instead of length times steps. Tiles slide along one axis at a time, so that one
-    axis saves at most; whichever it is, the least of these ratios bounds it.
+    Every loop outside then multiplies the words of a tile (item 3), with one exception: of a step that slides
+    the tile along an axis only the words beyond the overlap are new. On such an axis at least the different
+    positions have to be delivered, ``axis_words`` instead of length times steps. The exception holds for one
+    axis only, that of the first moving loop. The loops are not decided yet, so the axis with the least ratio
+    of the two is taken.
     """
     model = space.model
     words, slide = assignment.instances[level], 1.0
