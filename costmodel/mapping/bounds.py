@@ -1,41 +1,55 @@
 """Lower bounds on energy and cycles that hold for every mapping the cost model counts.
 
-Notation: ``i`` runs over levels (0 innermost, D outermost), ``macs`` are the layer's MACs, ``s_l`` the
-product of the spatial factors of the block under level ``l``, ``m_l`` the multicast (outputs: reduction)
-factor of a tensor there: ``s_l`` over the number of multicast groups.
+They need no search: a mapping is known here only by the innermost level that keeps each tensor and by how its
+spatial fan-outs are spent. Items are those of ``tests/data/timeloop/README.md``.
 
-**Operands.** Let ``i`` be the innermost level that keeps a tensor. Bypassed levels pass on what goes
-through them, so each instance of ``i`` sends ``compute_cycles * g_0 * ... * g_i`` words, ``g_l = s_l / m_l``
-being the groups. There are ``s_(i+1) * ... * s_D`` instances and ``compute_cycles * s_0 * ... * s_D = macs``,
-so together they send ``macs / (m_0 * ... * m_i)`` words. :func:`costmodel.mapping.sharing.allocations` bounds
-the products of the ``m_l`` of all tensors at once. Outputs: these are the updates; the reads are fewer by the
-partitions (item 9), which add up to ``outputs * (product of irrelevant spatial factors outside i)``, that is
-``macs * (m_(i+1) * ... * m_D) / I`` with ``I`` the product of the irrelevant dims (only claimed for outputs
-whose axes are single dims without coefficient, where partitions divide exactly).
+Notation: ``l`` runs over levels, 0 the innermost and D the outermost; ``macs`` are the layer's MACs; ``s_l``
+is the product of the spatial factors of level ``l``'s fan-out; ``m_l`` is a tensor's multicast factor there
+(of an output the reduction factor): ``s_l`` divided by the number of multicast groups.
+
+**Operands.** Let ``i`` be the innermost level that keeps a tensor. Bypassed levels pass on what goes through
+them, so each instance of ``i`` sends ``compute_cycles * g_0 * ... * g_i`` words, where ``g_l = s_l / m_l``
+are the groups. There are ``s_(i+1) * ... * s_D`` instances, and ``compute_cycles * s_0 * ... * s_D = macs``.
+So all instances together send ``macs / (m_0 * ... * m_i)`` words.
+:func:`costmodel.mapping.sharing.allocations` bounds these products of multicast factors from above, for all
+tensors at once.
+
+For an output, these words are the updates. The reads are fewer by the partitions (item 9), for the first
+visit of a word reads nothing. All partitions together are ``outputs * (product of the irrelevant spatial
+factors outside i)``, which is ``macs * (m_(i+1) * ... * m_D) / I`` with ``I`` the product of the irrelevant
+dims. This is only claimed for outputs each of whose axes is one dim with coefficient 1, where partitions
+divide exactly; of other outputs the bound counts no reads.
 
 **Compulsory words.** What the loops outside a tile deliver into it (item 3) is at least the union of all its
-positions: after every sweep of the loops inside a loop ``k``, the next sweep either starts with a whole tile,
-or with what the overlap leaves of it when the tile moves from the counted end of the sweep (iteration 1 of
-every loop) as the innermost loop moves it, or with nothing when it starts at that very position; in each
-case the words counted before contain the rest, by induction over ``k``. Spatial copies add at most one
-union per group. So D sends at least the distinct words the MACs touch, whatever is bypassed, and the
-instances of a level that keeps the tensor are filled with at least as many.
+positions. The proof is by induction over the loops, from the inside out. Assume it for all loops inside a
+loop ``k``, whose iterations are one *sweep* each. A sweep after the first is counted with one of three
+numbers: with a whole first tile; or, if the tile moves there as the innermost moving loop moves it, with the
+words that are new in its first tile; or with nothing for its first tile, if that is where the tile already
+is. In each case what is not counted for the sweep was counted before it. Spatial copies add at most one union
+for each multicast group. So D sends at least the distinct words that the MACs touch, whatever is bypassed,
+and the instances of a level that keeps the tensor are filled with at least as many.
 
-**Blocks.** Accesses are rounded up to blocks per instance, so ``n`` words cost at least ``n / block``
-accesses, and in the one instance of D ``ceil(n / block)``.
+**Blocks.** Accesses are rounded up to whole blocks in each instance. So ``n`` words cost at least ``n /
+block`` accesses, and in the one instance of D ``ceil(n / block)``.
 
-**Energy and cycles together.** Every mapping has an innermost level for each tensor (the *choice*) and is
-covered by an allocation. Given both, its energy is at least: the MACs; per tensor the operands at its
-innermost level, fills of it and, if it is not D, the compulsory words at D; leakage, of
-``s_(i+1) * ... * s_D >= 1`` instances a level, for at least ``macs / (s_0 * ... * s_D)`` and for at least the
-cycles below. Its cycles are at least ``macs`` over the largest product of spatial factors that fit the
-fan-outs and divide ``macs``, and for every level what its instances need to move the words just named. Least
-energy, least cycles and least product are each the minimum over all choices and allocations.
+**Energy and cycles together.** Every mapping has an innermost level for each tensor (its *choice*), and its
+use of the fan-outs is covered by an *allocation*. Given both, its energy is at least the sum of
 
-**Fewer or more mappings.** A :class:`Scope` may leave out innermost levels, and so choices. Or it may allow
-the dims to be larger (padding): MACs, words touched and irrelevant products only grow with the dims,
-multicast factors are bounded for all sizes up to the largest at once, and for parallelism fan-outs count in
-full.
+* the energy of the MACs;
+* for each tensor the operands that its innermost level sends, the fills of that level, and, if that level is
+  not D, the compulsory words at D;
+* leakage. Level ``l`` has ``s_(l+1) * ... * s_D >= 1`` instances, and the compute cycles are ``macs / (s_0 *
+  ... * s_D)``. So instances times cycles are at least ``macs / (s_0 * ... * s_l)``, and at least the cycles
+  below.
+
+Its cycles are at least ``macs`` over the largest product of spatial factors that fit the fan-outs and divide
+``macs``; and at least what the instances of each level need to move the words just named. The least energy,
+the least cycles and the least product are each a minimum over all choices and allocations.
+
+**Fewer or more mappings.** A :class:`Scope` may rule out innermost levels, which leaves fewer choices. Or it
+may allow larger dims (padding). MACs, words touched and products of irrelevant dims only grow with the dims;
+multicast factors are bounded for all sizes up to the largest at once; and for the parallelism fan-outs count
+in full, as larger dims may divide by anything.
 """
 
 from __future__ import annotations
@@ -61,7 +75,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Bounds:
-    """No mapping of the layer on the architecture takes less; the product can be above that of the two."""
+    """No mapping of the layer on the architecture takes less.
+
+    ``edp_pj_cycles`` can be above the product of the other two: least energy and least cycles may need
+    different mappings."""
 
     energy_pj: float
     cycles: int
@@ -70,10 +87,10 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Scope:
-    """Which mappings the bounds are to hold for; as it stands all of the layer's.
+    """The mappings that the bounds hold for; by default all mappings of the layer.
 
-    ``innermost``: per tensor the levels (indices) of which one is the innermost that keeps it; None: any.
-    ``largest``: the layer with every dim as large as it may be padded to; None: no padding.
+    ``innermost``: for each tensor the levels (indices) that can be the innermost to keep it; None: any.
+    ``largest``: the layer with every dim as large as padding may make it; None: no padding.
     """
 
     innermost: tuple[frozenset[int], ...] | None = None
@@ -84,7 +101,9 @@ ANY_MAPPING = Scope()
 
 
 class _Words(NamedTuple):
-    """Words of one tensor at one level, in all its instances; arrays with an entry per allocation."""
+    """Words of one tensor at one level, of all its instances together; float [allocations] each.
+
+    Allocations are those of :func:`costmodel.mapping.sharing.allocations`."""
 
     level: int
     reads: Array
@@ -102,7 +121,8 @@ class _Words(NamedTuple):
 
 
 class _Option(NamedTuple):
-    """A tensor's innermost level: what that costs, and the words whose bandwidth it asks for."""
+    """One choice of a tensor's innermost level: its least energy in pJ [allocations], and the words that it
+    moves at levels whose bandwidth can limit the cycles."""
 
     energy_pj: Array
     words: tuple[_Words, ...]
@@ -110,9 +130,9 @@ class _Option(NamedTuple):
 
 @cached(maxsize=64)
 def lower_bounds(architecture: Architecture, layer: Layer, scope: Scope = ANY_MAPPING) -> Bounds:
-    """Bounds for all mappings of ``layer`` in ``scope``; see the module for the proof.
+    """Bounds for all mappings of ``layer`` in ``scope``, by default all with any bypass.
 
-    As ``scope`` stands by default that is all mappings, with any bypass.
+    The proof is in this module's docstring.
     """
     padded = scope.largest is not None
     multicast = allocations(architecture, scope.largest or layer, any_factor=padded)
@@ -138,12 +158,13 @@ def lower_bounds(architecture: Architecture, layer: Layer, scope: Scope = ANY_MA
 
 
 def touched_words(tensor: Tensor, layer: Layer) -> int:
-    """Distinct words of the tensor that the layer's MACs use: the holes of strides are not."""
+    """Distinct words of the tensor that the layer's MACs use, without those that strides step over."""
     return prod(distinct_sums([(layer.sizes[dim], step) for dim, step in axis]) for axis in tensor.axes)
 
 
 def _parallel(architecture: Architecture, layer: Layer, levels: int, padded: bool) -> int:
-    """The most MACs at once below the innermost ``levels`` levels' fan-outs."""
+    """The most MACs at once below one instance of the level outside the innermost ``levels`` ones, as far as
+    their fan-outs and the layer's factors go."""
     fanouts = fanouts_to(architecture, levels)
     return prod(fanouts) if padded else largest_product(layer.macs, fanouts)
 
@@ -151,9 +172,11 @@ def _parallel(architecture: Architecture, layer: Layer, levels: int, padded: boo
 def _options(
     architecture: Architecture, layer: Layer, tensor: Tensor, sharing: tuple[Array, frozenset[int]]
 ) -> list[_Option]:
-    """The tensor's options; levels of unlimited bandwidth make one together, as cheap as the cheapest.
+    """The choices of the tensor's innermost level.
 
-    ``sharing``: the bounds on its multicast factors, and the levels that may be its innermost.
+    All inner levels of unlimited bandwidth make one option together, at each allocation as cheap as the
+    cheapest: they differ in energy only, and options multiply over the tensors. ``sharing``: the bounds on
+    the tensor's multicast factors, and the levels that may be its innermost.
     """
     multicast, allowed = sharing
     dram, outermost = architecture.levels[-1], len(architecture.levels) - 1
@@ -183,6 +206,7 @@ def _options(
 
 
 def _compulsory(tensor: Tensor, outermost: int, touched: Array) -> _Words:
+    """The compulsory words at the outermost level: reads of an operand, updates of an output."""
     none = np.zeros_like(touched)
     if tensor.is_output:
         return _Words(outermost, none, none, touched)
@@ -202,7 +226,8 @@ def _operands(layer: Layer, tensor: Tensor, level: int, multicast: Array) -> _Wo
 
 
 def _cycles(architecture: Architecture, parts: Sequence[_Words]) -> Array:
-    """Cycles in which the instances of every level can move the words that it is asked for."""
+    """Cycles that the instances of every level need at least to move their ``parts``, the slowest bandwidth
+    of any level: float [allocations]."""
     slowest = np.zeros_like(parts[0].reads)
     for index in {part.level for part in parts}:
         level, here = architecture.levels[index], [part for part in parts if part.level == index]
@@ -219,6 +244,7 @@ def _cycles(architecture: Architecture, parts: Sequence[_Words]) -> Array:
 
 
 def _leakage(architecture: Architecture, layer: Layer, cycles: Array, padded: bool) -> Array:
+    """Leakage in pJ of all levels [allocations]: see "Energy and cycles together" above."""
     total = np.zeros_like(cycles)
     for index, level in enumerate(architecture.levels):
         if level.leakage_pj_per_cycle:

@@ -1,4 +1,8 @@
-"""The assignments of a problem (spatial factors and kept tensors) in the order of their lower bounds."""
+"""The assignments of a problem (spatial factors and kept tensors) in the order of their lower bounds.
+
+In the code a *spread* is one choice of all levels' spatial factors, a row of the list that the search begins
+with; a *keep set* is what all levels keep.
+"""
 
 from __future__ import annotations
 
@@ -18,22 +22,23 @@ from solvers.mapping.exact.tables import Assignment, Lattice, Space, assignment_
 
 Array = NDArray[Any]
 MOST_WAITING = 2_000_000
-"""With more assignments in the queue, most of which may be better than the best known, the search ends."""
+"""Assignments in the queue above which those not below the limit are forgotten; the search ends if that
+leaves more than half."""
 
 SPREADS_AT_ONCE = 50_000
-"""Spatial factors whose bounds are computed between two looks at the clock."""
+"""Choices of spatial factors that are bounded between two looks at the clock."""
 
 
 class Waiting(NamedTuple):
-    """An assignment that waits, ordered by its lower bound."""
+    """An assignment in a queue, which is ordered by the lower bounds on the objective."""
 
     bound: float
     which: AssignmentKey
 
 
 class StoppingRule(NamedTuple):
-    """When the search may end: no mapping costs less than ``floor``, and a mapping is good enough if a bound
-    proves that none is better by more than ``tolerance``, a fraction of its objective."""
+    """When the search may end: once a bound proves that no mapping is better than the best by more than
+    ``tolerance``, a fraction of its objective. ``floor`` is a bound known beforehand, the cost model's."""
 
     tolerance: float
     floor: float
@@ -42,11 +47,14 @@ class StoppingRule(NamedTuple):
 class Assignments:
     """The assignments of a problem in the order of their lower bounds, each bounded as closely as needed.
 
-    An assignment comes closer in three stages: its spatial factors, whatever levels keep (a bound takes about
-    a microsecond); these with the tensors that each level keeps (less than that); and the tables of all its
-    tiles (about a millisecond: ``kernels/bound_kernel.py``). The first two are its *cheap* bounds, the last
-    is its *close* one. Where levels have parts, the close bound of all their orders comes before that of
-    each. ``assignment`` and ``lattice`` are those loaded last.
+    An assignment is bounded in three stages, each closer and only reached by what the one before leaves open:
+
+    1. its spatial factors, whatever levels keep: about a microsecond (*cheap*);
+    2. these with the tensors that each level keeps: less than that (*cheap*);
+    3. the tables of all its tiles, ``kernels/bound_kernel.py``: about a millisecond (*close*).
+
+    Where levels are uneven, stage 3 comes twice: for all orders of the parts at once, then for each order.
+    ``assignment`` and ``lattice`` hold the assignment loaded last.
     """
 
     def __init__(
@@ -62,16 +70,17 @@ class Assignments:
         self._chains = chains_of(self._keeps, self.assignment.ratio.shape[1])
         self._spread_bounds = np.empty(len(factors))
         self._bounded = 0
-        """How many of the spatial factors have their bound: all, before the first assignment is served."""
+        """How many choices of spatial factors have their bound; all must before an assignment is handed
+        out."""
         self._order = np.empty(0, np.int64)
         self._next = 0
         self._cheap: list[Waiting] = []
-        """Heap of those whose bound is not yet the one of the lattice."""
+        """Heap of assignments with a cheap bound."""
         self._close: list[Waiting] = []
-        """Heap of those whose bound is the one of the lattice."""
+        """Heap of assignments with a close bound."""
         self._served = False
         self.full = False
-        """Whether too many assignments wait to go on."""
+        """Whether more assignments wait than memory allows, so that the search has to end."""
 
     @property
     def bound(self) -> float:
@@ -82,11 +91,13 @@ class Assignments:
 
     @property
     def _next_spread(self) -> float:
-        """The bound of the next spatial factors that are not in the queue."""
+        """The bound of the next spatial factors whose assignments are not in the queue; infinite after the
+        last."""
         return float(self._spread_bounds[self._order[self._next]]) if self._next < len(self._order) else inf
 
     def _shorten(self, limit: float) -> None:
-        """If the queue is long, forget what costs at least ``limit``; see whether too much is left."""
+        """If the queue is too long, forget what costs at least ``limit``; if that leaves too much, the search
+        is ``full``."""
         if len(self._cheap) + len(self._close) > MOST_WAITING:
             for queue in (self._cheap, self._close):
                 queue[:] = [waiting for waiting in queue if waiting.bound < limit]
@@ -99,11 +110,13 @@ class Assignments:
     def pop(self, limit: float, in_time: InTime) -> bool:
         """Load the next assignment to search; False if no bound is below ``limit``, or no time is left.
 
-        It is the one of the least close bound, as soon as a mapping that costs no more than that would be
-        good enough beside all cheap bounds; until then the assignment of the least cheap bound is bounded
-        closely. With a tolerance this spares the close bounds of most others. When the time is up before any
-        was served, the best one by then is, so that there is an answer; of a large layer even its bound may
-        take too long.
+        It is the assignment with the least close bound, once that one is promising: a mapping that costs no
+        more than its bound would be good enough, given the cheap bounds of all others. Until then whatever
+        has the least cheap bound goes on to its next stage. With a tolerance, most others never need a close
+        bound.
+
+        If the time is up before the first assignment was handed out, the best one by then is, so that the
+        search can find an answer; of a large layer even its close bound may take too long.
         """
         if not self._bound_spreads(in_time):
             return False
@@ -112,7 +125,9 @@ class Assignments:
             late = self.full or not in_time()
             if late and self._served:
                 return False
-            # Before a mapping is known, all keep sets of all spatial factors would have to wait.
+            # While no mapping is known, no bound rules a keep set out, and those of all spatial factors would
+            # fill the queue: so the next spatial factors stay where they are as long as anything else is
+            # left.
             stay = late or (limit == inf and len(self._keeps) > 1)
             stay = stay and bool(self._cheap or self._close)
             others = min(_least(self._cheap), inf if stay else self._next_spread)
@@ -121,6 +136,7 @@ class Assignments:
                 if waiting.which.order == ANY_ORDER:
                     self._split_orders(waiting)
                     continue
+                # Again: the workspaces have been overwritten since this bound was computed.
                 try:
                     self._load(waiting.which, limit, in_time)
                 except OutOfTimeError:
@@ -149,12 +165,13 @@ class Assignments:
         return False
 
     def _is_promising(self, close: float, others: float) -> bool:
-        """Whether a mapping that costs no more than ``close`` would be good enough if all others cost at
-        least ``others``."""
+        """Whether a mapping that costs ``close`` or less would be good enough, if all mappings outside the
+        assignments with a close bound cost at least ``others``."""
         return close * (1 - self._stopping.tolerance) <= max(self._stopping.floor, others)
 
     def _split_orders(self, waiting: Waiting) -> None:
-        """Put an assignment into the queue once for every order of the parts."""
+        """Put an assignment whose bound holds for all orders of the parts back into the queue, once for every
+        order."""
         for order in range(len(self._orders[waiting.which.keeps])):
             heappush(self._cheap, Waiting(waiting.bound, waiting.which._replace(order=order)))
 
@@ -175,7 +192,8 @@ class Assignments:
         return True
 
     def _split(self, spread: int, limit: float) -> None:
-        """Put the assignments of some spatial factors into the queue."""
+        """Put the assignments with the spatial factors number ``spread`` into the queue, one for every keep
+        set whose bound is below ``limit``."""
         from solvers.mapping.exact.kernels.choice_kernel import keep_bounds
 
         bounds = self._spread_bounds[spread : spread + 1]
@@ -187,7 +205,9 @@ class Assignments:
             heappush(self._cheap, Waiting(float(bounds[keeps]), AssignmentKey(spread, keeps, order)))
 
     def _load(self, which: AssignmentKey, limit: float, in_time: InTime) -> float:
-        """Fill ``assignment`` and ``lattice``; the assignment's bound. OutOfTimeError where time ends it."""
+        """Fill ``assignment`` and ``lattice`` for the assignment ``which``; the result is its close bound.
+
+        Raises OutOfTimeError if time ends before that."""
         self.assignment.spatial[:] = self._spreads[which.spread]
         self.assignment.keep[:] = self._orders[which.keeps][max(which.order, 0)]
         return self._prices.bound(limit, which, in_time)

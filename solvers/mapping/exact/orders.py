@@ -2,7 +2,7 @@
 
 What a loop order changes is only how often tiles inside it are delivered anew, and that depends on few of its
 loops: those up to the first that moves a tensor, and those that slide it. So of the 5,040 orders of seven
-loops a handful are left.
+loops only a few are left.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Effect(NamedTuple):
 
     ``run``: the irrelevant loops inside the first loop that moves the tensor; they deliver nothing again.
     ``slide``: from that loop outwards the loops that move the tensor along the same axis, if tiles overlap on
-    it, up to the first loop along another axis. A step of these can bring less than a whole tile. With each
-    stands the set of all irrelevant loops inside it, which do not repeat what it saves.
+    it, up to the first loop along another axis. A step of these can bring less than a whole tile. Each is
+    paired with the set of all irrelevant loops inside it, which do not repeat what it saves.
     """
 
     run: frozenset[int]
@@ -43,8 +43,8 @@ class Effect(NamedTuple):
     def covers(self, other: Effect) -> bool:
         """Whether no tile inside is delivered more words than with the other effect, whatever the factors.
 
-        That is so if at least the same loops are in the run, and the slide begins with the other's loops, each
-        with at least the same irrelevant loops inside."""
+        That is so if at least the same loops are in the run, and the slide begins with the other's loops,
+        each with at least the same irrelevant loops inside."""
         return (
             self.run >= other.run
             and len(self.slide) >= len(other.slide)

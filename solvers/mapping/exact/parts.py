@@ -43,7 +43,7 @@ class PartSpace:
 
     @property
     def keeps(self) -> Array:
-        """One row for every choice of what hardware levels keep, the first of its orders: int64 [choices, parts]."""
+        """The first order of every choice of what hardware levels keep, int64 [choices, parts]."""
         return np.array([orders[0] for orders in self.orders], np.int64)
 
     @property

@@ -43,8 +43,8 @@ class Prices:
     """Finds the prices at which the bound of an assignment is highest.
 
     For a fixed mapping the relaxed energy is linear in the prices. The bound is the least over all mappings,
-    hence concave, so that a climb that tries neighbouring prices ends near the top. Every climb begins where
-    the last one ended, for assignments of similar bounds have similar best prices.
+    hence concave: a climb over neighbouring prices finds good ones, and any give a bound. Every climb begins
+    where the last one ended, for assignments of similar bounds have similar best prices.
     """
 
     def __init__(self, tables: Space, assignment: Assignment, lattice: Lattice) -> None:
@@ -83,7 +83,7 @@ class Prices:
         return best
 
     def _begin(self) -> None:
-        """Take the bound on this assignment's energy as the unit of ``WORTHS``, unless no mapping of it fits.
+        """Take the bound on this assignment's energy as the unit of ``WORTHS``, unless nothing of it fits.
 
         The bound is that of the outermost level, whose vector is the last and contains all points.
         """
@@ -96,9 +96,12 @@ class Prices:
             self._unit, self._usual = energy, (FIRST,) * len(self._levels)
 
     def _climb(self, chosen: Choice, limit: float) -> tuple[Choice, float]:
-        """The best prices found from ``chosen`` on, and their bound: level by level, first up, then down, each
-        as long as that raises the bound and the bound is below ``limit``. One pass, since prices of different
-        levels hardly depend on each other."""
+        """Climb from the prices ``chosen``: the best prices found, and their bound.
+
+        It goes through the levels once, and raises, then lowers the price of each as long as the bound rises
+        and is below ``limit``. That need not find the best prices of all levels together, but every trial
+        fills the lattice, and any prices give a bound.
+        """
         filled: Choice | None = None
 
         def bound_at(prices: Choice) -> float:
@@ -123,7 +126,8 @@ class Prices:
         return chosen, best
 
     def _bound_at(self, chosen: Choice) -> float:
-        """The bound at these prices, a worth divided by the words of the level; all its parts have one price."""
+        """The bound at these prices: a level's worth over its words is the price of a word in all its
+        parts."""
         for level, index in zip(self._levels, chosen, strict=True):
             price = WORTHS[index] * self._unit / self._tables.model.usable_words[level]
             self._tables.prices[level : self._tables.last[level] + 1] = price

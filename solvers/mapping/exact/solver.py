@@ -1,4 +1,9 @@
-"""The exact mapper end to end: assignments best bound first, their loops by branch and bound, the outcome."""
+"""The exact mapper end to end: assignments best bound first, their loops by branch and bound, the outcome.
+
+``solve`` is the solver. ``Solving`` is a solve in turns, which checks limits and makes the problem's tables.
+``ExactSearch`` is the search itself: it takes one assignment after the other from ``Assignments``, searches
+its loops with the compiled kernels, evaluates the leaves, and ends when no bound is below the best objective.
+"""
 
 from __future__ import annotations
 
@@ -46,10 +51,11 @@ VERSION = "5"
 
 Array = NDArray[Any]
 MOST_VECTORS = 1_500_000
-"""The tables hold some hundred bytes for every tile of the layer, six levels deep."""
+"""Tiles (vectors of divisors) of a layer that the tables can hold; with six levels each takes some hundred
+bytes."""
 
 MOST_TABLES = 10_000_000
-"""The same for uneven levels, whose tables are several."""
+"""Tiles times tables, of uneven levels: these have a table for every part and set of tensors."""
 
 NOT_SEARCHED = "and nothing was searched, for want of memory"
 
@@ -57,14 +63,15 @@ SLICE = 100_000
 """Nodes between two looks at the clock."""
 
 SHORT_LIST = 256
-"""Spatial factors whose assignments the first glance chooses from."""
+"""Choices of spatial factors from which the first glance (``ExactSearch._glance``) takes its assignments."""
 
 GLANCE_STEPS = 16
-"""Spatial factors and assignments whose bounds the first glance computes."""
+"""How often the first glance asks whether to go on, about once for each bound that it computes."""
 
 GLANCE_SEARCHES = 2
-"""Assignments whose loops it searches, and the nodes that it opens for each."""
+"""Assignments whose loops the first glance searches."""
 GLANCE_NODES = 4_000
+"""Nodes that it opens before it looks at the clock, which ends the search of an assignment's loops."""
 
 _LOADED: list[bool] = []
 """Not empty once this process has loaded the compiled code."""
@@ -80,19 +87,22 @@ def solve(
 ) -> Outcome[AnyMapping]:
     """A mapping of the least objective that the problem's rules allow, proven: OPTIMAL and bound = objective.
 
-    When time ends it the status is FEASIBLE (UNKNOWN if no mapping was met), and the bound is the least of
-    all parts of the space that are still open. With ``params.tolerance`` the search ends within it of the
-    optimum. ``budget.iterations`` is the most assignments of spatial factors whose loops are searched. Only
-    what is better than ``start``, an allowed mapping, is looked for; of uneven mappings only what is better
-    than the best even one. Loading the compiled code, which a process does once, is not on the clock.
+    When time ends the search, the status is FEASIBLE (UNKNOWN if no mapping was found), and the bound is the
+    least over all parts of the space that are still open. With ``params.tolerance`` the search ends once the
+    best mapping is proven to be within it of the optimum. ``budget.iterations`` is the most assignments whose
+    loops are searched.
+
+    ``start`` is an allowed mapping that is known already; the search looks only for better ones. Uneven
+    mappings are searched from the best even one. Loading the compiled code, once in a process, is not on the
+    clock.
     """
     return Solving(problem, params, budget.iterations).go_on(budget.wall_seconds, start)
 
 
 class Solving:
-    """A solve that can be left when its time is up and continued later, for perfect factors.
+    """A solve without padding that can be stopped when its time is up and continued later.
 
-    :func:`solve` is one that is not left; ``auto`` lets other solvers have turns in between.
+    :func:`solve` takes one turn; ``auto`` gives other solvers turns in between.
     """
 
     def __init__(
@@ -103,17 +113,20 @@ class Solving:
     ) -> None:
         self._problem, self._params, self._iterations = problem, params, iterations
         self._even: Solving | None = None
-        """Of uneven mappings the best even one is looked for first, in half of each turn."""
+        """The solve of the same problem with even mappings, whose best one the uneven search starts from; it
+        gets half of each turn until it has ended. None for even problems."""
         self._search: ExactSearch | None = None
         self._limits: Reached = {}
-        """Those of all turns: the tables, made in the first one, are what meets most of them."""
+        """The limits reached in all turns. Most are met by the tables, which only the first turn makes, but
+        every outcome has to name them."""
         self.ended = False
-        """Whether another turn would change nothing: it is proven, or something else than time ended it."""
+        """Whether another turn would change nothing: the answer is proven, or something other than time ended
+        the search."""
 
     def go_on(self, wall_seconds: float, start: AnyMapping | None = None) -> Outcome[AnyMapping]:
-        """Search for so long, below ``start`` if that is better than what is known.
+        """Search for ``wall_seconds``, for mappings better than ``start`` and than the best known.
 
-        The outcome is what is known after this turn; its seconds and evaluations are of this turn alone.
+        The outcome is what is known after this turn; its seconds and evaluations are those of this turn only.
         """
         _load()
         clock = Stopwatch()
@@ -149,8 +162,8 @@ class Solving:
         return _outcome(self._problem, self._search, note)
 
     def _begin_with_any(self, search: ExactSearch) -> None:
-        """Where the time was up before the search came to its first mapping, take one that is drawn, or all
-        loops outermost."""
+        """Take some mapping as the best, since the time was up before the search found one: the first that is
+        drawn at random, or else the one with all loops at the outermost level."""
         problem = self._problem
         space = MappingSpace(problem.architecture, problem.layer, problem.rules.even)
         names = [tensor.name for tensor in problem.layer.tensors]
@@ -160,8 +173,9 @@ class Solving:
             search.begin_with(mapping)
 
     def _begin(self, deadline: Deadline) -> Outcome[AnyMapping] | None:
-        """Make the tables, or say why there are none; bounds that ``deadline`` does not leave time for are
-        left out."""
+        """Make the tables and the search (None), or the outcome that says why there are none.
+
+        The bound on cycles and the first glance are left out if ``deadline`` leaves no time for them."""
         problem = self._problem
         if reason := obstacle(MappingSpace(problem.architecture, problem.layer, problem.rules.even)):
             return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, reason)
@@ -185,11 +199,12 @@ class Solving:
 
 
 def _unknown(problem: MappingProblem) -> Outcome[AnyMapping]:
+    """No mapping, and the cost model's bound."""
     return Outcome(Status.UNKNOWN, None, None, space_bound(problem), 0.0, 0.0)
 
 
 def _load() -> None:
-    """Solve a tiny problem, once a process: that loads or compiles the code."""
+    """Solve a tiny problem, once in a process, which loads the compiled code, or compiles it."""
     if _LOADED:
         return
     _LOADED.append(True)
@@ -202,7 +217,11 @@ def _load() -> None:
 
 
 class ExactSearch:
-    """The best mapping met, and what is proven about those not met."""
+    """The search of all assignments: the best mapping found, and a bound on all that is not searched yet.
+
+    ``best`` and ``objective`` are that mapping and its cost, None and infinite at first. ``bound`` holds for
+    all mappings. ``evaluations`` counts the mappings that the cost model evaluated.
+    """
 
     def __init__(
         self,
@@ -227,10 +246,10 @@ class ExactSearch:
         """Whether nothing but time keeps the search from going on."""
         self._searched = 0
         self._visits = 0
-        """Nodes that the search of the loaded assignment's loops may have opened by the next look at the
-        clock; 0: no such search is under way."""
+        """How many nodes the search of the loaded assignment's loops may have opened at the next look at the
+        clock; 0 if no such search has begun, or the last one has come to its end."""
         self._ceiling = inf
-        """What costs as much is not looked for."""
+        """Only mappings that cost less are looked for; finite during the first glance only."""
         self._tables: Space = with_cycles(problem, tables, parts.keeps, lattice, lambda: False)
         self._assignments = Assignments(self._tables, parts, lattice, _short_list(factors), self._stopping)
         if parts.is_even and in_time():
@@ -240,12 +259,13 @@ class ExactSearch:
             self._assignments = Assignments(self._tables, parts, lattice, factors, self._stopping)
 
     def _glance(self, in_time: Callable[[], bool]) -> None:
-        """Look among a few assignments for a mapping that the cost model's bound alone proves good enough.
+        """Look among a few assignments for a mapping that the cost model's bound proves good enough.
 
-        Where there is one, which is common for cycles and with a tolerance, the bounds of all assignments,
-        which can be a million, need not be computed.
+        If one is found, which is common for cycles and with a tolerance, the bounds of all assignments need
+        not be computed; there can be a million.
         """
         goal = self._stopping
+        # A mapping above this is not proven by the cost model's bound, so the glance does not look for it.
         self._ceiling = goal.floor * (1 + 2 * SAME_COST) / (1 - goal.tolerance)
         steps = iter(range(GLANCE_STEPS))
 
@@ -261,25 +281,26 @@ class ExactSearch:
 
     @property
     def _is_settled(self) -> bool:
-        """Whether the cost model's own bound proves that the best is good enough."""
+        """Whether the cost model's bound proves that the best mapping is good enough."""
         return sufficient_bound(self.objective, self.tolerance) <= self._stopping.floor
 
     @property
     def _limit(self) -> float:
-        """What costs as much is not better than the best by more than the tolerance."""
+        """Only mappings below this are looked for: others are not better than the best by more than the
+        tolerance."""
         return min(sufficient_bound(self.objective, self.tolerance), self._ceiling)
 
     def begin_with(self, mapping: AnyMapping) -> None:
-        """Take an allowed mapping for the best one met, if it is better."""
+        """Take an allowed mapping as the best one, if it is better than what is known."""
         evaluation = evaluate(self._problem.architecture, self._problem.layer, mapping)
         objective = objective_of(evaluation, self._problem.objective)
         if objective < self.objective:
             self.best, self.objective = mapping, objective
 
     def run(self, iterations: int | None, in_time: Callable[[], bool]) -> str:
-        """Search until the best is proven; what kept it from that, if anything did.
+        """Search until the best is proven; the result says what kept it from that, empty if nothing did.
 
-        Where time did (``interrupted``), the next run goes on from there.
+        If time did (``interrupted``), the next run goes on from there.
         """
         self.interrupted = False
         while self._visits or self._assignments.bound < self._limit:
@@ -289,7 +310,7 @@ class ExactSearch:
                     return f"not proven with {iterations} assignments of spatial factors searched, the limit"
                 if not self._assignments.pop(self._limit, in_time):
                     if self._assignments.bound >= self._limit:
-                        continue
+                        continue  # nothing is left to search: the loop ends
                     if self._assignments.full:
                         return "not proven"
                     self.interrupted = True
@@ -302,7 +323,12 @@ class ExactSearch:
         return ""
 
     def _search_loops(self, in_time: Callable[[], bool], nodes_at_once: int = SLICE) -> bool:
-        """Look for better mappings of the assignment loaded; whether that came to its end."""
+        """Search the loops of the loaded assignment for better mappings; False if time ends that.
+
+        Each round of the outer loop lets the kernel open ``nodes_at_once`` more nodes. The kernel hands over
+        whenever its list of leaves is full, which the inner loop evaluates, and lets it go on with the new
+        limit, until a round leaves no leaves: then its nodes are spent, or the search is over.
+        """
         from solvers.mapping.exact.kernels.search_kernel import begin
 
         assignment, lattice, nodes = self._assignments.assignment, self._assignments.lattice, self._nodes
@@ -322,7 +348,8 @@ class ExactSearch:
         return ended
 
     def _explore(self, in_time: Callable[[], bool]) -> bool:
-        """Search the loops until there are leaves to look at or the slice is over; False if time ends it."""
+        """Let the kernel search until leaves have to be evaluated or its nodes are spent; False if time ends
+        that."""
         from solvers.mapping.exact.kernels.search_kernel import explore
 
         assignment, lattice, nodes = self._assignments.assignment, self._assignments.lattice, self._nodes
@@ -332,7 +359,11 @@ class ExactSearch:
         return True
 
     def _look_at_leaves(self) -> bool:
-        """Evaluate the leaves found; whether there were any."""
+        """Evaluate the leaves found and keep the best; False if there were none.
+
+        Even mappings are evaluated as one batch. Uneven ones are evaluated one by one, the lowest bound
+        first, and only as long as a bound is below the limit.
+        """
         count = int(self._nodes.leaf_count[0])
         if not count:
             return False
@@ -351,7 +382,7 @@ class ExactSearch:
         return True
 
     def _evaluated(self, batch: MappingBatch, row: int) -> float:
-        """The objective of one leaf of an uneven space, whose batches nobody evaluates."""
+        """The objective of one leaf of an uneven space; the batch evaluator counts even mappings only."""
         mapping = self._parts.solution(batch.mapping(row, self._problem.layer))
         evaluation = evaluate(self._problem.architecture, self._problem.layer, mapping)
         return objective_of(evaluation, self._problem.objective)
@@ -363,7 +394,7 @@ class ExactSearch:
 
 
 def leaves(parts: PartSpace, tables: Space, assignment: Assignment, nodes: Nodes) -> MappingBatch:
-    """The mappings that the search of an assignment's loops found, one a row, levels split into parts."""
+    """The leaves that wait to be handed over, as a batch of mappings whose levels are the parts of levels."""
     space, count = parts.space, int(nodes.leaf_count[0])
     batch = MappingBatch.empty(count, space.architecture, space.layer)
     inside = nodes.leaf_inside[:count]
@@ -380,8 +411,9 @@ def leaves(parts: PartSpace, tables: Space, assignment: Assignment, nodes: Nodes
 
 
 def _short_list(factors: Array) -> Array:
-    """Spatial factors [n, levels, dims] for a first glance: the widest, which take the fewest cycles, and as
-    many from everywhere in the list."""
+    """The spatial factors that the first glance looks at, int32 [n, levels, dims], out of all.
+
+    Half are the widest, which take the fewest compute cycles; the others are spaced evenly over the list."""
     widest = np.argsort(-factors.prod(axis=(1, 2), dtype=np.int64), kind="stable")[: SHORT_LIST // 2]
     spaced = np.arange(0, len(factors), max(1, 2 * len(factors) // SHORT_LIST))
     chosen: Array = factors[np.union1d(widest, spaced)]
@@ -389,7 +421,7 @@ def _short_list(factors: Array) -> Array:
 
 
 def _outcome(problem: MappingProblem, search: ExactSearch, note: str) -> Outcome[AnyMapping]:
-    """What is known by now, without the seconds and evaluations that it took."""
+    """The outcome after a turn, its seconds and evaluations still 0; ``note`` as from ``ExactSearch.run``."""
     if search.best is None and not note:
         note = f"none of the mappings of this space fits: {problem.rules.describe()}"
         return Outcome(Status.INFEASIBLE, None, None, None, 0.0, 0.0, note)
@@ -398,7 +430,8 @@ def _outcome(problem: MappingProblem, search: ExactSearch, note: str) -> Outcome
         bound = max(search.bound, everywhere)
         return Outcome(Status.UNKNOWN, None, None, bound, 0.0, 0.0, note)
     objective = objective_of(evaluate(problem.architecture, problem.layer, search.best), problem.objective)
-    # A search that came to its end proved this of the cost in its batch, which is summed in another order.
+    # A search that came to its end (no note) proved its bound against the batch evaluator's objective. This
+    # one is summed in another order and may differ in its last digits, so the bound is derived from it.
     reached = search.bound if note else sufficient_bound(objective, search.tolerance)
     bound = max(reached, everywhere)
     status, bound = proven(objective, bound)

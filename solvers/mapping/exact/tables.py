@@ -1,8 +1,15 @@
-"""What the compiled half of the exact mapper works on: a problem, an assignment, bounds, the search.
+"""The arrays that the compiled half of the exact mapper works on: a problem, an assignment, bounds, a search.
 
 ``Space`` is the problem, and does not change (but for its ``prices``). The others are workspaces that the
 kernels fill: ``Assignment`` with what follows from spatial factors and kept tensors, ``Lattice`` with bounds
 for all tiles of an assignment, ``Nodes`` with the open branch of the search.
+
+Shapes stand in brackets. Levels are innermost first, and where levels are uneven they are the parts of
+levels. Three words recur, which ``kernels/bound_kernel.py`` explains at length:
+
+* a *vector* has for every dim the temporal points that a level and those inside it cover;
+* a tensor's *run* is the loops directly outside its tile that do not move it, up to the first that does;
+* during its run the tensor is *stationary*.
 """
 
 from __future__ import annotations
@@ -25,7 +32,7 @@ from solvers.mapping.space.space import MappingSpace
 
 Array = NDArray[Any]
 LEAVES = 256
-"""Mappings that a search hands over at a time."""
+"""Mappings that a search hands over at a time, to be evaluated as one batch."""
 
 
 class Space(NamedTuple):
@@ -44,20 +51,23 @@ class Space(NamedTuple):
     most: Array
     """[levels, dims] bounds on temporal factors."""
     runs: Array
-    """[runs] sets of tensors that one block of loops can leave in place, none first."""
+    """[runs] sets of tensors that one level's loops can leave stationary, the empty set first."""
     still: Array
-    """[runs] the dims whose loops leave all tensors of a set in place."""
+    """[runs] the dims whose loops leave all tensors of a set stationary, as bit masks."""
     orders: Array
-    """[n, dims] all loop orders, innermost loop first."""
+    """[n, dims] the loop orders of all levels and sets of loops, innermost loop first."""
     order_start: Array
-    """[levels, 2**dims, 2] where the orders of a level's set of loops begin and end."""
+    """[levels, 2**dims, 2] where in ``orders`` those of a level begin and end, by the bit mask of its
+    loops."""
     touched: Array
     """[tensors, axes] different positions along an axis that the layer's MACs use."""
     first: Array
     last: Array
-    """[levels] the innermost and the outermost part of the same hardware level; of an even one it alone."""
+    """[levels] the innermost and the outermost part of the same hardware level; itself, if the level is
+    even."""
     prices: Array
-    """[levels] per word that a part holds, 0 where a level has one part; changed between searches."""
+    """[levels] pJ per word that a part holds, 0 if the level is even; see
+    :mod:`solvers.mapping.exact.prices`."""
     most_subsets: int
     """The most sets of equal size among the tensors of an uneven level."""
 
@@ -72,24 +82,27 @@ class Assignment(NamedTuple):
     covered: Array
     """[levels, dims] product of the spatial factors at and inside a level."""
     rest: Array
-    """[dims] what is left of the dims for temporal factors."""
+    """[dims] what spatial factors leave of each dim for temporal factors."""
     point: Array
     """[dims] the tile of a MAC unit: 1 each."""
     instances: Array
     """[levels] in use."""
     groups: Array
-    """[levels, tensors] multicast groups of a level's fan-out, at least (exact but where ``merging``)."""
+    """[levels, tensors] multicast groups of a level's fan-out; a lower bound where ``merging``, else
+    exact."""
     merging: Array
-    """[levels, tensors] whether the groups depend on the tile inside the fan-out, as several dims of one axis
-    are spread there."""
+    """[levels, tensors] whether the groups depend on the tile inside the fan-out: several dims of one axis
+    are spread there, and some of their tiles may be equal."""
     outermost_merging: Array
-    """[tensors] the outermost such level at or inside the innermost that keeps the tensor, -1 for none."""
+    """[tensors] the outermost ``merging`` level between the MAC units and ``innermost``, that one included;
+    -1 for none."""
     innermost: Array
     """[tensors] the innermost level that keeps the tensor."""
     operands: Array
-    """[tensors] words that one instance of that level is asked for by the MAC units, at least."""
+    """[tensors] words that the MAC units ask of one instance of ``innermost``, at least."""
     ratio: Array
-    """[levels, tensors] words that all parents send over words that fill all instances, at least."""
+    """[levels, tensors] least quotient of the words that all instances of the parent send and the words that
+    all instances of the level are filled with; below 1 where multicast serves several with one word."""
     partitions: Array
     """[levels] words of the output that one instance is responsible for, at most (exact for outputs without
     overlap)."""
@@ -98,118 +111,135 @@ class Assignment(NamedTuple):
     child: Array
     """[levels, tensors] the next level inside that keeps the tensor, -1 for none."""
     floor_words: Array
-    """[levels, tensors] words that fill all instances of a level if no loop outside repeats them."""
+    """[levels, tensors] the least words that fill all instances of a level if no loop outside repeats
+    them."""
     axis_words: Array
-    """[levels, tensors, axes] different positions of a tile's axis in one instance, at least."""
+    """[levels, tensors, axes] the least different positions on an axis that one instance needs in all."""
     iterations: Array
-    """[1] temporal iterations of the whole nest: the compute cycles of every mapping of the assignment."""
+    """[1] temporal iterations of the whole nest, which are the compute cycles of all its mappings."""
     energy_pj: Array
-    """[1] energy that every mapping of the assignment needs, whatever its loops."""
+    """[1] pJ that every mapping of the assignment takes, whatever its loops."""
     cycles: Array
-    """[1] cycles that every mapping of the assignment needs."""
+    """[1] cycles that every mapping of the assignment takes, whatever its loops."""
     demand: Array
     """[2, levels, tensors] words per instance that are read, and written, whatever the loops."""
 
 
 class Steps(NamedTuple):
-    """How far the bound of an assignment has come: it is computed in steps, so that the clock can be looked
-    at in between."""
+    """How far the computation of an assignment's bound has come.
+
+    It is cut into steps, so that a call can end after any of them and the clock can be looked at."""
 
     done: Array
-    """[1] how many steps are done; 0: the next call begins anew."""
+    """[1] how many steps are done; 0: the next call begins a new bound."""
     left: Array
     """[1] how many more tiles are looked at before the next look at the clock."""
     reached: Array
-    """[1] the step that the call under way has come to."""
+    """[1] the number of the step that the current call has come to."""
 
 
 class Lattice(NamedTuple):
-    """All vectors of divisors of ``Assignment.rest``, numbered in mixed radix, and bounds for each."""
+    """Bounds for all tiles of all levels, given an assignment.
+
+    Vectors are one divisor of ``Assignment.rest`` for each dim, numbered in mixed radix. How the tables
+    ``opened`` and ``closed`` are filled, and why they are bounds, is told in ``kernels/bound_kernel.py``.
+    Where cycles are the objective, all that is called energy here is cycles (``aggregate.py``).
+    """
 
     counts: Array
-    """[dims] how many divisors."""
+    """[dims] how many divisors each dim has."""
     value: Array
-    """[dims, most] ascending."""
+    """[dims, most] these divisors, ascending."""
     stride: Array
-    """[dims] of the numbering."""
+    """[dims] by how much a vector's number grows with the next divisor of the dim."""
     size: Array
     """[1] how many vectors there are."""
     opened: Array
-    """[levels * subsets * runs * size] least energy inside a level, its temporal loops still to be chosen."""
+    """[levels * subsets * runs * size] least pJ inside the vector around a level's temporal loops, whatever
+    these are."""
     closed: Array
-    """[levels * subsets * runs * size] the same for a level's temporal loops chosen."""
+    """[levels * subsets * runs * size] least pJ inside the vector that a level's temporal loops begin
+    with."""
     subset: Array
-    """[levels] which of the ``Space.most_subsets`` tables of a level are meant."""
+    """[levels] which of the ``Space.most_subsets`` tables of a level are read and written now."""
     scratch: Array
-    """[size]"""
+    """[size] pJ: one row of a table in the making."""
     digits: Array
-    """[dims] of the vector looked at."""
+    """[dims] the current vector, each dim as the index of its divisor."""
     tile: Array
-    """[dims] what a vector and the spatial factors cover."""
+    """[dims] what the current vector and the spatial factors cover."""
     steps: Steps
 
 
 class Nodes(NamedTuple):
-    """The branch of the search that is open, a node per level, and the leaves found."""
+    """The open branch of the search, one node a level, and the leaves found.
+
+    The node of a level knows all loops outside the level's vector; below ``level`` the entries have no
+    meaning.
+    """
 
     level: Array
-    """[1] the level whose temporal loops are being chosen; the number of levels: the search is over."""
+    """[1] the level whose temporal loops are being chosen; if it is the number of levels, the search is
+    over."""
     inside: Array
-    """[levels, dims] temporal points covered at and inside a level (0: level 0's own block)."""
+    """[levels, dims] the vector of each node; that of level 0 are the factors of its own loops."""
     energy: Array
-    """[levels] of what is decided outside a node."""
+    """[levels] pJ of all that the loops outside a node decide."""
     demand: Array
-    """[levels, 2, levels, tensors] the same for words read and written per instance."""
+    """[levels, 2, levels, tensors] words per instance, read and written, that these loops decide."""
     runs: Array
-    """[levels] tensors that the first loops outside a node leave in place."""
+    """[levels] the tensors, as a bit mask, that the loop directly outside a node's vector does not move."""
     repeats: Array
-    """[levels, tensors] irrelevant loops outside a node, but those first ones."""
+    """[levels, tensors] product of the irrelevant loops outside a node that are not of the tensor's run."""
     groups: Array
-    """[levels, tensors] multicast groups of the fan-outs outside a node; those of its own level are the first
-    that its children decide."""
+    """[levels, tensors] exact multicast groups of each level's fan-out, filled when the tile inside it is
+    decided, that is with the node of the next inner level."""
     operands: Array
-    """[levels, tensors] words asked for by the MAC units, with those groups (``Assignment.operands``)."""
+    """[levels, tensors] as ``Assignment.operands``, with the groups that are exact at a node."""
     loops: TemporalLoops
-    """Those of the levels decided so far, at the end of the row."""
+    """The loops of the levels decided so far, at the end of the row."""
     order: Array
-    """[levels] the order under way, an index of ``Space.orders``, and its end."""
+    """[levels] the loop order being tried, an index of ``Space.orders``."""
     order_end: Array
+    """[levels] where the orders of the current child end."""
     children: Array
-    """[levels, size] vectors inside a level's loops, best bound first."""
+    """[levels, size] the numbers of the vectors that a node's loops can begin with, best bound first."""
     bounds: Array
-    """[levels, size] of the children."""
+    """[levels, size] the bounds of these children on the objective."""
     child: Array
-    """[levels] the child under way."""
+    """[levels] the current child, an index of ``children``."""
     child_count: Array
+    """[levels] how many children a node has."""
     leaf_inside: Array
-    """[LEAVES, levels, dims] the leaves found, as ``inside``."""
+    """[LEAVES, levels, dims] the vectors of all levels of the leaves found."""
     leaf_order: Array
-    """[LEAVES, levels] the orders of their levels."""
+    """[LEAVES, levels] the loop orders of their levels."""
     leaf_bound: Array
-    """[LEAVES] bounds on their costs, mostly the costs themselves."""
+    """[LEAVES] lower bounds on their objectives, mostly the objectives themselves."""
     leaf_count: Array
-    """[1]"""
+    """[1] how many leaves wait to be handed over."""
     visited: Array
-    """[1] nodes opened since the search began."""
+    """[1] nodes decided since the search began."""
     listed: Array
     """[1] children looked at since ``explore`` was called."""
     floors: Array
-    """[runs, runs] for a node's children: what tensors in place outside, and inside, are delivered."""
+    """[runs, runs] pJ, for a node's children: the least that filling stationary tensors costs, by the set
+    that is stationary outside the node's loops and the set inside them."""
     pick_count: Array
-    """[dims] how many divisors its children can have."""
+    """[dims] how many divisors the children of a node can have."""
     pick: Array
-    """[dims] the one under way, an index of ``allowed``."""
+    """[dims] the child being listed, each dim as an index of ``allowed``."""
     allowed: Array
-    """[dims, most] their indices."""
+    """[dims, most] these divisors, as indices of ``Lattice.value``."""
     tile: Array
-    """[dims] what the level inside the loops under way covers."""
+    """[dims] the tile of the node that is being decided, or of the child that is being listed."""
     held: Array
-    """[levels] words held by a part and those outside it of the same level."""
+    """[levels] words that a part holds, together with the parts of the same level outside it."""
 
 
 def space_of(problem: MappingProblem, parts: PartSpace, dominance: bool) -> Space:
-    """The problem's tables, with the loop orders of all levels and sets of loops: all classes, or without
-    the dominated ones."""
+    """The problem's tables, with the loop orders of all levels and sets of loops; with ``dominance`` without
+    orders than which another is at least as good."""
     space = parts.space
     layer = problem.layer
     motions = motions_of(layer)
@@ -238,7 +268,7 @@ def space_of(problem: MappingProblem, parts: PartSpace, dominance: bool) -> Spac
 
 
 def _still(motions: Sequence[Motion], tensors: int) -> int:
-    """The dims that move none of a set of tensors."""
+    """The dims, as a bit mask, whose loops move none of a set of tensors (a bit mask, too)."""
     return sum(
         1 << dim
         for dim in range(len(motions[0].axes))
@@ -249,7 +279,7 @@ def _still(motions: Sequence[Motion], tensors: int) -> int:
 def _orders(
     motions: tuple[Motion, ...], looping: list[int], space: MappingSpace, dominance: bool
 ) -> tuple[Array, Array]:
-    """``Space.orders`` and ``Space.order_start``."""
+    """``Space.orders`` and ``Space.order_start``; levels with the same rules on orders have the same rows."""
     tables = space.tables
     dims = len(space.layer.dims)
     rows: list[tuple[int, ...]] = []
@@ -271,6 +301,7 @@ def _orders(
 
 
 def _touched(layer: Layer) -> Array:
+    """``Space.touched``: 1 for axes that a tensor does not have."""
     most = max(1, *(len(tensor.axes) for tensor in layer.tensors))
     table = np.ones((len(layer.tensors), most), np.int64)
     for number, tensor in enumerate(layer.tensors):

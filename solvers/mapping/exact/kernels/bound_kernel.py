@@ -253,8 +253,8 @@ def _arrange(
 def _number(space: Space, assignment: Assignment, lattice: Lattice) -> None:
     """Fill the lattice's divisors of what spatial factors leave of each dim, and number their vectors.
 
-    A vector's number is in mixed radix: a digit per dim says which divisor, the first dim's digit is the least
-    significant."""
+    A vector's number is in mixed radix: a digit per dim says which divisor, the first dim's digit is the
+    least significant."""
     size = 1
     for dim in range(len(assignment.rest)):
         count = 0
@@ -441,9 +441,9 @@ def _lower(lattice: Lattice, stride: int, count: int, digits: tuple[int, int]) -
     """Lower the bounds of all vectors that have the first of two ``digits`` in one dim to those of the
     vectors that have the second one there and are otherwise equal.
 
-    Vectors whose digits of the dim differ by one are ``stride`` numbers apart, and there are ``count`` digits.
-    So the table is a row of blocks of ``stride * count`` numbers, and in each block a digit owns ``stride``
-    numbers."""
+    Vectors whose digits of the dim differ by one are ``stride`` numbers apart; there are ``count`` digits. So
+    the table is a row of blocks of ``stride * count`` numbers, and in each block a digit has ``stride``
+    numbers in a row."""
     to, origin = digits[0] * stride, digits[1] * stride
     for block in range(0, lattice.size[0], stride * count):
         for offset in range(block, block + stride):
