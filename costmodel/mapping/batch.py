@@ -20,9 +20,9 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class MappingBatch:
-    """``n`` mappings of one layer on one architecture, dims and tensors in the layer's order.
+    """``n`` mappings of one layer on one architecture, as arrays with a row for each.
 
-    Levels are innermost first.
+    Levels are innermost first; dims and tensors stand in the layer's order.
 
     * ``temporal``, ``spatial_x``, ``spatial_y`` int32 [n, levels, dims]: factors, 1 where there is no loop;
     * ``permutation`` int8 [n, levels, dims]: every row the indices of all dims, INNERMOST loop first;
@@ -43,11 +43,13 @@ class MappingBatch:
 
     @property
     def rows(self) -> BatchRows:
+        """The same arrays as compiled code takes them."""
         return BatchRows(self.temporal, self.permutation, self.spatial_x, self.spatial_y, self.keep)
 
     @classmethod
     def empty(cls, n: int, architecture: Architecture, layer: Layer) -> MappingBatch:
-        """``n`` rows without loops that keep nothing: not valid mappings, to be filled."""
+        """``n`` rows without loops that keep nothing; the caller fills them, until then they are not
+        valid."""
         shape = (n, len(architecture.levels), len(layer.dims))
         factors = (np.ones(shape, np.int32) for _ in range(3))
         permutation = np.broadcast_to(np.arange(shape[2], dtype=np.int8), shape).copy()
@@ -57,7 +59,7 @@ class MappingBatch:
 
     @classmethod
     def of(cls, mappings: Sequence[Mapping], architecture: Architecture, layer: Layer) -> MappingBatch:
-        """The rows that say the same as ``mappings``, whose form (``mapping.violations``) must be right."""
+        """A row for each of ``mappings``, which must have no ``mapping.violations``."""
         batch = cls.empty(len(mappings), architecture, layer)
         index = {dim: number for number, (dim, _) in enumerate(layer.dims)}
         for row, mapping in enumerate(mappings):
@@ -68,6 +70,7 @@ class MappingBatch:
                     batch.spatial_x[row, level_index, index[dim]] = bound
                 for dim, bound in level.spatial_y:
                     batch.spatial_y[row, level_index, index[dim]] = bound
+                # Every row lists all dims: those without a loop follow, where they change nothing.
                 first = [index[dim] for dim, _ in level.temporal]
                 batch.permutation[row, level_index] = first + [d for d in range(len(index)) if d not in first]
                 batch.keep[row, level_index] = [tensor.name in level.keep for tensor in layer.tensors]
@@ -96,14 +99,17 @@ class MappingBatch:
 
 
 def _loops(names: Sequence[str], bounds: Sequence[int], order: Iterable[int]) -> Iterator[tuple[str, int]]:
+    """(dim, bound) of the loops larger than 1, in the order given."""
     return ((names[dim], bounds[dim]) for dim in order if bounds[dim] != 1)
 
 
 @dataclass(frozen=True, eq=False)
 class BatchEvaluation:
-    """``cycles`` int64, ``energy_pj`` float64 and ``valid`` bool, each [n].
+    """What each of ``n`` mappings costs: ``cycles`` int64, ``energy_pj`` float64 and ``valid`` bool, each
+    [n].
 
-    A row that is no valid mapping (see ``mapping.violations``) has the largest int64 and infinity.
+    A row that is no valid mapping (see ``mapping.violations``) has the largest int64 as its cycles and an
+    infinite energy.
     """
 
     cycles: Array
@@ -118,7 +124,7 @@ class BatchEvaluation:
 
 @dataclass(frozen=True)
 class BatchEvaluator:
-    """Evaluates mappings of ``layer`` on ``architecture`` by the hundred thousand, as ``evaluate`` does one.
+    """Evaluates mappings of ``layer`` on ``architecture`` in large batches, with the counts of ``evaluate``.
 
     The first call compiles, or loads what an earlier process compiled."""
 
@@ -126,7 +132,8 @@ class BatchEvaluator:
     layer: Layer
 
     def evaluate(self, batch: MappingBatch) -> BatchEvaluation:
-        """Cycles and energy of every row of ``batch``, in one thread without the interpreter's lock."""
+        """Cycles and energy of every row of ``batch``; one thread, which does not hold the interpreter's
+        lock."""
         from costmodel.mapping.batch_kernel import evaluate_rows
 
         shape = (len(self.architecture.levels), len(self.layer.dims))
@@ -140,4 +147,5 @@ class BatchEvaluator:
 
     @cached_property
     def tables(self) -> Tables:
+        """The layer and the architecture as compiled code takes them."""
         return tables_of(self.architecture, self.layer)

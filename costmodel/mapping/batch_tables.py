@@ -1,4 +1,5 @@
-"""What the compiled half of :mod:`costmodel.mapping.batch` works on: a problem, rows, workspace."""
+"""The arrays that the compiled half of :mod:`costmodel.mapping.batch` works on: a problem, rows,
+workspace."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class Tables(NamedTuple):
     """One layer on one architecture as compiled code takes it; levels innermost first."""
 
     sizes: Array
-    """[dims]"""
+    """[dims] the layer's sizes."""
     relevant: Array
     """[tensors, dims] whether the dim moves the tensor."""
     slides: Array
@@ -39,15 +40,16 @@ class Tables(NamedTuple):
     term_dims: Array
     """[tensors, axes, terms] the dims that an axis sums, -1 beyond the last."""
     term_steps: Array
-    """[tensors, axes, terms] their coefficients."""
+    """[tensors, axes, terms] the coefficients of these dims, 0 beyond the last."""
     axis_of: Array
     """[tensors, dims] the axis that a dim moves the tensor along, -1 if none."""
     step_of: Array
-    """[tensors, dims] by how many words."""
+    """[tensors, dims] by how many words one point of the dim moves it along that axis: the coefficient."""
     output: int
     """The index of the output tensor."""
     can_keep: Array
-    """[levels, tensors]; the hardware numbers that follow are [levels], as in ``StorageLevel``."""
+    """[levels, tensors] whether the level can keep the tensor. The hardware numbers that follow are [levels]
+    and mean what they do in ``StorageLevel``; no limit is infinity, of words the largest int64."""
     usable_words: Array
     fanout_x: Array
     fanout_y: Array
@@ -60,7 +62,7 @@ class Tables(NamedTuple):
     write_bandwidth: Array
     shared_bandwidth: Array
     mac_energy_pj: float
-    """Of the whole layer."""
+    """pJ of all MACs of the layer."""
 
 
 class TemporalLoops(NamedTuple):
@@ -85,9 +87,9 @@ class RowCounts(NamedTuple):
     """Workspace for one row, levels innermost first."""
 
     tiles: Array
-    """[levels, dims] what each dim covers in one instance."""
+    """[levels, dims] points of each dim that one instance covers."""
     words: Array
-    """[levels, tensors] tile sizes."""
+    """[levels, tensors] words of these tiles."""
     groups: Array
     """[levels, tensors] different tiles among the children below one instance."""
     loops: TemporalLoops
@@ -96,7 +98,7 @@ class RowCounts(NamedTuple):
     partitions: Array
     """[levels] words of the output that one instance is responsible for (item 9)."""
     union: Array
-    """[dims] what the children below one instance cover together."""
+    """[dims] points that the children below one instance cover together, of the level looked at."""
     read_demand: Array
     """[levels] words read per compute cycle and instance."""
     write_demand: Array
@@ -111,6 +113,7 @@ class RowCounts(NamedTuple):
 
 
 def tables_of(architecture: Architecture, layer: Layer) -> Tables:
+    """The layer on the architecture, as compiled code takes it."""
     levels = architecture.levels
     dims = [dim for dim, _ in layer.dims]
     return Tables(
@@ -175,7 +178,7 @@ def _limit(bandwidth: float | None) -> float:
 
 
 def _axis_of(tensor: Tensor, dim: str) -> tuple[int, int]:
-    """The axis that a dim moves a tensor along and its coefficient there; -1 if there is none."""
+    """The axis along which a dim moves a tensor, and its coefficient there; (-1, 0) if there is none."""
     for index, axis in enumerate(tensor.axes):
         for name, coefficient in axis:
             if name == dim:
@@ -184,7 +187,8 @@ def _axis_of(tensor: Tensor, dim: str) -> tuple[int, int]:
 
 
 def _terms(layer: Layer, part: int, missing: int) -> Array:
-    """The dims (part 0, as indices) or coefficients (part 1) of all axes, int64 [tensors, axes, terms]."""
+    """The dims (``part`` 0, as indices) or coefficients (``part`` 1) of all axes, ``missing`` beyond the last
+    term: int64 [tensors, axes, terms]."""
     index = {dim: number for number, (dim, _) in enumerate(layer.dims)}
     axes = max((len(tensor.axes) for tensor in layer.tensors), default=1)
     terms = max([2, *(len(axis) for tensor in layer.tensors for axis in tensor.axes)])

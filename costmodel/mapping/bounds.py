@@ -21,16 +21,16 @@ dims. This is only claimed for outputs each of whose axes is one dim with coeffi
 divide exactly; of other outputs the bound counts no reads.
 
 **Compulsory words.** What the loops outside a tile deliver into it (item 3) is at least the union of all its
-positions. The proof is by induction over the loops, from the inside out. Assume it for all loops inside a
-loop ``k``, whose iterations are one *sweep* each. A sweep after the first is counted with one of three
-numbers: with a whole first tile; or, if the tile moves there as the innermost moving loop moves it, with the
-words that are new in its first tile; or with nothing for its first tile, if that is where the tile already
-is. In each case what is not counted for the sweep was counted before it. Spatial copies add at most one union
-for each multicast group. So D sends at least the distinct words that the MACs touch, whatever is bypassed,
+positions. The proof is by induction over the loops, from the inside out. Each iteration
+of a loop ``k`` makes one *sweep* of all loops inside it, for which the claim is assumed. The first tile of a
+later sweep is counted in one of three ways: as a whole tile; or, if the tile moves there as the innermost
+moving loop moves it, by the words that are new in it; or as nothing, if the tile is there already. In each
+case the words that are not counted have been counted before. Spatial copies add at most one union for each
+multicast group. So D sends at least the distinct words that the MACs touch, whatever is bypassed,
 and the instances of a level that keeps the tensor are filled with at least as many.
 
-**Blocks.** Accesses are rounded up to whole blocks in each instance. So ``n`` words cost at least ``n /
-block`` accesses, and in the one instance of D ``ceil(n / block)``.
+**Blocks.** Accesses are rounded up to whole blocks in each instance. So at least ``n / block`` accesses are
+needed for ``n`` words, and in the one instance of D ``ceil(n / block)``.
 
 **Energy and cycles together.** Every mapping has an innermost level for each tensor (its *choice*), and its
 use of the fan-outs is covered by an *allocation*. Given both, its energy is at least the sum of
@@ -38,9 +38,9 @@ use of the fan-outs is covered by an *allocation*. Given both, its energy is at 
 * the energy of the MACs;
 * for each tensor the operands that its innermost level sends, the fills of that level, and, if that level is
   not D, the compulsory words at D;
-* leakage. Level ``l`` has ``s_(l+1) * ... * s_D >= 1`` instances, and the compute cycles are ``macs / (s_0 *
-  ... * s_D)``. So instances times cycles are at least ``macs / (s_0 * ... * s_l)``, and at least the cycles
-  below.
+* leakage. Level ``l`` has ``s_(l+1) * ... * s_D >= 1`` instances. The compute cycles are
+  ``macs / (s_0 * ... * s_D)``, so instances times cycles are at least ``macs / (s_0 * ... * s_l)``. They are
+  also at least the cycles below.
 
 Its cycles are at least ``macs`` over the largest product of spatial factors that fit the fan-outs and divide
 ``macs``; and at least what the instances of each level need to move the words just named. The least energy,
@@ -163,8 +163,8 @@ def touched_words(tensor: Tensor, layer: Layer) -> int:
 
 
 def _parallel(architecture: Architecture, layer: Layer, levels: int, padded: bool) -> int:
-    """The most MACs at once below one instance of the level outside the innermost ``levels`` ones, as far as
-    their fan-outs and the layer's factors go."""
+    """The most MACs at once below one instance of level number ``levels``, by the fan-outs and the layer's
+    factors; for the number of levels, in the whole array."""
     fanouts = fanouts_to(architecture, levels)
     return prod(fanouts) if padded else largest_product(layer.macs, fanouts)
 

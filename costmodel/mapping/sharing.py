@@ -1,6 +1,7 @@
-"""How far the spatial fan-outs of an architecture can go for a layer: MACs at once, and multicast.
+"""What the spatial fan-outs of an architecture can do for a layer at most: MACs at once, and multicast.
 
-``bounds.py`` needs both for every mapping at once, so that what stands here are upper bounds.
+``bounds.py`` needs numbers that hold for every mapping at once, so both are upper bounds. They are needed
+together: a fan-out that is spent on one dim, which shares the words of one tensor, is not there for another.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from costmodel.workload.network import Layer
 Array = NDArray[np.float64]
 
 MOST_ALLOCATIONS = 30_000
-"""Ways to spend the fan-outs; with more :func:`allocations` forgets at which level words are shared."""
+"""Ways to spend the fan-outs; if there are more, :func:`allocations` forgets at which level words are shared,
+which leaves fewer of them."""
 
 
 @lru_cache(maxsize=4096)
@@ -38,16 +40,20 @@ def _divisors(number: int, most: int) -> tuple[int, ...]:
 
 
 def fanouts_to(architecture: Architecture, level: int) -> tuple[int, ...]:
-    """The X and Y fan-outs above 1 of all levels up to ``level``, innermost first."""
+    """The X and Y fan-outs larger than 1 of all levels up to and including ``level``, innermost first."""
     sides = [side for hw in architecture.levels[: level + 1] for side in (hw.fanout_x, hw.fanout_y)]
     return tuple(side for side in sides if side > 1)
 
 
 class DimClass(NamedTuple):
-    """Dims whose spatial factors have the same effect: indices of tensors, and the product of the sizes.
+    """Dims whose spatial factors have the same effect on every tensor; ``size`` is the product of their
+    sizes.
 
-    ``shared`` tensors have each word used at every position of these dims. For the others, these dims run
-    over a window's steps (``long``) or taps (``short``): the two dims that an axis sums, longest first.
+    Spreading these dims lets children share words of some tensors, given by their indices:
+
+    * ``shared``: tensors that do not have the dims, so that all children use the same words;
+    * ``long`` and ``short``: tensors with a sliding axis, the sum of two dims, of which these are the longer
+      (the steps of a window) or the shorter (its taps). Children share some words if both are spread.
     """
 
     shared: tuple[int, ...]
@@ -57,7 +63,7 @@ class DimClass(NamedTuple):
 
 
 def dim_classes(layer: Layer) -> tuple[DimClass, ...]:
-    """The classes of dims that let children share words of some tensor."""
+    """The classes of those dims that let children share words of some tensor."""
     effects = {dim: _effects(layer, dim) for dim, _ in layer.dims}
     return tuple(
         DimClass(*effect, prod(size for dim, size in layer.dims if effects[dim] == effect))
@@ -67,6 +73,10 @@ def dim_classes(layer: Layer) -> tuple[DimClass, ...]:
 
 
 def _effects(layer: Layer, dim: str) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """``shared``, ``long`` and ``short`` of the class that the dim belongs to.
+
+    On an axis that sums three or more dims all but the longest count as ``shared``, which is an upper bound.
+    """
     shared: list[int] = []
     long: list[int] = []
     short: list[int] = []
@@ -81,22 +91,24 @@ def _effects(layer: Layer, dim: str) -> tuple[tuple[int, ...], tuple[int, ...], 
 
 
 def allocations(architecture: Architecture, layer: Layer, *, any_factor: bool = False) -> Array:
-    """Bounds on the words shared: shape (n, levels, tensors), an entry per way to spend the fan-outs.
+    """Upper bounds on multicast, float [n, levels, tensors], one row for each way to spend the fan-outs.
 
-    With ``any_factor`` they hold for all layers of the same form whose dims are no larger.
+    Entry ``[k, i, t]`` bounds the product of the multicast factors of tensor ``t`` at all levels up to ``i``.
+    For every mapping there is a row ``k`` that bounds it at all levels and for all tensors at once: the
+    mapping's *allocation*. With ``any_factor`` this holds for all layers of the same form whose dims are no
+    larger.
 
-    ``[k, i, t]`` bounds the product of the multicast factors of tensor ``t`` at all levels up to ``i``. For
-    every mapping there is a ``k`` whose bounds hold for all levels and tensors at once.
+    **Which rows there are.** At one fan-out a mapping gives each of the :func:`dim_classes` a factor that
+    divides the class's size, and all of them together fit the fan-out. Rows are only needed for the factors
+    that cannot be raised for any class, since each mapping's factors are covered by some of these. Over all
+    levels no class gets more than its size.
 
-    What a mapping gives the :func:`dim_classes` at one fan-out is a divisor of each, within the fan-out
-    together; whichever way that is, one that cannot be raised for any class covers it. Over all levels no
-    class gets more than its size.
-
-    A multicast group is at most as large as the factors of dims irrelevant to the tensor (all but the longest
-    of an axis that sums three or more), times what windows share: ``p`` steps and ``r`` taps on one axis take
-    at least ``p + r - 1`` different positions, so that at most :func:`_window_multicast` of ``(p, r)`` fall
-    together, and for several axes at most that of the products, since
-    ``(p + r - 1) * (q + s - 1) - (p * q + r * s - 1) = (p - 1) * (s - 1) + (r - 1) * (q - 1) >= 0``.
+    **What a row bounds.** A tensor's multicast factor is at most the product of two things. The first are the
+    factors of its ``shared`` classes. The second is what sliding windows share. With ``p`` steps and ``r``
+    taps spread on one axis, there are at least ``p + r - 1`` different positions among ``p * r`` children, so
+    the factor is at most ``p * r / (p + r - 1)`` (:func:`_window_multicast`). For a second axis with ``q``
+    and ``s``, the product of both is at most the same expression of ``p * q`` and ``r * s``, since ``(p + r -
+    1) * (q + s - 1) - (p * q + r * s - 1) = (p - 1) * (s - 1) + (r - 1) * (q - 1) >= 0``.
     """
     classes = dim_classes(layer)
     factors = np.ones((1, len(architecture.levels), len(classes)))
@@ -112,7 +124,11 @@ def allocations(architecture: Architecture, layer: Layer, *, any_factor: bool = 
 
 
 def _multicast_bounds(classes: Sequence[DimClass], tensor: int, factors: Array, totals: Array) -> Array:
-    """One tensor's bounds, shape (n, levels), from the factors per level and their capped products."""
+    """One tensor's bounds, float [n, levels].
+
+    ``factors`` [n, levels, classes] are those of each level, ``totals`` their products over all levels up to
+    that one, at most the class's size. Windows are bounded both level by level and by the totals; the smaller
+    of the two holds."""
     shared = totals[:, :, [tensor in c.shared for c in classes]].prod(axis=2)
     long, short = [tensor in c.long for c in classes], [tensor in c.short for c in classes]
     by_level = _window_multicast(factors[:, :, long].prod(axis=2), factors[:, :, short].prod(axis=2))
@@ -122,12 +138,16 @@ def _multicast_bounds(classes: Sequence[DimClass], tensor: int, factors: Array, 
 
 
 def _window_multicast(steps: Array, taps: Array) -> Array:
-    """At most how many of ``steps * taps`` positions of a window coincide."""
+    """The largest multicast factor of ``steps`` times ``taps`` children on an axis that slides a window."""
     return steps * taps / (steps + taps - 1)
 
 
 def _fewer(factors: Array, most: int) -> Array:
-    """At most ``most`` ways that are no worse: sharing at any level counts at all, or each class's best."""
+    """At most ``most`` rows that cover all rows of ``factors`` [n, levels, classes].
+
+    If there are too many, all factors are moved to the innermost level, whose multicast counts at every level
+    outside, and equal or covered rows are dropped. If that leaves too many as well, there is one row, which
+    has the largest factor of every class."""
     if len(factors) > most:
         effect = "the cost model's lower bound forgets at which level words are shared, and is lower"
         limit_reached("ways to spend the fan-outs", MOST_ALLOCATIONS, effect)
@@ -139,25 +159,29 @@ def _fewer(factors: Array, most: int) -> Array:
 
 @lru_cache(maxsize=1024)
 def _level_ways(sizes: tuple[int, ...], fanout_x: int, fanout_y: int) -> Array:
-    """What a level's two fan-outs can give the classes, shape (n, classes), where none can be raised."""
+    """The factors that a level's fan-out can give the classes, float [n, classes], without those that
+    others cover."""
     across, along = (_maximal(np.array(list(_spent(sizes, fanout)))) for fanout in (fanout_x, fanout_y))
     together = (across[:, None, :] * along[None, :, :]).reshape(len(across) * len(along), len(sizes))
     return _maximal(np.minimum(together, sizes))
 
 
 MOST_EXACT_FANOUT = 32
-"""Above this, :func:`_any_ways` lets every class have the whole fan-out."""
+"""For larger fan-outs :func:`_any_ways` gives every class the whole fan-out: a list of all ways is too
+long."""
 
 
 @cached(maxsize=1024)
 def _any_ways(sizes: tuple[int, ...], fanout_x: int, fanout_y: int) -> Array:
-    """As :func:`_level_ways` for factors that need not divide anything, but are at most the sizes."""
+    """As :func:`_level_ways`, for factors that need not divide the sizes but are no larger."""
     across, along = (_any_spent(sizes, fanout) for fanout in (fanout_x, fanout_y))
     together = (across[:, None, :] * along[None, :, :]).reshape(len(across) * len(along), len(sizes))
     return _maximal(np.minimum(together, sizes))
 
 
 def _any_spent(sizes: tuple[int, ...], fanout: int) -> Array:
+    """The largest ways to spend one side of a fan-out on the classes, with any factors: float [n,
+    classes]."""
     if fanout > MOST_EXACT_FANOUT:
         if sum(size > 1 for size in sizes) > 1:
             effect = "the lower bound on padded sizes gives each kind of dim the whole fan-out, and is lower"
@@ -176,7 +200,7 @@ def _any_spent(sizes: tuple[int, ...], fanout: int) -> Array:
 
 
 def _maximal(rows: Array) -> Array:
-    """The rows that no other row reaches or passes in every column."""
+    """The rows [n, columns] that no other row equals or exceeds in every column; each once."""
     rows = np.unique(rows, axis=0).astype(float)
     rows = rows[np.argsort(-rows.prod(axis=1), kind="stable")]
     kept = []
@@ -187,7 +211,7 @@ def _maximal(rows: Array) -> Array:
 
 
 def _spent(sizes: tuple[int, ...], left: int) -> Iterator[tuple[int, ...]]:
-    """Divisors of the sizes, one each, whose product is at most ``left``."""
+    """All choices of one divisor of each size whose product is at most ``left``."""
     if not sizes:
         yield ()
         return

@@ -1,16 +1,22 @@
 """Uneven mappings: at one level every tensor may end its tile at a loop of its own.
 
-In a :class:`Mapping` the loops of a level are inside the tiles of all tensors that it keeps. Here each tensor
-has its own cut between the loops that its tile covers and those that replace the tile (ZigZag's uneven loop
-blocking), and the loops in between are inside some tiles of the level and outside others. A level is then a
-row of *parts*, each a block of loops that ends where some of its tensors cut; the part next to the fan-out
-has the spatial loops.
+In a :class:`Mapping` the tiles of all tensors that a level keeps cover the same loops: all loops at and
+inside the level. In an uneven mapping each tensor has a *cut* of its own: its tile covers the loops inside
+the cut, and the loops outside replace it (ZigZag's uneven loop blocking). The cuts divide the loops of a
+level into *parts*, each a block of loops that ends where some of the tensors cut. With W cut after one loop
+and I after three::
 
-Nothing new has to be counted. What one tensor moves depends on the loops and on its own cuts only, and each
-tensor meets a part that keeps it as Timeloop's nest analysis meets a level of its own. So an uneven mapping
-is counted as an even one on the architecture whose levels are cut into their parts (:func:`split`), of which
-only size, bandwidth and leakage are shared: a level's tiles must fit together, its words go over the same
-ports, and it leaks once.
+    inner levels | k4   c2   q8 | outer levels
+    tile of W    ----]
+    tile of I    --------------]
+    parts        | 1 |    2    |
+
+The innermost part also has the level's spatial loops.
+
+Nothing new has to be counted. What a tensor moves depends only on the loops and on its own cuts, and to one
+tensor a part that keeps it is the same as a level. So an uneven mapping is counted as an even one on the
+architecture that has a level for each part (:func:`split`). Only three things are of the level as a whole:
+its tiles must fit its capacity together, its words go over the same ports, and it leaks once.
 """
 
 from __future__ import annotations
@@ -29,11 +35,11 @@ from costmodel.workload.network import Layer
 
 @dataclass(frozen=True)
 class UnevenMapping:
-    """A nest cut wherever a tensor of a level cuts.
+    """A mapping with one block of loops for every part of every level.
 
-    ``nest`` has one entry a part, INNERMOST FIRST, and ``keep`` names the tensors whose tile ends there.
-    ``part_levels`` has for each part the hardware level (its index) that it belongs to: 0, 1, ... in this
-    order, each at least once and the outermost once. Raises InputError for others.
+    ``nest`` has one entry a part, INNERMOST FIRST, whose ``keep`` names the tensors whose tile ends there.
+    ``part_levels`` has for each part the index of its hardware level: ascending from 0, none left out, the
+    outermost level once. Raises InputError for others.
     """
 
     nest: Mapping
@@ -65,14 +71,18 @@ AnyMapping = Mapping | UnevenMapping
 
 
 def as_parts(mapping: AnyMapping) -> UnevenMapping:
-    """The mapping as parts; an even one has one a level."""
+    """The mapping as parts; an even one has one part for each level."""
     if isinstance(mapping, UnevenMapping):
         return mapping
     return UnevenMapping(mapping, tuple(range(len(mapping.levels))))
 
 
 def simplest(mapping: UnevenMapping) -> AnyMapping:
-    """The same mapping without parts that add no loops; even if that leaves one part a level."""
+    """The same mapping without parts that have no temporal loops; an even one if each level has one part
+    left.
+
+    The tensors of a part that is left out end their tiles at the part inside it.
+    """
     levels: list[tuple[LevelMapping, ...]] = []
     for parts in mapping.parts:
         kept = [parts[0]]
@@ -91,7 +101,8 @@ def simplest(mapping: UnevenMapping) -> AnyMapping:
 def split(architecture: Architecture, part_levels: tuple[int, ...]) -> Architecture:
     """The architecture whose levels are the parts of an uneven mapping, innermost first.
 
-    Each has the numbers of its hardware level, but only a level's first part has the fan-out and leaks.
+    Each part has all numbers of its hardware level, but only the innermost part of a level has its fan-out
+    and leakage.
     """
     levels = []
     for index, level in enumerate(part_levels):
@@ -106,10 +117,10 @@ def _part(level: StorageLevel, number: int) -> StorageLevel:
 
 
 def violations(architecture: Architecture, layer: Layer, mapping: AnyMapping) -> list[str]:
-    """As :func:`costmodel.mapping.mapping.violations`, for both kinds of mappings.
+    """As :func:`costmodel.mapping.mapping.violations`, for even and uneven mappings.
 
-    An uneven one must be an even one of the :func:`split` architecture, keep each tensor once a level, and
-    the tiles of all parts of a level must fit together.
+    The nest of an uneven mapping must be right on the :func:`split` architecture. Besides, a level must keep
+    each tensor in one part only, and the tiles of all its parts must fit together.
     """
     if isinstance(mapping, Mapping):
         return even_violations(architecture, layer, mapping)
@@ -121,7 +132,8 @@ def violations(architecture: Architecture, layer: Layer, mapping: AnyMapping) ->
 
 
 def _shared(architecture: Architecture, layer: Layer, mapping: UnevenMapping) -> Iterator[str]:
-    """What parts that are right one by one do wrong together."""
+    """Violations of levels as a whole, whose parts are right one by one: a tensor kept twice, tiles that do
+    not fit together."""
     held: list[dict[str, int]] = [{} for _ in architecture.levels]
     for level, part, tile in zip(mapping.part_levels, mapping.nest.levels, mapping.tiles, strict=True):
         for tensor in layer.tensors:
