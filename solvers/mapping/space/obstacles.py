@@ -1,4 +1,7 @@
-"""Why a problem has no mapping: a constraint or buffer that provably cannot be met, with its numbers."""
+"""Why a problem has no mapping: a constraint or capacity that provably cannot be met, with its numbers.
+
+Each check is a generator of reasons, sentences for the user; a problem without reasons can still be empty.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from solvers.mapping.space.space import MappingSpace, Slot
 
 
 def obstacle(space: MappingSpace) -> str:
-    """The first reason found why ``space`` is empty; nothing where none is found, which proves nothing."""
+    """The first reason found why ``space`` is empty, or an empty string, which does not prove that it is
+    not."""
     asked = (_factored, _spread, _stored) if space.rules.levels else ()
     for check in (_kept, *asked):  # without constraints all loops can stand at the outermost level
         if reason := next(check(space), ""):
@@ -51,6 +55,7 @@ def _factored(space: MappingSpace) -> Iterator[str]:
 
 
 def _no_factor(space: MappingSpace, slot: Slot, index: int) -> str:
+    """The reason why a slot can have no factor of the dim with this index."""
     dim, size = space.layer.dims[index]
     least, most = slot.least[index], slot.most[index]
     level = space.architecture.levels[slot.level]
@@ -64,6 +69,7 @@ def _no_factor(space: MappingSpace, slot: Slot, index: int) -> str:
 
 
 def _block(space: MappingSpace, slot: Slot, index: int) -> str:
+    """The bounds on a dim's factor in one slot, in words."""
     name = space.architecture.levels[slot.level].name
     kind = "spatial" if slot.spatial else "temporal"
     return f"{name} {kind} {slot.least[index]} to {slot.most[index]}"
@@ -78,7 +84,12 @@ def _fits(slot: Slot, index: int, factor: int) -> bool:
 
 
 def _covered(space: MappingSpace, index: int) -> list[set[int]]:
-    """Per slot, what of the dim can be covered up to it so that the slots outside can cover the rest."""
+    """For each slot (inside out) the points of a dim that it and those inside can cover together, as far as
+    the slots outside can cover the rest of the size.
+
+    First from the inside out, all products of allowed factors; then from the outside in, only those of them
+    that some allowed factor of the next slot turns into one that is kept there. Empty sets: no way at all.
+    """
     size = space.layer.dims[index][1]
     inside: list[set[int]] = []
     reached = {1}
@@ -105,7 +116,7 @@ def _covered(space: MappingSpace, index: int) -> list[set[int]]:
 
 
 def _spread(space: MappingSpace) -> Iterator[str]:
-    """Levels whose fan-out cannot take the spatial factors that are asked of it."""
+    """Levels whose fan-out cannot take the least spatial factors that the constraints demand."""
     for slot in space.slots:
         level, rules = space.architecture.levels[slot.level], space.level_rules[slot.level]
         asked = {
@@ -133,7 +144,8 @@ def _some_sides_fit(rules: LevelRules, asked: dict[str, int], fanout_x: int, fan
 
 
 def _stored(space: MappingSpace) -> Iterator[str]:
-    """Levels whose smallest tiles, given the factors asked for inside, fit with no set they may keep."""
+    """Levels that cannot hold even the smallest tiles that the constraints leave, whichever of the allowed
+    sets of tensors they keep."""
     layer = space.layer
     covered = [_covered(space, index) for index in range(len(layer.dims))]
     for number, slot in enumerate(space.slots):
@@ -151,6 +163,7 @@ def _stored(space: MappingSpace) -> Iterator[str]:
 
 
 def _words(layer: Layer, mask: int, tile: dict[str, int]) -> dict[str, int]:
+    """Words of the tile of each tensor in ``mask``, by the tensors' names."""
     return {
         tensor.name: tensor.words(tile) for number, tensor in enumerate(layer.tensors) if mask >> number & 1
     }

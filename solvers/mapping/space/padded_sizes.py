@@ -1,4 +1,9 @@
-"""The sizes that a layer may be padded to, in boxes with a bound each, and those that are worth a solve."""
+"""The sizes that a layer may be padded to: boxes of them with a bound each, and those that are worth a solve.
+
+There can be millions of sizes, even of one dim. A bound for a whole box spares most of them
+(:class:`OpenBoxes`); which few to solve first is decided by what a size can be divided by
+(:func:`promising_sizes`).
+"""
 
 from __future__ import annotations
 
@@ -20,17 +25,18 @@ Sizes = tuple[int, ...]
 """A size per dim, in the layer's order."""
 
 TABLE = tuple(number for number in range(2, 1000) if is_prime(number))
-"""Primes that the sizes of a block are divided by."""
+"""The primes by which sizes are divided to see whether a large prime factor is left."""
 
 BLOCK = 2_000
-"""Sizes that are looked at between two looks at the clock."""
+"""Sizes of one dim that are looked at between two looks at the clock."""
 
 LARGEST_SMOOTH = 30
-"""Numbers of primes below this are listed rather than looked for: there are 50,000 below 1e12."""
+"""Numbers that only have primes up to this are generated rather than looked for among all others: there are
+50,000 of them below 1e12."""
 
 
 def count_sizes(problem: MappingProblem) -> int:
-    """How many layers the padding makes of one, itself among them."""
+    """How many layers the padding makes of one, the unpadded one included."""
     return prod(problem.largest_size(dim) - size + 1 for dim, size in problem.layer.dims)
 
 
@@ -62,7 +68,8 @@ class SizeBox(NamedTuple):
 
 
 class OpenBoxes:
-    """Boxes that together hold every size within the padding, the lowest bound first."""
+    """A heap of boxes, the lowest bound first. At first one box has all sizes within the padding; a caller
+    takes boxes out and puts their halves back in."""
 
     def __init__(self, problem: MappingProblem) -> None:
         self._problem, self._innermost = problem, innermost_levels(problem)
@@ -80,11 +87,12 @@ class OpenBoxes:
         return heappop(self._heap)[1]
 
     def add(self, box: SizeBox, bound: float | None = None) -> None:
-        """``bound``: known already; None: the cost model's."""
+        """Put a box in, with its lower bound if that is known, else with the cost model's."""
         heappush(self._heap, (self.bound_of(box) if bound is None else bound, box))
 
     def bound_of(self, box: SizeBox) -> float:
-        """The cost model's bound on the mappings of all sizes in the box."""
+        """The cost model's bound on the mappings of all sizes in the box: that of its smallest sizes, in a
+        scope that reaches to its largest (:class:`costmodel.mapping.bounds.Scope`)."""
         smallest, largest = at_sizes(self._problem, box.low), at_sizes(self._problem, box.high)
         scope = Scope(self._innermost, None if box.is_one_size else largest.layer)
         bounds = lower_bounds(smallest.architecture, smallest.layer, scope)
@@ -94,13 +102,15 @@ class OpenBoxes:
 def promising_sizes(
     problem: MappingProblem, dim: str, in_time: Callable[[], bool] = lambda: True
 ) -> list[int]:
-    """Sizes of ``dim`` that offer something no smaller one does, ascending; its own size comes first.
+    """Sizes of ``dim`` that offer something no smaller one does, ascending, its own size first.
 
-    What counts is that the size is small, has no large prime factor, and has large divisors within the
-    fan-outs. Of the others no cost is known to be higher: they are not tried, and a proof has to cover them.
-    Where the prime p is above size / excess, every mapping has a factor that could be one less.
+    A good size is small, has no large prime factor, and has divisors that fill the fan-outs. A size is left
+    out if a smaller one is as good in the other two respects. It is also left out if it has a prime ``p``
+    with ``p * (size - own size) >= size``: one factor of any mapping is a multiple of ``p``, and could be one
+    less and still cover the dim.
 
-    When ``in_time()`` says that the time is up, sizes after those looked at are left out.
+    This only chooses what to try. Nothing proves that sizes left out cost more; a proof has to cover them.
+    Once ``in_time()`` is false, sizes not looked at yet are left out.
     """
     sides = sorted(
         {side for level in problem.architecture.levels for side in (level.fanout_x, level.fanout_y)}
@@ -121,22 +131,23 @@ def promising_sizes(
 
 
 class Offers:
-    """The sizes kept so far, and what each offers: no large prime, large divisors within the fan-outs."""
+    """The sizes kept so far, ascending, and what each offers: the negative of its largest prime, then for
+    each length in ``sides`` its largest divisor within that; more is better in every entry."""
 
     def __init__(self, least: int, sides: list[int]) -> None:
         self._least, self._sides = least, sides
         self.kept: dict[int, tuple[int, ...]] = {}
         self.least_prime = 2**63
-        """The least of the largest prime factors of kept sizes with a divisor of every fan-out's size: later
-        sizes offer something only if their primes are smaller."""
+        """The least of the largest primes of those kept sizes that fill every fan-out exactly. A larger size
+        can only offer more if all its primes are smaller than this."""
 
     @property
     def small_enough(self) -> bool:
-        """Whether only numbers of few small primes can offer more."""
+        """Whether only numbers with few, small primes can offer more, so that they can be generated."""
         return self.least_prime <= LARGEST_SMOOTH
 
     def look_at(self, size: int) -> None:
-        """Keep ``size`` if it offers something that no kept one, all of them smaller, does."""
+        """Keep ``size`` if no size kept before, all of which are smaller, offers as much."""
         prime = max((prime for prime, _ in prime_powers(size)), default=1)
         if (size > self._least and prime * (size - self._least) >= size) or prime >= self.least_prime:
             return
@@ -150,9 +161,10 @@ class Offers:
 
 
 def _without_hopeless(start: int, stop: int, least: int, most_prime: int) -> list[int]:
-    """The sizes from ``start`` to before ``stop``, without those that have too large a prime, as far as seen.
+    """The sizes from ``start`` to before ``stop``, without those that surely have too large a prime.
 
-    What is left of a size without the primes of a table has a factor above the largest of these.
+    Sizes are divided by the primes of ``TABLE`` until none divides them. If something above 1 is left, the
+    size has a prime larger than all of these, which is enough to rule most sizes out without factoring them.
     """
     sizes = np.arange(start, stop, dtype=np.int64)
     left = sizes.copy()
@@ -168,7 +180,10 @@ def _without_hopeless(start: int, stop: int, least: int, most_prime: int) -> lis
 
 
 def smooth_sizes(prime: int, start: int, largest: int) -> list[int]:
-    """The numbers from ``start`` to ``largest`` without a prime factor above ``prime``, ascending."""
+    """The numbers from ``start`` to ``largest`` without a prime factor above ``prime``, ascending.
+
+    They are generated as products of powers, largest prime first.
+    """
     found: list[int] = []
 
     def extend(number: int, primes: tuple[int, ...]) -> None:
@@ -188,4 +203,5 @@ def smooth_sizes(prime: int, start: int, largest: int) -> list[int]:
 
 
 def _covers(other: tuple[int, ...], offers: tuple[int, ...]) -> bool:
+    """Whether ``other`` offers at least as much in every respect."""
     return all(theirs >= ours for theirs, ours in zip(other, offers, strict=True))

@@ -1,4 +1,8 @@
-"""Padded dims for any mapping solver: which sizes to solve, in which order, what is proven of the rest."""
+"""Padded dims for any mapping solver: which sizes to solve, in which order, and what is proven of the others.
+
+*Sizes* here are one size for each dim of the layer, each within the padding. A mapping solver knows only
+perfect factors; the padded space is the union of its spaces over all sizes.
+"""
 
 from __future__ import annotations
 
@@ -31,23 +35,30 @@ MappingSolve = Callable[Concatenate[MappingProblem, Budget, Rest], Outcome[Mappi
 PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
 
 SEARCH_SHARE = 0.05
-"""Of the time that is left for finding the promising sizes of one dim, of which there may be millions."""
+"""Fraction of the time left that may go into finding the promising sizes of one dim, out of maybe
+millions."""
 
 SHARES = (8, 2)
-"""Of the time that is left a size gets a share when it is its turn, and a larger one if it was not proven."""
+"""The divisors of the time left in the first and in the second solve of a size while the proof is made: an
+eighth of it, then, if that proved too little, half. More solves than these a size does not get."""
 
 
 def over_padded_sizes(solve: MappingSolve[Rest, MappingT]) -> MappingSolve[Rest, MappingT]:
-    """A solver for perfect factors, made one that also pads.
+    """Turns a solver for perfect factors into one that also pads; problems without padding it solves as
+    before.
 
-    Without padding it is the solver itself. With padding it solves one size after the other: the layer's own,
-    then, as long as that is an improvement, those that differ from the best in one dim
-    (:func:`promising_sizes`), the lowest bound first, and none whose bound is above the best. If the solver
-    has proven more about most of them than the cost model's bounds say, it goes on with all other sizes, in
-    the order of their bounds, which are found by cutting the sizes into boxes, until none can be better (by
-    more than the ``tolerance`` of the solver's params) or the time is up. The bound is the least that is
-    proven for any size: by the solver where it ran, else by the cost model for its box.
-    ``budget.iterations`` is for the solve of each size.
+    With padding, sizes are solved one after the other in two phases:
+
+    1. *Descent.* The layer's own sizes come first. Then come those that differ from the best so far in one
+       dim (:func:`promising_sizes`), the lowest bound first and only with a bound below the best, again and
+       again as long as that is an improvement.
+    2. *Proof.* All other sizes, in the order of their bounds: boxes of sizes have a bound each, and are cut
+       in two until they are one size. It ends when none can be better (by more than the ``tolerance`` of the
+       solver's params) or the time is up. Sizes are solved in this phase only if the solver proved more than
+       the cost model's bounds about most sizes so far; otherwise solving them would prove nothing.
+
+    The outcome's bound is the least that is proven for any sizes: by the solver if it solved them, else by
+    the cost model for their box. ``budget.iterations`` limits the solve of each size by itself.
     """
 
     def padded(
@@ -68,7 +79,7 @@ def over_padded_sizes(solve: MappingSolve[Rest, MappingT]) -> MappingSolve[Rest,
 
 
 class PaddedSearch(Generic[MappingT]):
-    """The sizes solved so far, and the best of their answers."""
+    """The two phases of :func:`over_padded_sizes`: the sizes solved so far, and the best of their answers."""
 
     def __init__(
         self,
@@ -84,9 +95,11 @@ class PaddedSearch(Generic[MappingT]):
         self._count = count_sizes(problem)
         self._open = OpenBoxes(problem)
         self._left = inf
-        """The least bound of sizes whose turns were not enough."""
+        """The least bound of the sizes that are not solved again, though they may still be better."""
         self._solved: dict[Sizes, Outcome[MappingT]] = {}
         self._turns: Counter[Sizes] = Counter()
+        # Sizes of which the solver has proven more than the cost model's bound says; and those whose last
+        # solve was ended by its time, so that a longer one may prove more.
         self._learned_more: set[Sizes] = set()
         self._cut_short: set[Sizes] = set()
         self._bounds: dict[Sizes, float] = {}
@@ -104,7 +117,8 @@ class PaddedSearch(Generic[MappingT]):
         return self._outcome()
 
     def _improved(self) -> bool:
-        """Whether some size that differs from the best in one dim is better; then that is the best."""
+        """Solve sizes that differ from the best in one dim; True if one is better, and then that is the
+        best."""
         before = self._best
         neighbours = sorted(self._neighbours(before), key=self._bound)
         for number, sizes in enumerate(neighbours):
@@ -115,7 +129,8 @@ class PaddedSearch(Generic[MappingT]):
 
     @cached_property
     def _promising(self) -> list[list[int]]:
-        """Per dim the sizes to try; looking for those of a dim may take a part of the time that is left."""
+        """For each dim the sizes to try, each list found in a fraction of the time left
+        (``SEARCH_SHARE``)."""
         found = []
         for dim, _ in self._problem.layer.dims:
             search = Deadline((self._budget.wall_seconds - self._clock.wall_seconds) * SEARCH_SHARE)
@@ -123,6 +138,8 @@ class PaddedSearch(Generic[MappingT]):
         return found
 
     def _neighbours(self, sizes: Sizes) -> Iterator[Sizes]:
+        """All sizes not solved yet that differ from ``sizes`` in one dim, which has one of its promising
+        sizes."""
         for place, choices in enumerate(self._promising):
             for size in choices:
                 changed = (*sizes[:place], size, *sizes[place + 1 :])
@@ -130,7 +147,10 @@ class PaddedSearch(Generic[MappingT]):
                     yield changed
 
     def _look_into(self, box: SizeBox) -> None:
-        """Cut the box in two; if it is one size, solve that, unless it had its turns."""
+        """Cut the box in two, or if it is a single size, solve that and put it back with its new bound.
+
+        A size that had all its solves, or of which another would prove nothing more, is not put back; its
+        bound is remembered in ``_left``."""
         if not box.is_one_size:
             for half in box.halves():
                 self._open.add(half)
@@ -149,11 +169,11 @@ class PaddedSearch(Generic[MappingT]):
 
     @property
     def _proves(self) -> bool:
-        """Whether the solver mostly proves more than the cost model's bounds say."""
+        """Whether the solver proved more than the cost model's bounds about more than half of the sizes."""
         return 2 * len(self._learned_more) > len(self._solved)
 
     def _look_at(self, sizes: Sizes, share: int) -> None:
-        """Solve one size in a ``share``-th of the time that is left."""
+        """Solve one size; its time is the time left divided by ``share``."""
         left = max(self._budget.wall_seconds - self._clock.wall_seconds, 1e-3)
         budget = replace(self._budget, wall_seconds=left / share)
         outcome = self._solve(at_sizes(self._problem, sizes), budget)
@@ -168,6 +188,7 @@ class PaddedSearch(Generic[MappingT]):
             self._best = sizes
 
     def _bound(self, sizes: Sizes) -> float:
+        """The cost model's lower bound for mappings of these sizes."""
         if sizes not in self._bounds:
             self._bounds[sizes] = self._open.bound_of(SizeBox(sizes, sizes))
         return self._bounds[sizes]
@@ -179,14 +200,14 @@ class PaddedSearch(Generic[MappingT]):
 
     @property
     def _limit(self) -> float:
-        """What has a bound below is still looked into."""
+        """Only sizes with a bound below this are looked into."""
         return sufficient_bound(self._objective, self._tolerance)
 
     def _in_time(self) -> bool:
         return self._clock.wall_seconds < self._budget.wall_seconds
 
     def _lowest(self, sizes: Sizes) -> float:
-        """No mapping of these sizes costs less, as far as that is known by now."""
+        """The best lower bound known by now for mappings of these sizes; infinite if there are none."""
         outcome = self._solved.get(sizes)
         if outcome is None or (outcome.bound is None and outcome.status is not Status.INFEASIBLE):
             return self._bound(sizes)
@@ -211,7 +232,7 @@ class PaddedSearch(Generic[MappingT]):
 
 
 def _learned(before: Outcome[MappingT] | None, now: Outcome[MappingT]) -> Outcome[MappingT]:
-    """The better answer and the better bound of two solves of one size."""
+    """What two solves of the same sizes found together: the better answer with the higher bound."""
     if before is None or now.status is Status.INFEASIBLE:
         return now
     worse = before.objective is not None and (now.objective is None or now.objective > before.objective)

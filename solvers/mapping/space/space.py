@@ -1,4 +1,7 @@
-"""The mappings that a problem allows: factors, spatial sides, loop orders, what is kept."""
+"""The mappings that a problem allows: factors, spatial sides, loop orders, what is kept.
+
+:class:`MappingSpace` lists them, counts them, draws random ones and tells whether one belongs to them.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +28,11 @@ from solvers.mapping.space.tables import SpaceTables
 
 Array = NDArray[Any]
 ATTEMPTS = 100
-"""Draws of a row whose spatial factors do not fit the fan-outs before it is left as it is, invalid."""
+"""How often a random row is drawn anew because its spatial factors do not fit; then it is left invalid."""
 
 LARGEST_SIZE = 2**31 - 1
-"""Of a dim: batches of mappings hold factors as 32-bit integers, and tables are quadratic in the number of a
-size's divisors, of which no smaller size has more than 1,536."""
+"""The largest size of a dim. Batches of mappings hold factors as 32-bit integers. Besides, some tables are
+quadratic in the number of a size's divisors, and sizes up to this have at most 1,536."""
 
 
 class Slot(NamedTuple):
@@ -48,10 +51,10 @@ class Slot(NamedTuple):
 class MappingSpace:
     """All perfectly factored mappings of ``layer`` on ``architecture`` that ``rules`` allow.
 
-    Every dim is split over the slots (each level's temporal block, and its spatial block where there is a
-    fan-out). The sides X and Y of spatial factors do not change what a mapping costs, only whether it fits.
-    Padding is not this space's: it is that of one size after the other. Nor are uneven mappings: raises
-    InputError for rules that ask for them.
+    Every dim is split over the slots: each level's temporal block, and its spatial block if it has a fan-out.
+    The sides X and Y of spatial factors do not change what a mapping costs, only whether it fits. Padded
+    mappings are those of other spaces, one for each size (``padding.py``). Raises InputError for rules that
+    ask for uneven mappings.
     """
 
     architecture: Architecture
@@ -78,7 +81,8 @@ class MappingSpace:
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
-        """Inside out; of a level the spatial slot, if it has a fan-out, before the temporal one."""
+        """All slots, inside out: of each level the spatial slot, if it has a fan-out, then the temporal
+        one."""
         slots = []
         for index, level in enumerate(self.architecture.levels):
             if level.fanout > 1:
@@ -104,7 +108,11 @@ class MappingSpace:
 
     @cached_property
     def keep_sets(self) -> tuple[tuple[int, ...], ...]:
-        """Per level the keep sets to choose from, as bit masks over the layer's tensors; none: no mapping."""
+        """For each level the sets of tensors that it may keep, as bit masks; if it has none, there is no
+        mapping.
+
+        The outermost level keeps all tensors.
+        """
         bits = {tensor.name: 1 << number for number, tensor in enumerate(self.layer.tensors)}
         inner = [
             tuple(sum(bits[name] for name in kept) for kept in allowed_keeps(self.rules, level, self.layer))
@@ -149,6 +157,11 @@ class MappingSpace:
         return asked
 
     def _largest(self, per_dim: list[tuple[int, ...]]) -> Array:
+        """The largest divisor of each dim whose tiles fit, if all other dims are 1: int64 [levels, masks,
+        dims].
+
+        0 if not even one point fits, and for sets of tensors (``masks``) that the level may not keep.
+        """
         tensors = self.layer.tensors
         table = np.zeros((len(self.architecture.levels), 2 ** len(tensors), len(per_dim)), np.int64)
         for place, level in enumerate(self.architecture.levels):
@@ -162,12 +175,13 @@ class MappingSpace:
         return table
 
     def sample(self, blocks: range, seed: int, rows_per_block: int = 256) -> MappingBatch:
-        """Random mappings: a keep set per level for every block, then rows drawn independently.
+        """Random mappings, ``rows_per_block`` for each block: a block has one keep set per level, and its
+        rows are drawn independently.
 
-        Within a block every way to factor every dim is equally likely among those where the dim alone neither
-        exceeds a fan-out nor overfills a level; so is every choice of sides that fits and every order of
-        loops that the rules allow. What is left out has no valid row; where keep sets leave a dim no way at
-        all, the block's rows are invalid. Block ``b`` of a seed is always the same.
+        Within a block, three things are drawn uniformly: for each dim a way to factor it, among those where
+        this dim by itself neither exceeds a fan-out nor overfills a level (all others make invalid rows); a
+        choice of sides that fits; and an order of loops that the rules allow. If the keep sets leave some dim
+        no way, all rows of the block are invalid. Block ``b`` of a seed is always the same.
         """
         from solvers.mapping.space.space_kernel import Drawing, sample_rows, space_workspace
 
@@ -181,7 +195,7 @@ class MappingSpace:
         return batch
 
     def allowed(self, batch: MappingBatch) -> Array:
-        """Which rows of valid mappings obey the rules, bool [n]."""
+        """Which rows of ``batch``, valid mappings all, obey the rules, bool [n]."""
         right = self._kept(batch)
         if not self.rules.levels:
             return right
@@ -203,7 +217,8 @@ class MappingSpace:
         return found
 
     def reordered(self, permutation: Array) -> Array:
-        """``permutation`` [n, levels, dims] with the dims that the rules fix put where they ask."""
+        """``permutation`` [n, levels, dims] with the dims whose order the rules fix moved to where they
+        demand, the others in their order."""
         rank = np.zeros(permutation.shape[1:], np.int64)
         for level, (first, _, last) in enumerate(self._orders_asked):
             rank[level, list(first)] = np.arange(-len(first), 0)
@@ -226,7 +241,10 @@ class MappingSpace:
         return right
 
     def count_factorisations(self, masks: Sequence[int]) -> int:
-        """Ways to factor all dims with these keep sets, each dim by itself within fan-outs and capacities."""
+        """The number of ways to factor all dims, if levels keep ``masks``.
+
+        Each dim is counted by itself, within fan-outs and capacities as if all other dims were 1; so not all
+        of these ways fit."""
         from solvers.mapping.space.space_kernel import count_ways, space_workspace
 
         work = space_workspace(self.tables)
@@ -235,16 +253,17 @@ class MappingSpace:
         return prod(work.ways[:, 0, 0].tolist())
 
     def ways(self, dim: int, masks: Sequence[int]) -> Array:
-        """All those ways to factor one dim (given by its index): int64 [ways, slots]."""
+        """The ways that :meth:`count_factorisations` counts for one dim (its index): int64 [ways, slots]."""
         largest = self.tables.largest[range(len(masks)), masks, dim].tolist()
         places = tuple(_SlotOfDim(slot.level, slot.least[dim], slot.most[dim]) for slot in self.slots)
         return _factorings(self.layer.dims[dim][1], places, tuple(largest))
 
     def orders(self, level: int, looped: frozenset[int], masks: Sequence[int]) -> list[tuple[int, ...]]:
-        """Orders, innermost first, of temporal loops over dims ``looped`` at ``level``.
+        """Orders, innermost first, of temporal loops over the dims ``looped`` at ``level``, if levels keep
+        ``masks``: one of each class of equal cost, among those that the rules allow.
 
-        Only what is delivered to tensors kept somewhere inside the level depends on them: see
-        :class:`LoopOrders`. Of those that the rules allow there is one of each class.
+        Only deliveries to tensors that some level further inside keeps depend on the order: see
+        :class:`LoopOrders`.
         """
         kept_inside = tuple(
             tensor
@@ -256,12 +275,12 @@ class MappingSpace:
 
 
 def _words(tensors: Sequence[Tensor], dim: str, covered: int) -> int:
-    """The words of the tensors' tiles that cover so many points of one dim."""
+    """The words of the tensors' tiles that cover ``covered`` points of one dim and one of all others."""
     return sum(tensor.words({dim: covered}) for tensor in tensors)
 
 
 class _SlotOfDim(NamedTuple):
-    """What a slot allows of one dim."""
+    """The level of a slot, and the least and largest factor of one dim that it allows."""
 
     level: int
     least: int
@@ -270,7 +289,9 @@ class _SlotOfDim(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _factorings(size: int, slots: tuple[_SlotOfDim, ...], largest: tuple[int, ...]) -> Array:
-    """The factors of ``size`` in each slot; ``largest`` is the most that each level can cover."""
+    """All ways to write ``size`` as a product of one factor for each slot, int64 [ways, slots].
+
+    ``largest`` is what each level can cover at most, its own factors and those inside multiplied."""
     found: list[tuple[int, ...]] = []
 
     def extend(factors: tuple[int, ...], covered: int) -> None:
@@ -288,11 +309,14 @@ def _factorings(size: int, slots: tuple[_SlotOfDim, ...], largest: tuple[int, ..
 
 
 def _padded(rows: Sequence[Sequence[int]]) -> Array:
+    """The rows as one int64 array, filled up with 0."""
     width = max(1, *(len(row) for row in rows))
     return np.array([[*row, *([0] * (width - len(row)))] for row in rows], np.int64)
 
 
 def _quotients(per_dim: list[tuple[int, ...]]) -> Array:
+    """Of each dim the quotients of its divisors, int64 [dims, most, most]: entry ``[d, i, j]`` is divisor
+    ``j`` over divisor ``i``, 0 if that is not whole."""
     most = max(len(found) for found in per_dim)
     table = np.zeros((len(per_dim), most, most), np.int64)
     for index, found in enumerate(per_dim):
