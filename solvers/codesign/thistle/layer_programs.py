@@ -1,4 +1,7 @@
-"""All programs of one layer on open hardware, one for every combination of loop orders, and the best."""
+"""The programs of one layer, one for every combination of loop orders, and the best of them.
+
+The hardware's free sizes and fan-outs are variables of each program, as if the layer were the only one.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +18,22 @@ from solvers.codesign.thistle.params import Params
 from solvers.codesign.thistle.program import NOTHING_ELSE, CodesignProgram, DesignCost, RelaxedDesign
 
 Solved = tuple[LayerCosts, RelaxedDesign]
-"""A program by its costs, and its optimum."""
+"""A program, known by the costs of its layer, and its optimum."""
 
 CONDENSATIONS = 3
-"""Rounds in which negative terms are put back; the first one gains nearly all there is."""
+"""Rounds in which a program is solved again with its negative terms, which a geometric program cannot have
+and the first solve leaves out. The first round gains nearly all there is."""
 
 
 @dataclass(frozen=True)
 class RelaxedOptimum:
-    """The optimum over real sizes, fan-outs and trip counts, with the orders of loops that it takes.
+    """An optimum over real sizes, fan-outs and trip counts, with its loop orders.
 
-    ``objective`` is in the units of the problem's (pJ, cycles or their product over all occurrences), in the
-    expressions of Algorithm 1, which are not quite the cost model's. ``hardware`` are the values of its
-    variables, ``costs`` the layers' programs, ``layer_costs`` what one run of each layer costs there.
+    * ``objective``: pJ, cycles or their product, over all occurrences of all layers. It is counted by the
+      expressions of Algorithm 1, which are not quite the cost model's.
+    * ``hardware``: the values of the hardware's variables, by name.
+    * ``costs``: the expressions of each layer's costs, which have its loop orders.
+    * ``layer_costs``: what one run of each layer costs at the optimum.
     """
 
     objective: float
@@ -37,7 +43,7 @@ class RelaxedOptimum:
 
     @classmethod
     def of(cls, found: RelaxedDesign, costs: Sequence[LayerCosts]) -> RelaxedOptimum:
-        """The optimum ``found`` of the program over layers with these ``costs``."""
+        """The optimum that solving the program over layers with these ``costs`` has ``found``."""
         return cls(found.objective, found.hardware, tuple(costs), found.layers)
 
     @property
@@ -53,9 +59,10 @@ class RelaxedOptimum:
 
 @dataclass(frozen=True)
 class LayerPrograms:
-    """The programs of one of the layers of ``problem``, as if it were the only one.
+    """The programs of one layer of ``problem``, as if it were the only one.
 
-    Once one is feasible, ``may_go_on()`` is asked before each.
+    After the first feasible program ``may_go_on()`` is asked before each further one; once it is false no
+    more are solved.
     """
 
     problem: CodesignProblem
@@ -64,7 +71,10 @@ class LayerPrograms:
     may_go_on: Callable[[], bool] = lambda: True
 
     def optimum(self) -> RelaxedOptimum | None:
-        """The best of all programs, the most promising ones with their negative terms, or None."""
+        """The best of all programs, or None if none is feasible.
+
+        All are solved without their negative terms; the ``params.condensed`` best ones once more with
+        them."""
         ranked = self._ranked
         if not ranked:
             return None
@@ -77,11 +87,13 @@ class LayerPrograms:
         return RelaxedOptimum.of(relaxed, [costs])
 
     def best_at(self, hardware: dict[str, float], elsewhere: DesignCost) -> LayerCosts:
-        """The costs of the program that is best on fixed ``hardware``, beside what the other layers cost.
+        """The costs of the program that is best on fixed ``hardware``; ``elsewhere`` is what other layers
+        cost.
 
-        No hardware is better for a program than its own; so for sums the search ends where the cost there is
-        above the best so far, and for all when the time is up. Where none fits the hardware it is the program
-        that is best on its own.
+        Programs are tried in the order of their own optima. No hardware is better for a program than its own.
+        So if the objective is a sum over layers, all further programs are worse once an own optimum reaches
+        the best value so far. If no program fits the hardware, the result is the one with the best own
+        optimum. The search also ends when the time is up.
         """
         best, lowest = self._ranked[0][0], float("inf")
         additive = self.problem.objective != "edp"
@@ -99,7 +111,10 @@ class LayerPrograms:
 
     @cached_property
     def _ranked(self) -> list[Solved]:
-        """The feasible programs with their optima, without negative terms, best first."""
+        """The feasible programs with their optima, best first; negative terms are left out.
+
+        All combinations of loop orders are solved, or if there are more than ``params.most_programs``, those
+        that a descent meets."""
         choices = LoopChoices(self._hardware, self.weighted.layer, self.params.split_windows)
         loops = choices.all() if choices.count <= self.params.most_programs else None
         if loops is None:
@@ -109,7 +124,7 @@ class LayerPrograms:
         return sorted(self._in_time(solved), key=lambda pair: pair[1].objective)
 
     def _in_time(self, solved: Iterable[Solved | None]) -> Iterator[Solved]:
-        """The feasible ones, at least one if there is any."""
+        """The feasible ones of ``solved``, until the time is up; at least one if there is any."""
         for pair in solved:
             if pair:
                 yield pair
@@ -122,11 +137,13 @@ class LayerPrograms:
         return HardwareVariables(problem.family, problem.free_sizes, problem.free_fanouts)
 
     def _level_by_level(self, choices: LoopChoices) -> Iterator[Solved | None]:
-        """For every placement of the windows, one level's order improved at a time until none gets better."""
+        """The programs that are met by a descent over loop orders, one for every placement of the windows."""
         for placement in choices.placements:
             yield from self._descent(choices, placement)
 
     def _descent(self, choices: LoopChoices, placement: Placement) -> Iterator[Solved | None]:
+        """Try all orders of one level while the other levels' stay, keep the best, and go on to the next
+        level, until no level improves any more; every program met is handed out, None if infeasible."""
         orders = [choices.classes[0]] * choices.ordered_levels
         lowest, improved = float("inf"), True
         while improved:
@@ -140,6 +157,7 @@ class LayerPrograms:
                         orders, lowest, improved = trial, solved[1].objective, True
 
     def _solved(self, loops: ClassLoops) -> Solved | None:
+        """The program with these loops and its optimum on free hardware; None if it is infeasible."""
         costs = LayerCosts(self._hardware, self.weighted.layer, loops)
         found = self._program(costs).solve()
         return found and (costs, found)

@@ -1,4 +1,8 @@
-"""Which loops a layer's program has: dims that are tiled, dims that are not, and the classes of orders."""
+"""Which loops a layer's program has (section III): dims that are tiled, dims that are not, and loop orders.
+
+A tiled dim has a trip count in every block of loops, which are variables of the program. A dim that is not
+tiled loops whole at one level. Of the loop orders one of each class that makes equal expressions is enough.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,11 @@ from solvers.mapping.thistle.tiling import window_dims
 
 @dataclass(frozen=True)
 class ClassLoops:
-    """Orders of the temporal loops, a level each, INNERMOST FIRST; trip counts that are not variables.
+    """The loops of one program.
 
-    The innermost level's order does not matter: MAC units hold no operands.
+    ``orders``: for each level, innermost first, the dims of its temporal loops, INNERMOST FIRST. The order of
+    the innermost level does not matter, since MAC units hold no operands. ``fixed``: the names and values of
+    the trip counts that are not variables.
     """
 
     orders: tuple[Order, ...]
@@ -26,16 +32,16 @@ class ClassLoops:
 
 
 Placement = tuple[tuple[str, int], ...]
-"""Window dims, each with the level whose temporal loops have all of its iterations, innermost of them."""
+"""Window dims, each with the level at which it loops whole, inside the level's other temporal loops."""
 
 
 @dataclass(frozen=True)
 class LoopChoices:
     """The loops that a layer can have on ``hardware``, by the rules of section III.
 
-    Of the dims that share an axis all but the longest (a filter's R and S) are not tiled: each loops whole at
-    one level, the innermost one where the window's tiles fit or, with ``split_windows``, the next. Dims of
-    size 1 are not tiled either.
+    Two kinds of dims are not tiled: those of size 1, and *window dims*, which are all but the longest of the
+    dims that one axis sums (a filter's R and S). A window dim loops whole at one level: the innermost one
+    that can hold the window's tiles or, with ``split_windows``, the next one outside.
     """
 
     hardware: HardwareVariables
@@ -49,13 +55,13 @@ class LoopChoices:
 
     @cached_property
     def windows(self) -> tuple[str, ...]:
-        """The dims of windows, which are not tiled."""
+        """The window dims larger than 1."""
         short = window_dims(self.layer)
         return tuple(dim for dim, size in self.layer.dims if dim in short and size > 1)
 
     @cached_property
     def classes(self) -> list[Order]:
-        """One order of the tiled dims from every class of a level."""
+        """One order of the tiled dims from each class of orders that a level can have."""
         return OrderClasses(self.layer, self.layer.tensors).of(self.tiled)
 
     @property
@@ -65,19 +71,25 @@ class LoopChoices:
 
     @property
     def count(self) -> int:
-        """Combinations of classes and placements."""
+        """How many combinations there are of an order class for each level and a placement."""
         return int(len(self.classes) ** self.ordered_levels * len(self.placements))
 
     @cached_property
     def placements(self) -> list[Placement]:
-        """Where the window dims may loop; the paper's place first."""
+        """The levels at which the window dims may loop; first all of them at the level that the paper
+        says."""
         inner = self._window_level
         levels = [inner, inner + 1] if self.split_windows and inner < self.ordered_levels else [inner]
         choices = product(levels, repeat=len(self.windows))
         return [tuple(zip(self.windows, chosen, strict=True)) for chosen in choices]
 
     def all(self) -> Iterator[ClassLoops]:
-        """Every combination, of two that differ by an exchange of height and width one."""
+        """Every combination of orders and placement; of two that are mirror images only the first.
+
+        If exchanging height and width leaves the layer as it is, it turns one combination into another of
+        equal cost. Two combinations are compared by their placements and by what Algorithm 1 sees of their
+        orders (``walks``): ``here`` of an order itself, ``there`` of its mirror image.
+        """
         mirrored = mirrored_dims(self.layer)
         walks = OrderClasses(self.layer, self.layer.tensors).walks
         here = {order: walks(order) for order in self.classes}
@@ -91,7 +103,8 @@ class LoopChoices:
                     yield self.loops(orders, placement)
 
     def loops(self, orders: Sequence[Order], placement: Placement) -> ClassLoops:
-        """The loops with these orders of the tiled dims outside the innermost level, and the windows."""
+        """The loops of one program: these orders of the tiled dims, one for every level but the innermost,
+        and the window dims inside the loops of their level."""
         placed = tuple(
             (*(dim for dim, at in placement if at == level), *order)
             for level, order in enumerate((self.tiled, *orders))
@@ -99,6 +112,8 @@ class LoopChoices:
         return ClassLoops(placed, tuple(self._fixed(placed)))
 
     def _fixed(self, orders: Sequence[Order]) -> Iterator[tuple[str, float]]:
+        """The trip counts that are no variables: a window dim's whole size at its level; 1 for dims that are
+        not tiled in space, and in time at all other levels."""
         for level, fanned in enumerate(self.hardware.fanned):
             for dim, size in self.layer.dims:
                 if fanned and dim not in self.tiled:
@@ -110,7 +125,8 @@ class LoopChoices:
 
     @cached_property
     def _window_level(self) -> int:
-        """The innermost level that can hold a whole window of the tensors that it keeps."""
+        """The innermost level that can hold the tiles of a whole window; one of free size can hold
+        anything."""
         window = {dim: self.layer.sizes[dim] for dim in self.windows}
         for index, level in enumerate(self.hardware.base.levels):
             words = sum(tensor.words(window) for tensor in self.layer.tensors if level.can_keep(tensor))

@@ -20,7 +20,10 @@ from solvers.codesign.thistle.program import CodesignProgram
 
 @dataclass(frozen=True)
 class Member:
-    """Whole sizes (words) and fan-outs (instances) by level name; the objective of relaxed mappings there."""
+    """An architecture with whole numbers: sizes (words) and fan-outs (instances) by level name.
+
+    ``relaxed_objective`` is what the layers cost on it with the relaxed optimum's loop orders and real trip
+    counts, infinite if these do not fit."""
 
     sizes_words: dict[str, int]
     fanouts: dict[str, int]
@@ -29,16 +32,17 @@ class Member:
 
 @dataclass(frozen=True)
 class Members:
-    """The candidates near a relaxed optimum of ``problem``."""
+    """The whole architectures near a relaxed optimum of ``problem`` (section IV)."""
 
     problem: CodesignProblem
     relaxed: RelaxedOptimum
     params: Params
 
     def ranked(self) -> list[Member]:
-        """All candidates within the area, those first on which relaxed mappings are best.
+        """All candidates that fit the area, the least relaxed objective first: one for each choice of sizes.
 
-        Fan-outs are as large as the area lets them be beside the sizes: idle instances cost nothing.
+        Fan-outs are as large as the area left by the sizes allows. Instances that no mapping uses cost
+        nothing here, and are removed at the end (:func:`trimmed`).
         """
         found = [
             Member(sizes, fanouts, self._relaxed_objective(sizes, fanouts))
@@ -53,14 +57,19 @@ class Members:
             yield dict(zip(self.relaxed.sizes_words, chosen, strict=True))
 
     def _near(self, words: float) -> list[int]:
-        """The nearest powers of two, in proportion; or just the number, rounded."""
+        """The ``neighbours`` powers of two whose quotient with ``words`` is nearest to 1; or only ``words``,
+        rounded."""
         if not self.params.powers_of_two:
             return [max(1, round(words))]
+        # Up to 2**41 words, more than any memory on a chip.
         powers = sorted(range(42), key=lambda power: abs(power - log2(words)))
         return [2**power for power in powers[: self.params.neighbours]]
 
     def _fanouts(self, sizes: dict[str, int]) -> dict[str, int] | None:
-        """The relaxed fan-outs, all smaller by one factor until they fit, then each as large as it can be."""
+        """The fan-outs beside these sizes, or None if even fan-outs of 1 exceed the area.
+
+        The relaxed fan-outs are all scaled down by one factor until they fit, which keeps their proportions.
+        Then each in turn is made as large as it can be."""
         share, fanouts = 1.0, self._scaled(1.0)
         while not self._fits(sizes, fanouts):
             if set(fanouts.values()) <= {1}:
@@ -75,7 +84,10 @@ class Members:
         return {name: max(1, floor(share * value + 1e-6)) for name, value in self.relaxed.fanouts.items()}
 
     def _largest(self, sizes: dict[str, int], fanouts: dict[str, int], name: str) -> int:
-        """The area is linear in one fan-out; no layer has work for more instances than it has MACs."""
+        """The largest whole fan-out of a level that fits the area beside the others.
+
+        The area is linear in one fan-out, so one instance more tells how many fit. No layer has work for more
+        instances than it has MACs, which is the limit where an instance takes no area."""
         here = fanouts[name]
         area = self._area(sizes, fanouts)
         each = self._area(sizes, fanouts | {name: here + 1}) - area
@@ -109,7 +121,7 @@ def _point(sizes: ReadOnlyDict[str, int], fanouts: ReadOnlyDict[str, int]) -> di
 def trimmed(
     problem: CodesignProblem, architecture: Architecture, mappings: Sequence[Mapping]
 ) -> Architecture:
-    """``architecture`` without the instances of free fan-outs that no mapping uses."""
+    """``architecture`` with every free fan-out reduced to the largest that one of the ``mappings`` uses."""
     sizes = {
         level.name: level.size_words
         for level in architecture.levels

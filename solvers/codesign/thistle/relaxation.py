@@ -1,4 +1,8 @@
-"""Thistle's relaxed optima: the best program of every layer, and one architecture for all of them."""
+"""Thistle's relaxed optima: the best program of every layer, and one architecture for all of them.
+
+A *program* is the geometric program of one layer with fixed loop orders: its variables are the trip counts of
+the loops and the hardware's sizes and fan-outs, all real numbers (hence *relaxed*).
+"""
 
 from __future__ import annotations
 
@@ -19,10 +23,11 @@ def relaxed_optimum(
 ) -> RelaxedOptimum | None:
     """The relaxed optimum of all layers on one architecture; None if no architecture fits the area.
 
-    For one layer it is the best of its programs, one per combination of loop orders (Thistle, sections II and
-    III); for several layers as ``params.rule`` says. The result's ``sizes_words`` and ``fanouts`` (instances)
-    are real numbers of at least 1 by level name, to be rounded: a start for any search over the same family.
-    Once ``may_go_on()`` is false it is the best of the programs solved so far, at least one a layer.
+    For one layer it is the best of its programs, one for each combination of loop orders (Thistle, sections
+    II and III). For several layers ``params.rule`` says how they get one architecture. The result's
+    ``sizes_words`` and ``fanouts`` (instances) are real numbers of at least 1 by level name; a caller rounds
+    them (``members.py``). Once ``may_go_on()`` is false the result is the best of the programs solved so far,
+    at least one for each layer.
     """
     programs = tuple(LayerPrograms(problem, weighted, params, may_go_on) for weighted in problem.layers)
     own = [optimum for each in programs if (optimum := each.optimum())]
@@ -36,7 +41,12 @@ def relaxed_optimum(
 
 @dataclass(frozen=True)
 class Joint:
-    """One architecture for all layers: a program over all of them, and the layers' loop orders, in turn."""
+    """Finds one architecture for all layers.
+
+    One program over all layers needs every layer's loop orders; the best orders of a layer depend on the
+    architecture. So the two are improved in turn, for at most ``rounds`` rounds. ``programs`` has the
+    programs of each layer by itself.
+    """
 
     problem: CodesignProblem
     programs: tuple[LayerPrograms, ...]
@@ -44,14 +54,18 @@ class Joint:
     may_go_on: Callable[[], bool] = lambda: True
 
     def dominant(self, own: Sequence[RelaxedOptimum]) -> RelaxedOptimum | None:
-        """Every layer on the architecture, of their ``own`` ones, of the one that costs most there."""
+        """All layers on one layer's own architecture (section V-A).
+
+        ``own`` are the optima of the layers by themselves. The layer that costs most on its own architecture,
+        over all its occurrences, gives the architecture; each layer then has the best loop orders there."""
         hardware = max(zip(own, self._occurrences, strict=True), key=self._contribution)[0].hardware
         return self._solved(self._reordered(hardware), hardware)
 
     def optimum(self, own: Sequence[RelaxedOptimum]) -> RelaxedOptimum | None:
-        """The best from two starts: the orders of ``own`` optima, and those that suit :meth:`dominant`'s.
+        """The best of two descents, which start from different loop orders.
 
-        So it is no worse than the dominant layer's architecture, but where the time ends it after the first.
+        One starts from the orders of the layers' ``own`` optima, the other from those of :meth:`dominant`. So
+        the result is no worse than the dominant layer's architecture, unless time ends it before the second.
         """
         first = self._improved([optimum.costs[0] for optimum in own])
         single = self.dominant(own) if first is None or self.may_go_on() else None
@@ -63,10 +77,13 @@ class Joint:
         return [weighted.occurrences for weighted in self.problem.layers]
 
     def _contribution(self, layer: tuple[RelaxedOptimum, int]) -> float:
+        """What all occurrences of a layer cost on its own architecture, in the objective's unit."""
         optimum, occurrences = layer
         return optimum.layer_costs[0].times(occurrences).objective(self.problem.objective)
 
     def _improved(self, costs: Sequence[LayerCosts]) -> RelaxedOptimum | None:
+        """The optimum of all layers, beginning with these loop orders: the architecture is solved for, then
+        the layers' orders are chosen anew on it, as long as that is an improvement."""
         best = self._solved(costs)
         for _ in range(self.rounds):
             if best is None or not self.may_go_on():
@@ -80,13 +97,17 @@ class Joint:
     def _solved(
         self, costs: Sequence[LayerCosts], hardware: dict[str, float] | None = None
     ) -> RelaxedOptimum | None:
+        """The program over all layers with these loop orders, on free or on fixed ``hardware``."""
         layers = tuple(zip(costs, self._occurrences, strict=True))
         program = CodesignProgram(costs[0].hardware, self.problem.area_um2, self.problem.objective, layers)
         found = program.solve(CONDENSATIONS, hardware)
         return found and RelaxedOptimum.of(found, costs)
 
     def _reordered(self, hardware: dict[str, float], runs: Sequence[DesignCost] = ()) -> list[LayerCosts]:
-        """For every layer the orders that are best on ``hardware``, beside the others' ``runs``."""
+        """For every layer the loop orders that are best on ``hardware``.
+
+        ``runs`` is what one run of each layer costs there, in which case the sum over the other layers is
+        added: with energy times cycles as the objective, what is best for a layer depends on the others."""
         totals = [cost.times(count) for cost, count in zip(runs, self._occurrences, strict=False)]
         found = []
         for number, programs in enumerate(self.programs):

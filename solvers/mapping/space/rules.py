@@ -15,8 +15,10 @@ from costmodel.mapping.mapping import Loop
 from costmodel.workload.network import Layer, Tensor
 
 KeepRule = Literal["fitting", "free", "all"]
-"""What levels keep. "all": everything they can hold; "fitting": the same, but where tiles of one word each
-do not fit together, each largest set that does; "free": any set that does."""
+"""Which sets of tensors levels may keep. A set *fits* if a tile of one word of each of its tensors does.
+
+"all": only the set of all tensors that the level can hold. "fitting": the same, or if that does not fit,
+every largest set that does. "free": every set that fits."""
 
 KEEP_SENTENCES: dict[KeepRule, str] = {
     "fitting": "every level keeps all it can hold, or the largest sets whose unit tiles fit",
@@ -27,7 +29,8 @@ KEEP_SENTENCES: dict[KeepRule, str] = {
 
 @dataclass(frozen=True)
 class FactorRule:
-    """The factor of ``dim`` in one block of loops is at least ``least`` and at most ``most``."""
+    """The factor of ``dim`` in one block of loops is at least ``least`` and at most ``most`` (None: no
+    limit)."""
 
     dim: str
     least: int = 1
@@ -58,13 +61,14 @@ class FactorRule:
 
 @dataclass(frozen=True)
 class LevelRules:
-    """What a user asks of the mapping at one level.
+    """A user's constraints on the mapping at one level.
 
-    ``temporal`` and ``spatial`` bound factors, a spatial one being the dim's on either side. Of the level's
-    temporal loops those over ``innermost`` stand inside all others, its first dim innermost; those over
-    ``outermost`` around all others, its first dim outermost (loops of 1 are none). ``spatial_x`` and
-    ``spatial_y`` are the dims that may be spread on that side (None: any). ``keep`` and ``bypass`` are
-    tensors, by name or by role, that must and must not be kept.
+    * ``temporal`` and ``spatial`` bound the factors of dims; a spatial factor is the product of both sides.
+    * ``innermost`` and ``outermost`` order the level's temporal loops: those over ``innermost`` stand inside
+      all others, its first dim innermost, and those over ``outermost`` around all others, its first dim
+      outermost. Loops of 1 do not count as loops.
+    * ``spatial_x`` and ``spatial_y`` are the dims that may be spread on that side (None: any).
+    * ``keep`` and ``bypass`` are the tensors, by name or by role, that must be kept and must not be.
     """
 
     level: str
@@ -91,11 +95,11 @@ class LevelRules:
             raise InputError(f"constraint on {self.level}", expected, ", ".join(twice), key=key)
 
     def temporal_rule(self, dim: str) -> FactorRule:
-        """The bounds on the dim's temporal factor; without any, those that allow everything."""
+        """The bounds on the dim's temporal factor; if the user set none, bounds that allow everything."""
         return next((rule for rule in self.temporal if rule.dim == dim), FactorRule(dim))
 
     def spatial_rule(self, dim: str) -> FactorRule:
-        """The same of its spatial factor."""
+        """The bounds on the dim's spatial factor; if the user set none, bounds that allow everything."""
         return next((rule for rule in self.spatial if rule.dim == dim), FactorRule(dim))
 
     def allows_side(self, dim: str, side: Literal["x", "y"]) -> bool:
@@ -112,13 +116,13 @@ class LevelRules:
         return not {tensor.name, tensor.role} & set(self.bypass)
 
     def ordered(self, loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
-        """``loops`` (innermost first) in an order that the rules allow; else as they came."""
+        """``loops`` (innermost first), reordered only as far as the rules demand it."""
         rank = {dim: place - len(self.innermost) for place, dim in enumerate(self.innermost)}
         rank |= {dim: len(self.outermost) - place for place, dim in enumerate(self.outermost)}
         return tuple(sorted(loops, key=lambda loop: rank.get(loop[0], 0)))
 
     def for_layer(self, layer: Layer) -> LevelRules:
-        """The part that speaks of dims and tensors of ``layer``."""
+        """The rules without dims and tensors that ``layer`` does not have."""
         names = {name for tensor in layer.tensors for name in (tensor.name, tensor.role)}
         x, y = self.spatial_x, self.spatial_y
         return replace(
@@ -160,12 +164,12 @@ class LevelRules:
         yield "spatial", self.spatial
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data without what is not said."""
+        """Plain data, without rules that allow everything."""
         data: dict[str, Any] = {"level": self.level}
         for kind, rules in self._bounded():
             if rules:
                 data[kind] = [[rule.dim, rule.least, rule.most] for rule in rules]
-        for field in fields(self)[3:]:
+        for field in fields(self)[3:]:  # those after level, temporal and spatial
             if (names := getattr(self, field.name)) != field.default:
                 data[field.name] = list(names)
         return data
@@ -181,13 +185,15 @@ class LevelRules:
 
 @dataclass(frozen=True)
 class SpaceRules:
-    """The mapping space of a problem, beyond what layer and architecture say.
+    """Which mappings of a layer on an architecture a problem allows.
 
-    ``keep``: see :data:`KeepRule`. ``levels``: the user's constraints, at most one entry a level.
-    ``padding``: a dim may be made larger by up to this fraction of its size, and then counts as it is
-    executed; 0 is perfect factors only. ``padded_dims`` are the dims that may (None: any). ``uneven``: every
-    tensor may end its tile of a level at a loop of its own (:mod:`costmodel.mapping.uneven`), with one loop a
-    dim between neighbouring ends; at ``uneven_levels`` only (None: any).
+    * ``keep``: the sets of tensors that levels may keep, see :data:`KeepRule`.
+    * ``levels``: the user's constraints, at most one entry a level.
+    * ``padding``: a dim may be made larger by up to this fraction of its size; the layer then costs what its
+      larger dims cost. 0 allows perfect factors only. ``padded_dims``: the dims that may be (None: any).
+    * ``uneven``: every tensor may end its tile of a level at a loop of its own
+      (:mod:`costmodel.mapping.uneven`), with at most one loop over each dim between neighbouring ends.
+      ``uneven_levels``: the levels where that is so (None: any but the outermost).
     """
 
     keep: KeepRule = "fitting"
@@ -217,11 +223,12 @@ class SpaceRules:
         return replace(self, uneven=False, uneven_levels=None)
 
     def at(self, level: str) -> LevelRules:
-        """The rules of a level; of one without, rules that allow everything."""
+        """The constraints on a level; if it has none, constraints that allow everything."""
         return next((rules for rules in self.levels if rules.level == level), LevelRules(level))
 
     def for_layer(self, layer: Layer) -> SpaceRules:
-        """The rules that speak of ``layer``: one constraint of a study is for all layers with its dims."""
+        """The rules without dims and tensors that ``layer`` does not have: a study states its constraints
+        once for all its layers."""
         applying = (rules.for_layer(layer) for rules in self.levels)
         padded = self.padded_dims
         return replace(
@@ -231,7 +238,8 @@ class SpaceRules:
         )
 
     def check(self, architecture: Architecture, layer: Layer) -> None:
-        """Raise InputError for a level, dim or tensor that there is not, or that cannot be kept as asked."""
+        """Raise InputError if a rule names an unknown level, dim or tensor, or cannot be obeyed at its
+        level."""
         self.check_levels(architecture)
         for dim in self.padded_dims or ():
             _check_dim("mapping space", dim, layer, "padded_dims")
@@ -251,7 +259,7 @@ class SpaceRules:
                 raise InputError(where, "nothing: the outermost level keeps all", rules.bypass, key="bypass")
 
     def check_levels(self, architecture: Architecture) -> None:
-        """Raise InputError for a constraint on a level that there is not."""
+        """Raise InputError if a constraint or ``uneven_levels`` names a level that the architecture lacks."""
         names = [level.name for level in architecture.levels]
         expected = f"a level of {architecture.name}: {', '.join(names)}"
         for rules in self.levels:
@@ -329,13 +337,13 @@ def _check_keeps(where: str, rules: LevelRules, level: StorageLevel, layer: Laye
 
 
 def allowed_keeps(rules: SpaceRules, level: StorageLevel, layer: Layer) -> tuple[frozenset[str], ...]:
-    """The sets of tensors, by name, that ``level`` may keep; none if there is no such set."""
+    """The sets of tensors, by name, that ``level`` may keep; an empty tuple if no set is allowed."""
     asked = rules.at(level.name)
     able = [t.name for t in layer.tensors if level.can_keep(t) and asked.may_keep(t)]
     must = frozenset(tensor.name for tensor in layer.tensors if asked.must_keep(tensor))
     most = int(min(len(able), level.usable_words))
     if rules.keep == "all":
-        sizes = range(len(able), most + 1)
+        sizes = range(len(able), most + 1)  # empty if not all of them fit
     else:
         sizes = range(most + 1) if rules.keep == "free" else range(most, most + 1)
     sets = (frozenset(chosen) for size in sizes for chosen in combinations(able, size))
