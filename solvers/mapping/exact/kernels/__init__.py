@@ -6,6 +6,6 @@ They work on the arrays of :mod:`solvers.mapping.exact.tables`. In the order of 
 * ``bound_kernel.py``: the close bound of one assignment, from a table over all tiles;
 * ``search_kernel.py``: branch and bound over the temporal loops of one assignment.
 
-``assignment_kernel.py`` (what an assignment alone decides), ``words_kernel.py`` (words of tiles) and
-``delivery_kernel.py`` (what a decided level adds) count for them.
+``assignment_kernel.py`` (what an assignment decides without its loops), ``words_kernel.py`` (words of tiles)
+and ``delivery_kernel.py`` (what a decided level adds) count for them.
 """

@@ -1,9 +1,10 @@
-"""Compiled: what follows from an assignment alone, and what words delivered between its levels cost.
+"""Compiled: what follows from an assignment without its loops, and what words delivered between its levels
+cost.
 
 An assignment fixes the spatial factors of all levels and the tensors that each keeps; only the temporal loops
-are open. It alone decides the instances of every level, the multicast groups of every fan-out, what the MAC
-units ask for, and the least number of words for every fill. Where a count depends on the loops as well, the
-number here is a bound in the direction that keeps costs from being overestimated.
+are open. The assignment decides the instances of every level, the multicast groups of every fan-out, what the
+MAC units ask for, and the least number of words for every fill. Where a count depends on the loops as well,
+the number here is a bound in the direction that keeps costs from being overestimated.
 
 Items are those of the cost model's list of counts, ``tests/data/timeloop/README.md``.
 """

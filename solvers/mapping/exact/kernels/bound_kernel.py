@@ -5,8 +5,8 @@ costs at least. The answers are a table, filled from the inside out by dynamic p
 assignment of spatial factors and kept tensors.
 
 A *vector* has one entry a dim: the temporal points of that dim which a level and all levels inside it cover.
-Times the spatial factors it is the tile of the level. The temporal loops of level ``i`` lead from one vector
-to a multiple of it::
+Times the spatial factors it is the tile of the level. The temporal loops of level ``i``, its *block*, lead
+from one vector to a multiple of it::
 
     vector inside the loops  --- temporal loops of level i --->  vector around the loops
           closed[i]                                                   opened[i]
@@ -29,10 +29,11 @@ more than the mapping does. Take the fill of one level with one tensor:
 * The tensor has no run, for the first loop outside the tile moves it. The tensor is in no set, and
   ``closed`` charges ``moved_words``: every loop outside the tile multiplies the words, but where tiles
   overlap along an axis only the different positions of that axis are counted.
-* The tensor has a run, which ends in the block of some level ``j``. That block adds the tensor to the set,
-  and charges ``floors_pj``: the tensor's different words, once for every irrelevant iteration outside the
-  vector around the block. Those loops are outside the loop that ended the run, so each of their iterations
-  delivers all of it anew; irrelevant loops inside are left out, which makes the charge smaller.
+* The tensor has a run, which ends in the block of some level ``j``. On the way in, that block adds the tensor
+  to the set, and charges ``floors_pj``: the tensor's different words, once for every irrelevant iteration
+  outside the vector around the block. Those loops are outside the loop that ended the run, so each of their
+  iterations delivers all words anew; irrelevant loops inside are left out, which makes the charge smaller.
+  If several levels keep the tensor within one run, only the outermost of these fills is charged.
 
 Two facts keep the sets few. A block inside a run can only have loops that are irrelevant to every tensor
 of the set (``Space.still``). And a set is only possible if one loop, the innermost of a block, leaves all its

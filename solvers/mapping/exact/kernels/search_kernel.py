@@ -303,7 +303,7 @@ def _least_child(space: Space, lattice: Lattice, nodes: Nodes, level: int, numbe
 
 @inlined
 def _sort(nodes: Nodes, level: int) -> None:
-    """Sort the children by their bounds, in place and without allocations: Shell's sort (1959)."""
+    """Sort the children by their bounds (Shell 1959); compiled code here must not allocate memory."""
     count = nodes.child_count[level]
     gap = count // 2
     while gap > 0:
