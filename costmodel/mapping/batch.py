@@ -48,8 +48,7 @@ class MappingBatch:
 
     @classmethod
     def empty(cls, n: int, architecture: Architecture, layer: Layer) -> MappingBatch:
-        """``n`` rows without loops that keep nothing; the caller fills them, until then they are not
-        valid."""
+        """``n`` rows without loops that keep nothing; they are not valid until the caller fills them."""
         shape = (n, len(architecture.levels), len(layer.dims))
         factors = (np.ones(shape, np.int32) for _ in range(3))
         permutation = np.broadcast_to(np.arange(shape[2], dtype=np.int8), shape).copy()
@@ -132,8 +131,7 @@ class BatchEvaluator:
     layer: Layer
 
     def evaluate(self, batch: MappingBatch) -> BatchEvaluation:
-        """Cycles and energy of every row of ``batch``; one thread, which does not hold the interpreter's
-        lock."""
+        """Cycles and energy of every row of ``batch``; in one thread that does not hold Python's lock."""
         from costmodel.mapping.batch_kernel import evaluate_rows
 
         shape = (len(self.architecture.levels), len(self.layer.dims))

@@ -1,5 +1,4 @@
-"""The arrays that the compiled half of :mod:`costmodel.mapping.batch` works on: a problem, rows,
-workspace."""
+"""The arrays that the compiled half of :mod:`costmodel.mapping.batch` works on."""
 
 from __future__ import annotations
 

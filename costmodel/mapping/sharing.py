@@ -107,8 +107,8 @@ def allocations(architecture: Architecture, layer: Layer, *, any_factor: bool = 
     factors of its ``shared`` classes. The second is what sliding windows share. With ``p`` steps and ``r``
     taps spread on one axis, there are at least ``p + r - 1`` different positions among ``p * r`` children, so
     the factor is at most ``p * r / (p + r - 1)`` (:func:`_window_multicast`). For a second axis with ``q``
-    and ``s``, the product of both is at most the same expression of ``p * q`` and ``r * s``, since ``(p + r -
-    1) * (q + s - 1) - (p * q + r * s - 1) = (p - 1) * (s - 1) + (r - 1) * (q - 1) >= 0``.
+    and ``s``, the product of both is at most the same expression of ``p * q`` and ``r * s``, since
+    ``(p + r - 1) * (q + s - 1) - (p * q + r * s - 1) = (p - 1) * (s - 1) + (r - 1) * (q - 1) >= 0``.
     """
     classes = dim_classes(layer)
     factors = np.ones((1, len(architecture.levels), len(classes)))
@@ -167,8 +167,7 @@ def _level_ways(sizes: tuple[int, ...], fanout_x: int, fanout_y: int) -> Array:
 
 
 MOST_EXACT_FANOUT = 32
-"""For larger fan-outs :func:`_any_ways` gives every class the whole fan-out: a list of all ways is too
-long."""
+"""For larger fan-outs :func:`_any_ways` gives every class the whole fan-out, as all ways are too many."""
 
 
 @cached(maxsize=1024)
@@ -180,8 +179,7 @@ def _any_ways(sizes: tuple[int, ...], fanout_x: int, fanout_y: int) -> Array:
 
 
 def _any_spent(sizes: tuple[int, ...], fanout: int) -> Array:
-    """The largest ways to spend one side of a fan-out on the classes, with any factors: float [n,
-    classes]."""
+    """The largest ways to spend one side of a fan-out on the classes, any factors: [n, classes]."""
     if fanout > MOST_EXACT_FANOUT:
         if sum(size > 1 for size in sizes) > 1:
             effect = "the lower bound on padded sizes gives each kind of dim the whole fan-out, and is lower"

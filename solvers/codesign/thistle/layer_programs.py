@@ -73,8 +73,7 @@ class LayerPrograms:
     def optimum(self) -> RelaxedOptimum | None:
         """The best of all programs, or None if none is feasible.
 
-        All are solved without their negative terms; the ``params.condensed`` best ones once more with
-        them."""
+        All are solved without their negative terms; the ``params.condensed`` best once more with them."""
         ranked = self._ranked
         if not ranked:
             return None

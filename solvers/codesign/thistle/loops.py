@@ -76,8 +76,7 @@ class LoopChoices:
 
     @cached_property
     def placements(self) -> list[Placement]:
-        """The levels at which the window dims may loop; first all of them at the level that the paper
-        says."""
+        """The levels at which the window dims may loop; first all of them where the paper has them."""
         inner = self._window_level
         levels = [inner, inner + 1] if self.split_windows and inner < self.ordered_levels else [inner]
         choices = product(levels, repeat=len(self.windows))
@@ -125,8 +124,7 @@ class LoopChoices:
 
     @cached_property
     def _window_level(self) -> int:
-        """The innermost level that can hold the tiles of a whole window; one of free size can hold
-        anything."""
+        """The innermost level that can hold the tiles of a whole window; one of free size can."""
         window = {dim: self.layer.sizes[dim] for dim in self.windows}
         for index, level in enumerate(self.hardware.base.levels):
             words = sum(tensor.words(window) for tensor in self.layer.tensors if level.can_keep(tensor))

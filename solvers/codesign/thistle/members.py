@@ -57,8 +57,8 @@ class Members:
             yield dict(zip(self.relaxed.sizes_words, chosen, strict=True))
 
     def _near(self, words: float) -> list[int]:
-        """The ``neighbours`` powers of two whose quotient with ``words`` is nearest to 1; or only ``words``,
-        rounded."""
+        """The ``neighbours`` powers of two whose quotient with ``words`` is nearest to 1; or just
+        ``words``."""
         if not self.params.powers_of_two:
             return [max(1, round(words))]
         # Up to 2**41 words, more than any memory on a chip.

@@ -70,8 +70,7 @@ class Assignments:
         self._chains = chains_of(self._keeps, self.assignment.ratio.shape[1])
         self._spread_bounds = np.empty(len(factors))
         self._bounded = 0
-        """How many choices of spatial factors have their bound; all must before an assignment is handed
-        out."""
+        """How many choices of spatial factors have their bound; no assignment is handed out before all."""
         self._order = np.empty(0, np.int64)
         self._next = 0
         self._cheap: list[Waiting] = []
@@ -91,8 +90,7 @@ class Assignments:
 
     @property
     def _next_spread(self) -> float:
-        """The bound of the next spatial factors whose assignments are not in the queue; infinite after the
-        last."""
+        """The bound of the next spatial factors whose assignments are not in the queue; infinite if none."""
         return float(self._spread_bounds[self._order[self._next]]) if self._next < len(self._order) else inf
 
     def _shorten(self, limit: float) -> None:
@@ -170,8 +168,7 @@ class Assignments:
         return close * (1 - self._stopping.tolerance) <= max(self._stopping.floor, others)
 
     def _split_orders(self, waiting: Waiting) -> None:
-        """Put an assignment whose bound holds for all orders of the parts back into the queue, once for every
-        order."""
+        """Put an assignment that stands for all orders of the parts back into the queue, once for each."""
         for order in range(len(self._orders[waiting.which.keeps])):
             heappush(self._cheap, Waiting(waiting.bound, waiting.which._replace(order=order)))
 

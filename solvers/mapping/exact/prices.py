@@ -126,8 +126,7 @@ class Prices:
         return chosen, best
 
     def _bound_at(self, chosen: Choice) -> float:
-        """The bound at these prices: a level's worth over its words is the price of a word in all its
-        parts."""
+        """The bound at these prices: a level's worth over its words is the price in all its parts."""
         for level, index in zip(self._levels, chosen, strict=True):
             price = WORTHS[index] * self._unit / self._tables.model.usable_words[level]
             self._tables.prices[level : self._tables.last[level] + 1] = price

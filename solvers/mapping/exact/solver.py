@@ -51,7 +51,7 @@ VERSION = "5"
 
 Array = NDArray[Any]
 MOST_VECTORS = 1_500_000
-"""Tiles (vectors of divisors) of a layer that the tables can hold; with six levels each takes some hundred
+"""Tiles (vectors of divisors) of a layer that the tables can hold; at six levels each takes some 100
 bytes."""
 
 MOST_TABLES = 10_000_000

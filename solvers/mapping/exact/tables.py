@@ -57,14 +57,13 @@ class Space(NamedTuple):
     orders: Array
     """[n, dims] the loop orders of all levels and sets of loops, innermost loop first."""
     order_start: Array
-    """[levels, 2**dims, 2] where in ``orders`` those of a level begin and end, by the bit mask of its
+    """[levels, 2**dims, 2] where a level's orders begin and end in ``orders``, by the bit mask of its
     loops."""
     touched: Array
     """[tensors, axes] different positions along an axis that the layer's MACs use."""
     first: Array
     last: Array
-    """[levels] the innermost and the outermost part of the same hardware level; itself, if the level is
-    even."""
+    """[levels] the innermost and the outermost part of the same hardware level; itself if even."""
     prices: Array
     """[levels] pJ per word that a part holds, 0 if the level is even; see
     :mod:`solvers.mapping.exact.prices`."""
@@ -88,8 +87,7 @@ class Assignment(NamedTuple):
     instances: Array
     """[levels] in use."""
     groups: Array
-    """[levels, tensors] multicast groups of a level's fan-out; a lower bound where ``merging``, else
-    exact."""
+    """[levels, tensors] multicast groups of a level's fan-out; only a lower bound where ``merging``."""
     merging: Array
     """[levels, tensors] whether the groups depend on the tile inside the fan-out: several dims of one axis
     are spread there, and some of their tiles may be equal."""
@@ -111,8 +109,7 @@ class Assignment(NamedTuple):
     child: Array
     """[levels, tensors] the next level inside that keeps the tensor, -1 for none."""
     floor_words: Array
-    """[levels, tensors] the least words that fill all instances of a level if no loop outside repeats
-    them."""
+    """[levels, tensors] the least words that fill all instances of a level, if no loop repeats them."""
     axis_words: Array
     """[levels, tensors, axes] the least different positions on an axis that one instance needs in all."""
     iterations: Array
@@ -158,8 +155,7 @@ class Lattice(NamedTuple):
     """[levels * subsets * runs * size] least pJ inside the vector around a level's temporal loops, whatever
     these are."""
     closed: Array
-    """[levels * subsets * runs * size] least pJ inside the vector that a level's temporal loops begin
-    with."""
+    """[levels * subsets * runs * size] least pJ inside the vector that a level's loops begin with."""
     subset: Array
     """[levels] which of the ``Space.most_subsets`` tables of a level are read and written now."""
     scratch: Array
@@ -179,8 +175,7 @@ class Nodes(NamedTuple):
     """
 
     level: Array
-    """[1] the level whose temporal loops are being chosen; if it is the number of levels, the search is
-    over."""
+    """[1] the level whose temporal loops are being chosen; the number of levels if the search is over."""
     inside: Array
     """[levels, dims] the vector of each node; that of level 0 are the factors of its own loops."""
     energy: Array

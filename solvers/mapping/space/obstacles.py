@@ -16,8 +16,7 @@ from solvers.mapping.space.space import MappingSpace, Slot
 
 
 def obstacle(space: MappingSpace) -> str:
-    """The first reason found why ``space`` is empty, or an empty string, which does not prove that it is
-    not."""
+    """The first reason found why ``space`` is empty, or an empty string, which proves nothing."""
     asked = (_factored, _spread, _stored) if space.rules.levels else ()
     for check in (_kept, *asked):  # without constraints all loops can stand at the outermost level
         if reason := next(check(space), ""):

@@ -35,8 +35,7 @@ MappingSolve = Callable[Concatenate[MappingProblem, Budget, Rest], Outcome[Mappi
 PROVEN = (Status.OPTIMAL, Status.INFEASIBLE)
 
 SEARCH_SHARE = 0.05
-"""Fraction of the time left that may go into finding the promising sizes of one dim, out of maybe
-millions."""
+"""Fraction of the time left that finding the promising sizes of one dim may take, of maybe millions."""
 
 SHARES = (8, 2)
 """The divisors of the time left in the first and in the second solve of a size while the proof is made: an
@@ -117,8 +116,7 @@ class PaddedSearch(Generic[MappingT]):
         return self._outcome()
 
     def _improved(self) -> bool:
-        """Solve sizes that differ from the best in one dim; True if one is better, and then that is the
-        best."""
+        """Solve sizes that differ from the best in one dim; True if one is better, which is then the best."""
         before = self._best
         neighbours = sorted(self._neighbours(before), key=self._bound)
         for number, sizes in enumerate(neighbours):
@@ -138,8 +136,7 @@ class PaddedSearch(Generic[MappingT]):
         return found
 
     def _neighbours(self, sizes: Sizes) -> Iterator[Sizes]:
-        """All sizes not solved yet that differ from ``sizes`` in one dim, which has one of its promising
-        sizes."""
+        """All sizes not solved yet that have another promising size in one dim and are else ``sizes``."""
         for place, choices in enumerate(self._promising):
             for size in choices:
                 changed = (*sizes[:place], size, *sizes[place + 1 :])

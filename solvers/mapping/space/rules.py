@@ -29,8 +29,7 @@ KEEP_SENTENCES: dict[KeepRule, str] = {
 
 @dataclass(frozen=True)
 class FactorRule:
-    """The factor of ``dim`` in one block of loops is at least ``least`` and at most ``most`` (None: no
-    limit)."""
+    """The factor of ``dim`` in one block of loops is from ``least`` to ``most`` (None: no limit)."""
 
     dim: str
     least: int = 1
@@ -238,8 +237,7 @@ class SpaceRules:
         )
 
     def check(self, architecture: Architecture, layer: Layer) -> None:
-        """Raise InputError if a rule names an unknown level, dim or tensor, or cannot be obeyed at its
-        level."""
+        """Raise InputError if a rule names an unknown level, dim or tensor, or cannot be obeyed."""
         self.check_levels(architecture)
         for dim in self.padded_dims or ():
             _check_dim("mapping space", dim, layer, "padded_dims")

@@ -81,7 +81,7 @@ class MappingSpace:
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
-        """All slots, inside out: of each level the spatial slot, if it has a fan-out, then the temporal
+        """All slots, inside out: of a level first the spatial one, if it has a fan-out, then the temporal
         one."""
         slots = []
         for index, level in enumerate(self.architecture.levels):
