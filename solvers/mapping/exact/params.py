@@ -11,7 +11,7 @@ from solvers.checks import check, check_switches, is_number
 class Params:
     """``tolerance``: stop when no mapping can be better by more than this fraction of the objective.
 
-    ``dominance``: leave out loop orders than which another is at least as good whatever the factors
+    ``dominance``: leave out loop orders that another one equals or beats whatever the factors
     (:func:`solvers.mapping.exact.orders.orders_of`). The optimum is the same without, and takes longer.
     """
 

@@ -57,16 +57,14 @@ class Space(NamedTuple):
     orders: Array
     """[n, dims] the loop orders of all levels and sets of loops, innermost loop first."""
     order_start: Array
-    """[levels, 2**dims, 2] where a level's orders begin and end in ``orders``, by the bit mask of its
-    loops."""
+    """[levels, 2**dims, 2] where a level's orders begin and end in ``orders``, by its loops' bit mask."""
     touched: Array
     """[tensors, axes] different positions along an axis that the layer's MACs use."""
     first: Array
     last: Array
     """[levels] the innermost and the outermost part of the same hardware level; itself if even."""
     prices: Array
-    """[levels] pJ per word that a part holds, 0 if the level is even; see
-    :mod:`solvers.mapping.exact.prices`."""
+    """[levels] pJ per word that a part holds, 0 if the level is even (``prices.py``); changed by searches."""
     most_subsets: int
     """The most sets of equal size among the tensors of an uneven level."""
 
@@ -85,7 +83,7 @@ class Assignment(NamedTuple):
     point: Array
     """[dims] the tile of a MAC unit: 1 each."""
     instances: Array
-    """[levels] in use."""
+    """[levels] instances in use."""
     groups: Array
     """[levels, tensors] multicast groups of a level's fan-out; only a lower bound where ``merging``."""
     merging: Array
@@ -233,8 +231,8 @@ class Nodes(NamedTuple):
 
 
 def space_of(problem: MappingProblem, parts: PartSpace, dominance: bool) -> Space:
-    """The problem's tables, with the loop orders of all levels and sets of loops; with ``dominance`` without
-    orders than which another is at least as good."""
+    """The problem's tables, with the loop orders of all levels and sets of loops; with ``dominance``, orders
+    that another dominates are left out (:func:`solvers.mapping.exact.orders.orders_of`)."""
     space = parts.space
     layer = problem.layer
     motions = motions_of(layer)

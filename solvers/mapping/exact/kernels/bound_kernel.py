@@ -120,9 +120,9 @@ def table_start(space: Space, lattice: Lattice, level: int, run: int) -> Int:
 def _is_due(lattice: Lattice, tiles: int) -> bool:
     """Whether this call does the next step, which looks at ``tiles`` tiles; if so, the step is counted.
 
-    A filling that was left is resumed by walking through all its steps again, in the same order, and skipping
-    those below ``steps.done``: compiled code has no other way to go on in the middle of nested loops. A step
-    is also not done once the call has looked at as many tiles as it was allowed.
+    To go on in the middle of nested loops, a call walks through all steps in the same order as the calls
+    before and skips the ``steps.done`` first ones. It also does no further step once it has looked at as many
+    tiles as it was allowed.
     """
     lattice.steps.reached[0] += 1
     if lattice.steps.reached[0] <= lattice.steps.done[0] or lattice.steps.left[0] <= 0:
@@ -286,7 +286,8 @@ def _next(lattice: Lattice) -> None:
 def _close(
     space: Space, assignment: Assignment, lattice: Lattice, where: tuple[int, int], lower: bool
 ) -> None:
-    """Fill ``lattice.closed`` of a level for a block of vectors, which begins with the vector ``block``.
+    """Fill ``lattice.closed`` of a level for the next ``BLOCK`` vectors; ``where`` is the level and the
+    number of the first of them.
 
     ``lattice.digits`` are those of that vector. With ``lower``, entries already there belong to other orders
     of the level's parts, and are only lowered.
