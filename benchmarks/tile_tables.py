@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import exp, log
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,15 +38,12 @@ from sweep.tasks.kinds import answer_task
 
 @dataclass(frozen=True)
 class Sampled(TileCostDemand):
-    """A demand of which only every ``step``-th share is asked for."""
+    """A demand of which only every ``step``-th tile part is asked for."""
 
     step: int = 1
 
-    @cached_property
-    def _shares(self) -> tuple[TilePart, ...]:
-        return TileCostDemand(self.graph, self.tile, self.tiles, self.batch, self.pruning).tile_parts()[
-            :: self.step
-        ]
+    def tile_parts(self) -> tuple[TilePart, ...]:
+        return super().tile_parts()[:: self.step]
 
 
 def filled(demand: TileCostDemand, mapper: TileMapper, folder: Path) -> tuple[TilePartCosts, dict[str, Any]]:
