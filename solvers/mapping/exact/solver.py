@@ -43,7 +43,7 @@ from solvers.mapping.space.padding import over_padded_sizes
 from solvers.mapping.space.rules import SpaceRules
 from solvers.mapping.space.space import MappingSpace
 from solvers.mapping.space.space_bounds import space_bound
-from solvers.mapping.space.starts import drawn, serial
+from solvers.mapping.space.starts import drawn, fewest_kept, serial
 from solvers.outcome import Outcome, Status, noting_limits, proven, with_limits
 from solvers.tolerance import SAME_COST, sufficient_bound
 
@@ -166,10 +166,7 @@ class Solving:
         drawn at random, or else the one with all loops at the outermost level."""
         problem = self._problem
         space = MappingSpace(problem.architecture, problem.layer, problem.rules.even)
-        names = [tensor.name for tensor in problem.layer.tensors]
-        fewest = [min(masks, key=int.bit_count) for masks in space.keep_sets]
-        keep = [frozenset(name for bit, name in enumerate(names) if mask >> bit & 1) for mask in fewest]
-        for mapping in islice(chain(drawn(space, 0, lambda: False), serial(space, keep)), 1):
+        for mapping in islice(chain(drawn(space, 0, lambda: False), serial(space, fewest_kept(space))), 1):
             search.begin_with(mapping)
 
     def _begin(self, deadline: Deadline) -> Outcome[AnyMapping] | None:

@@ -15,6 +15,7 @@ from costmodel.schedule.evaluate import ChipEvaluator
 from solvers.budget import Budget, Deadline
 from solvers.divisors import divisors
 from solvers.outcome import Outcome, noting_limits
+from solvers.schedule.answer_time import kept_for_recount, prepare_bound
 from solvers.schedule.chip_model import ChipModel
 from solvers.schedule.kapla.candidates import Candidates, Pruned, pruned_schemes
 from solvers.schedule.kapla.chains import Chain, best_chain
@@ -25,14 +26,11 @@ from solvers.schedule.kapla.params import Params
 from solvers.schedule.kapla.regions import Regions
 from solvers.schedule.kapla.segments import Scheme, Slicing
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
-from solvers.schedule.set.solving import MOST_FOR_RECOUNT
 from solvers.schedule.tiles.cost_table import need, offers_whole_chip
 from solvers.schedule.tiles.layer_parts import Request
 
 VERSION = "5"
 DEFAULT = Params()
-SHARE_OF_BOUND = 0.25
-"""The bound may take this fraction of the time for costing, before the search."""
 
 
 @noting_limits
@@ -60,11 +58,8 @@ def solve(problem: ScheduleProblem, budget: Budget, params: Params = DEFAULT) ->
     need(model.tile_costs, (Request(number, 1, 1) for number in layers))
     evaluator = model.evaluator(problem.graph, problem.batch, problem.objective)
     first = _one_by_one(Slicing(problem, params), model, evaluator, CostingLimit(deadline, budget.iterations))
-    # The judge remembers nothing, so it takes about as long for the answer as the first chain has taken.
-    kept = min(deadline.watch.wall_seconds, deadline.wall_seconds * MOST_FOR_RECOUNT)
-    limit = CostingLimit(deadline, budget.iterations, kept)
-    # The bound is prepared now and not in the end, because the search needs the same costs of leaves.
-    problem.bound(Deadline(limit.left * SHARE_OF_BOUND).in_time)
+    limit = CostingLimit(deadline, budget.iterations, kept_for_recount(deadline))
+    prepare_bound(problem, limit.left)
     found = []
     for passes in divisors(problem.batch):
         if not limit.in_time():

@@ -7,15 +7,11 @@ from collections.abc import Callable
 from costmodel.schedule.tree.validity import NotPossibleError
 from solvers.budget import Budget, Deadline, OutOfTimeError
 from solvers.outcome import Outcome
+from solvers.schedule.answer_time import kept_for_recount, prepare_bound
 from solvers.schedule.problem import ScheduleProblem, ScheduleSolution, answer, no_tree
 from solvers.schedule.set.params import PatternParams
 from solvers.schedule.set.search import AnnealingPlan, TreeSearch
 from solvers.schedule.set.space import SpaceName
-
-MOST_FOR_RECOUNT = 0.25
-"""At most this fraction of a solve's time is kept for counting its answer again."""
-SHARE_OF_BOUND = 0.25
-"""The bound may take this fraction of the time that is left after the first tree, before the search."""
 
 
 def solve_by_annealing(
@@ -50,10 +46,8 @@ def solve_by_annealing(
 def stop_for_answer(problem: ScheduleProblem, deadline: Deadline) -> Callable[[], bool]:
     """A function that says when a search has to stop, so that its answer is counted before the ``deadline``.
 
-    Call this when the search has just counted its first tree. That took about as long as the judge will take
-    for the answer, as neither has anything to remember, and that much time is kept. The bound is prepared
-    here, before the search and not after it, because the search needs the same costs of leaves.
+    Call this when the search has just counted its first tree. The bound is prepared here.
     """
-    recount = min(deadline.watch.wall_seconds, deadline.wall_seconds * MOST_FOR_RECOUNT)
-    problem.bound(Deadline(deadline.left * SHARE_OF_BOUND).in_time)
+    recount = kept_for_recount(deadline)
+    prepare_bound(problem, deadline.left)
     return lambda: deadline.left <= recount
